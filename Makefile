@@ -1,0 +1,92 @@
+# make run       plan the example and write its report to ledger.html
+# make test      every gate: lint, format, types, layers, tests
+# make stress    the long test cases
+# make bench     the benchmarks
+# make wheel     source distribution and wheel, in dist/
+# make clean     remove what the above made
+#
+# Needs Python 3.11 or newer with venv (Debian: python3 and python3-venv), make and git.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := run
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PACKAGES := src tests $(wildcard benchmarks/*.py)
+
+.PHONY: run test lint format stress bench wheel clean
+
+run: $(VENV)/.installed
+	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
+
+test: lint $(VENV)/.chromium
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+# pytest exits with 5 while no case carries the mark
+stress: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -q -m stress || test $$? -eq 5
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/sweep.py
+
+wheel: $(VENV)/.installed-build
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+clean:
+	rm -rf $(VENV) dist build ledger.html .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The first interpreter that is new enough and really starts. An environment that works is kept as it is.
+$(VENV)/.created:
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && $(PIP) --version >/dev/null 2>&1; \
+	then touch $@; exit 0; fi; \
+	for python in python3 python3.13 python3.12 python3.11; do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "making $(VENV) with $$($$python --version)"; \
+	    $$python -m venv --clear $(VENV) && touch $@ && exit 0; \
+	    echo "error: '$$python -m venv' failed; on Debian: apt-get install python3-venv" >&2; exit 1; \
+	  fi; \
+	done; \
+	echo "error: no Python 3.11 or newer found (looked for python3, python3.13, python3.12, python3.11)" >&2; exit 1
+
+# -q keeps pip's progress off the screen; its warnings and errors still show
+$(VENV)/.installed: pyproject.toml $(VENV)/.created
+	@echo "installing computeledger into $(VENV)"
+	@$(PIP) install -q -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml $(VENV)/.created
+	@echo "installing computeledger and what its checks need into $(VENV)"
+	@$(PIP) install -q -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-build: $(VENV)/.created
+	@$(PIP) install -q 'build>=1.2'
+	@touch $@
+
+# The browser tests use Debian's Chromium. Tried once per environment, and never a reason to fail: without a browser those
+# tests skip and say why.
+$(VENV)/.chromium: $(VENV)/.created
+	@if command -v chromium chromium-browser google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "no Chromium here, and no right to install it: the browser tests will skip"; \
+	else \
+	  echo "installing Debian's chromium for the browser tests"; \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } \
+	    >$(VENV)/chromium.log 2>&1 || echo "chromium could not be installed ($(VENV)/chromium.log): the browser tests will skip"; \
+	fi; touch $@

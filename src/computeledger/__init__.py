@@ -1,0 +1,96 @@
+"""Compute Ledger: the compute of a language model's life in FLOP and in GPU-time.
+
+``import computeledger as cl``; names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Range, quantiles, sample
+    from computeledger.economics.ledger import Ledger, estimate_ledger
+    from computeledger.economics.plan import Plan, load_plan, read_plan
+    from computeledger.errors import ComputeLedgerError, FactError, InputError
+    from computeledger.facts.architecture import Model
+    from computeledger.facts.load import load_accelerator, load_model, load_prices, load_system
+    from computeledger.facts.schema import Accelerator, Fact, System
+    from computeledger.interfaces.documents import plan_document
+    from computeledger.physics.efficiency import Efficiency, efficiency
+    from computeledger.physics.parallelism import Layout, parse_layout
+    from computeledger.physics.roofline import Machine, Precision, parse_precision
+    from computeledger.physics.training import Batch
+    from computeledger.sources import bibtex
+    from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+    from computeledger.workloads.rl import RLScenario, estimate_rl
+    from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
+
+_HOMES = {
+    "arrays": ("Range", "quantiles", "sample"),
+    "economics.ledger": ("Ledger", "estimate_ledger"),
+    "economics.plan": ("Plan", "load_plan", "read_plan"),
+    "errors": ("ComputeLedgerError", "FactError", "InputError"),
+    "facts.architecture": ("Model",),
+    "facts.load": ("load_accelerator", "load_model", "load_prices", "load_system"),
+    "facts.schema": ("Accelerator", "Fact", "System"),
+    "interfaces.documents": ("plan_document",),
+    "physics.efficiency": ("Efficiency", "efficiency"),
+    "physics.parallelism": ("Layout", "parse_layout"),
+    "physics.roofline": ("Machine", "Precision", "parse_precision"),
+    "physics.training": ("Batch",),
+    "sources": ("bibtex",),
+    "workloads.pretraining": ("PretrainingScenario", "estimate_pretraining"),
+    "workloads.rl": ("RLScenario", "estimate_rl"),
+    "workloads.serving": ("ServingScenario", "estimate_serving", "ideal_serving"),
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Accelerator",
+    "Batch",
+    "ComputeLedgerError",
+    "Efficiency",
+    "Fact",
+    "FactError",
+    "InputError",
+    "Layout",
+    "Ledger",
+    "Machine",
+    "Model",
+    "Plan",
+    "Precision",
+    "PretrainingScenario",
+    "RLScenario",
+    "Range",
+    "ServingScenario",
+    "System",
+    "bibtex",
+    "efficiency",
+    "estimate_ledger",
+    "estimate_pretraining",
+    "estimate_rl",
+    "estimate_serving",
+    "ideal_serving",
+    "load_accelerator",
+    "load_model",
+    "load_plan",
+    "load_prices",
+    "load_system",
+    "parse_layout",
+    "parse_precision",
+    "plan_document",
+    "quantiles",
+    "read_plan",
+    "sample",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"computeledger.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'computeledger' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Money and the three ledgers: plans, costs, balance."""

@@ -1,0 +1,276 @@
+"""What a phase of a plan runs on: model, machine, price and power, as numbers along the sample axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from computeledger.arrays import Num, Range, Uncertain
+from computeledger.economics.plan import Plan, Section
+from computeledger.errors import PlanError
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_prices, load_system
+from computeledger.facts.schema import Fact, System
+from computeledger.physics.efficiency import efficiency, load_factors, middle
+from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.workloads.result import Term, fact_term
+
+#: What every phase takes when the plan is silent; each use is listed in the result.
+DEFAULTS: Mapping[str, tuple[float, str]] = {
+    "pretraining.sequence": (4096.0, "tokens"),
+    "pretraining.global_batch": (4.0 * 2**20, "tokens"),
+    "rl.sequence": (16384.0, "tokens"),
+    "rl.longest_over_mean": (3.0, ""),
+    "rl.steps_in_flight": (4.0, ""),
+    "inference.tpot": (0.05, "s"),
+}
+
+
+def price_kind(plan: Plan, section: Section) -> str | None:
+    """Kind of price a section takes from the edition, or None where the plan gives the price.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+
+    Returns
+    -------
+    str or None
+        ``rent`` or ``reserve``.
+
+    Examples
+    --------
+    >>> price_kind(Plan("x", Section("plan", {})), Section("rl", {"price": 2.0})) is None
+    True
+    """
+    value = plan.value(section, "price")
+    if value is None:
+        return "rent"
+    return value if isinstance(value, str) else None
+
+
+def price_fact(system: System, kind: str) -> Fact:
+    """Price of a GPU-hour in the newest edition.
+
+    Parameters
+    ----------
+    system : System
+        Whose accelerator is priced.
+    kind : str
+        ``rent`` or ``reserve``.
+
+    Returns
+    -------
+    Fact
+        With the range over sources.
+
+    Raises
+    ------
+    PlanError
+        Where the edition has no such price.
+
+    Examples
+    --------
+    >>> price_fact(load_system("h100-nvl8"), "rent").unit
+    'usd_per_hour'
+    """
+    edition = load_prices()
+    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
+    if kind not in prices:
+        raise PlanError(
+            f"price edition {edition.id} has no {kind!r} price of {system.accelerator.id}: give price = '$2/h'"
+        )
+    return prices[kind]
+
+
+def system_of(plan: Plan, section: Section) -> System:
+    """System that a section runs on.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+
+    Returns
+    -------
+    System
+        By exact id or from the user's file.
+
+    Examples
+    --------
+    >>> system_of(Plan("x", Section("plan", {"system": "h100-nvl8"})), Section("rl", {})).accelerator.id
+    'h100-sxm5-80gb'
+    """
+    given = plan.value(section, "system")
+    if given is None:
+        given = plan.value(plan.sections["pretraining"], "system")
+    if not isinstance(given, str):
+        raise PlanError(f"[{section.name}] system is missing: give it there or at the top of the plan")
+    return load_system(given)
+
+
+def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
+    """Every uncertain or overridable input of a plan, by the name its samples go by.
+
+    Parameters
+    ----------
+    plan : Plan
+        To be sampled.
+
+    Returns
+    -------
+    dict of str to float or Range
+        The plan's quantities, the efficiency factors, prices and powers it uses.
+
+    Examples
+    --------
+    >>> "efficiency.expert_imbalance" in uncertain_inputs(Plan("x", Section("plan", {})))
+    True
+    """
+    inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_factors().items()}
+    inputs |= plan.uncertain()
+    for section in plan.sections.values():
+        if "skip" in section:
+            continue
+        system = system_of(plan, section)
+        inputs[f"power.{system.id}"] = system.facility_w_per_chip.uncertain
+        kind = price_kind(plan, section)
+        if kind is not None:
+            inputs[f"price.{system.accelerator.id}.{kind}"] = price_fact(system, kind).uncertain
+    return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A section with everything it rests on.
+
+    Attributes
+    ----------
+    section : Section
+        Of the plan.
+    model : Model
+        What runs.
+    machine, typical : Machine
+        With samples of the efficiency factors, and with their medians.
+    precision : Precision
+        Of weights and products.
+    usd_per_gpu_hour : float or ndarray
+        Price [USD/h].
+    facility_w_per_gpu : float or ndarray
+        Power, cooling and losses included [W].
+    price_term, power_term : Term
+        Their grounds.
+    draws : mapping of str to float or ndarray
+        All samples.
+    defaults : list of Term
+        What was assumed because the plan is silent.
+    """
+
+    section: Section
+    model: Model
+    machine: Machine
+    typical: Machine
+    precision: Precision
+    usd_per_gpu_hour: Num
+    facility_w_per_gpu: Num
+    price_term: Term
+    power_term: Term
+    draws: Mapping[str, Num]
+    defaults: list[Term]
+
+    def number(self, key: str, section: Section | None = None) -> Num:
+        """Samples of a quantity of the section, or its default, which is then listed."""
+        where = section or self.section
+        if key in where:
+            return self.draws[f"{where.name}.{key}"]
+        if section is not None and key in self.section:
+            return self.draws[f"{self.section.name}.{key}"]
+        value, unit = DEFAULTS[f"{self.section.name}.{key}"]
+        term = Term(f"{self.section.name}.{key}", value, unit, "assumption", "the plan is silent")
+        if term.name not in {one.name for one in self.defaults}:
+            self.defaults.append(term)
+        return value
+
+    def optional(self, key: str, default: float, section: Section | None = None) -> Num:
+        """Samples of a quantity whose absence means a neutral value."""
+        where = section or self.section
+        if key in where:
+            return self.draws[f"{where.name}.{key}"]
+        return self.draws.get(f"{self.section.name}.{key}", default)
+
+    def typical_number(self, key: str, section: Section | None = None) -> float:
+        """Median of a quantity, for choices that must not depend on a sample."""
+        where = section or self.section
+        value = where.values.get(key, self.section.values.get(key))
+        if isinstance(value, (float, Range)):
+            return middle(value)
+        return float(self.number(key, section))
+
+
+def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_id: str | None = None) -> Setting:
+    """Gather what a section rests on.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+    draws : mapping of str to float or ndarray
+        Samples of :func:`uncertain_inputs`.
+    model_id : str, optional
+        A variant that replaces the section's model.
+
+    Returns
+    -------
+    Setting
+        Ready for the workloads.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8"}))
+    >>> inputs = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+    >>> make_setting(plan, Section("rl", {"price": 2.0}), inputs | {"rl.price": 2.0, "power.h100-nvl8": 1800.0}).model.id
+    'meta-llama/Llama-3.1-8B'
+    """
+    system = system_of(plan, section)
+    model = load_model(model_id or str(plan.value(section, "model")))
+    kind = price_kind(plan, section)
+    if kind is None:
+        where = section if "price" in section else plan.top
+        price = draws[f"{where.name}.price"]
+        price_term = Term("price", price, "usd_per_hour", "plan", f"{where.name}.price")
+    else:
+        price = draws[f"price.{system.accelerator.id}.{kind}"]
+        price_term = fact_term("price", price_fact(system, kind), price)
+    power = draws[f"power.{system.id}"]
+    overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
+    typical = {f"efficiency.{name}": middle(value) for name, value in plan.efficiency.values.items() if not isinstance(value, str)}
+    return Setting(
+        section=section,
+        model=model,
+        machine=Machine(system, efficiency(draws=overrides)),
+        typical=Machine(system, efficiency(draws=typical)),
+        precision=_precision(plan, section, model),
+        usd_per_gpu_hour=price,
+        facility_w_per_gpu=power,
+        price_term=price_term,
+        power_term=fact_term("facility power", system.facility_w_per_chip, power),
+        draws=draws,
+        defaults=[],
+    )
+
+
+def _precision(plan: Plan, section: Section, model: Model) -> Precision:
+    given = plan.value(section, "precision")
+    moe = any(group.feed_forward.n_experts for group in model.layers)
+    if isinstance(given, str):
+        return parse_precision(given, moe)
+    if section.name == "pretraining":
+        return parse_precision("bf16", moe)
+    return Precision(model.weight_precision, model.weight_precision, model.expert_precision)

@@ -1,0 +1,1 @@
+"""What somebody published: accelerators, systems, prices and models, each number with its source."""

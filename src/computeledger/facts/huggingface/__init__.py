@@ -1,0 +1,179 @@
+"""Reads the shape of a model from its Hugging Face ``config.json``.
+
+One small reader per family turns fields into one mixer and one feed-forward part per layer. A field that no reader
+knows and that could change parameters, work or cache is an error that names it: a wrong count is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from computeledger.errors import ModelConfigError, nearest
+from computeledger.facts.architecture import Model
+from computeledger.facts.huggingface import hybrid, latent, standard
+from computeledger.facts.huggingface.fields import Fields
+from computeledger.facts.huggingface.parts import Shape
+from computeledger.facts.huggingface.precision import read_precision
+from computeledger.facts.huggingface.vision import read_vision
+
+__all__ = ["KNOWN_MODEL_TYPES", "parse_config"]
+
+_READERS: dict[str, Callable[[Fields], Shape]] = {
+    "llama": standard.read_llama,
+    "mistral": standard.read_mistral,
+    "mixtral": standard.read_mixtral,
+    "phi3": standard.read_phi3,
+    "olmo2": standard.read_olmo2,
+    "olmo3": standard.read_olmo2,
+    "qwen2": standard.read_qwen2,
+    "mimo": standard.read_qwen2,
+    "qwen3": standard.read_qwen3,
+    "qwen3_moe": standard.read_qwen3,
+    "qwen3_vl_text": standard.read_qwen3,
+    "qwen3_vl_moe_text": standard.read_qwen3,
+    "falcon": standard.read_falcon,
+    "gemma2": standard.read_gemma,
+    "gemma3_text": standard.read_gemma,
+    "gemma4_text": hybrid.read_gemma4,
+    "gpt_oss": standard.read_gpt_oss,
+    "glm4_moe": standard.read_glm4_moe,
+    "minimax_m1": hybrid.read_minimax_m1,
+    "minimax_m2": standard.read_minimax_m2,
+    "minimax_m3": standard.read_minimax_m3,
+    "mimo_v2_flash": standard.read_mimo_v2,
+    "step3p7": standard.read_step,
+    "llama4_text": standard.read_llama4,
+    "deepseek_v2": latent.read_deepseek,
+    "deepseek_v3": latent.read_deepseek,
+    "kimi_k2": latent.read_deepseek,
+    "deepseek_v32": latent.read_deepseek_sparse,
+    "glm_moe_dsa": latent.read_deepseek_sparse,
+    "deepseek_v4": latent.read_deepseek_v4,
+    "deepseek_ref": latent.read_deepseek_v4,
+    "kimi_linear": latent.read_kimi_linear,
+    "qwen3_next": hybrid.read_qwen_next,
+    "qwen3_5_text": hybrid.read_qwen_next,
+    "qwen3_5_moe_text": hybrid.read_qwen_next,
+    "nemotron_h": hybrid.read_nemotron_h,
+    "nemotron-nas": hybrid.read_nemotron_nas,
+}
+
+#: Multimodal types, and the type of the text model where ``text_config`` does not name it.
+_WRAPPERS = {
+    "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
+    "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
+    "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+}
+
+#: Every ``model_type`` that can be read.
+KNOWN_MODEL_TYPES = tuple(sorted({*_READERS, *_WRAPPERS}))
+
+_MTP_DEPTHS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+_OUTER_ONLY = ("text_config", "vision_config", "quantization_config", "tie_word_embeddings", "dtype", "torch_dtype")
+
+
+def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
+    """Read a Hugging Face ``config.json``.
+
+    Parameters
+    ----------
+    config : mapping
+        The parsed JSON object.
+    model_id : str
+        Hugging Face id, or where the configuration was read from.
+
+    Returns
+    -------
+    Model
+        The shape, layer by layer; published figures are not in a configuration.
+
+    Raises
+    ------
+    ModelConfigError
+        In one line, naming the field that is missing, wrong, or not understood.
+
+    Examples
+    --------
+    >>> model = parse_config({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    ...     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}, "mine")
+    >>> model.n_layers, model.layers[0].attention.n_kv_heads
+    (32, 8)
+    """
+    if not isinstance(config, Mapping):
+        raise ModelConfigError(f"a configuration is an object of fields, not {type(config).__name__}")
+    family, text = _language_part(config)
+    f = Fields(text, "" if text is config else "text_config.", family)
+    shape = _READERS[family](f)
+    hidden, vocabulary = f.integer("hidden_size"), f.integer("vocab_size")
+    n_mtp = next((f.integer(name, minimum=0) for name in _MTP_DEPTHS if f.has(name)), 0)
+    tied = _tied(config, f, shape)
+    f.ignore(*_MTP_DEPTHS, *_OUTER_ONLY)
+    f.refuse_unread()
+    if text is not config:
+        outer = Fields(config, "", str(config.get("model_type")))
+        outer.ignore(*_OUTER_ONLY)
+        outer.refuse_unread()
+    groups = shape.groups()
+    precision = read_precision(config, text, sum(g.count for g in groups if g.attention.kind != "none"))
+    return Model(
+        id=model_id,
+        hidden_size=hidden,
+        vocab_size=vocabulary,
+        layers=groups,
+        tied_embeddings=tied,
+        max_context_tokens=f.integer("max_position_embeddings", "model_max_length", default=0),
+        weight_precision=precision.attention,
+        dense_precision=precision.dense,
+        expert_precision=precision.experts if any(g.feed_forward.n_experts for g in groups) else precision.dense,
+        n_mtp_layers=n_mtp,
+        norm_params_per_layer=shape.norm_params_per_layer,
+        vision=read_vision(config, hidden),
+        notes=(*shape.notes, *precision.notes, *_id_notes(config, text, model_id)),
+    )
+
+
+def _language_part(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The family of the language model and its fields, inside a multimodal configuration or not."""
+    stated = config.get("model_type")
+    if stated is None:
+        raise ModelConfigError("model_type: missing; it says how to read every other field")
+    if not isinstance(stated, str) or (stated not in _READERS and stated not in _WRAPPERS):
+        raise _unknown_type("model_type", stated)
+    text = config.get("text_config")
+    if text is None:
+        return _WRAPPERS.get(stated, stated), config
+    if not isinstance(text, Mapping):
+        raise ModelConfigError(f"text_config: {text!r} is not an object")
+    inner = text.get("model_type") or _WRAPPERS.get(stated, stated)
+    if inner not in _READERS:
+        raise _unknown_type("text_config.model_type", inner)
+    return str(inner), text
+
+
+def _unknown_type(name: str, given: object) -> ModelConfigError:
+    known = ", ".join(KNOWN_MODEL_TYPES)
+    hint = nearest(str(given), KNOWN_MODEL_TYPES)
+    near = f"{hint} " if hint.startswith("did you mean") else ""
+    return ModelConfigError(f"{name}: {given!r} is not a known model type; {near}known: {known}")
+
+
+def _tied(config: Mapping[str, Any], f: Fields, shape: Shape) -> bool:
+    outer = Fields(config)
+    return f.flag("tie_word_embeddings", default=outer.flag("tie_word_embeddings", default=shape.tied_embeddings))
+
+
+def _id_notes(config: Mapping[str, Any], text: Mapping[str, Any], model_id: str) -> tuple[str, ...]:
+    """A quantised checkpoint may keep its precision in another file."""
+    named = re.search(r"(?i)(nvfp4|mxfp4|fp8|int4|awq|gptq)", model_id.rsplit("/", 1)[-1])
+    if named is None or config.get("quantization_config") or text.get("quantization_config"):
+        return ()
+    return (f"the id says {named[0]}, but the configuration has no quantization_config: read as it stands",)

@@ -1,0 +1,160 @@
+"""Precision of the stored weights, from a configuration's quantisation part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.errors import ModelConfigError, nearest
+
+#: Precision that each dtype of unquantised weights counts as.
+_DTYPES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "float8_e4m3fn": "fp8", "auto": "bf16"}
+#: Precision of a whole method; None where the method's own fields say it.
+_METHODS: dict[str, str | None] = {
+    "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4", "modelopt": None,
+    "modelopt_fp4": "fp4", "compressed-tensors": None, "awq": None, "gptq": None, "bitsandbytes": None,
+}  # fmt: skip
+_ALGORITHMS = {
+    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "W8A8": "fp8",
+    "W8A8_SQ_PER_CHANNEL": "fp8", "NVFP4": "fp4", "NVFP4_AWQ": "fp4", "W4A16_NVFP4": "fp4", "W4A8_NVFP4_FP8": "fp4",
+    "MXFP4": "fp4", "W4A8_MXFP4_MXFP8": "fp4", "W4A16_MXFP4": "fp4", "W4A16_AWQ": "fp4", "W4A8_AWQ": "fp4",
+}  # fmt: skip
+_BITS = {4: "fp4", 8: "fp8", 16: "bf16"}
+_WIDTH = {"bf16": 16, "fp8": 8, "fp4": 4}
+
+_MIXER = re.compile(r"(self_attn|linear_attn|\battn|mixer|self_attention)[.*)]*$")
+_SHARED = re.compile(r"shared_experts?[.*)]*$")
+_DENSE = re.compile(r"(mlp[.*)]*$|mlp\W+(gate|up|gate_up|down)(_proj|\|))")
+_EXPERTS = re.compile(r"(?<!shared_)\bexperts\b")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPrecision:
+    """Precision of the stored weights by kind, and what to know about it."""
+
+    attention: str
+    dense: str
+    experts: str
+    notes: tuple[str, ...] = ()
+
+
+def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers: int) -> WeightPrecision:
+    """Find the precision of mixers, of dense and shared MLPs, and of routed experts."""
+    plain = _dtype(config, text)
+    quantised = config.get("quantization_config") or text.get("quantization_config")
+    if quantised is None or quantised == {}:
+        found = WeightPrecision(plain, plain, plain)
+    elif not isinstance(quantised, Mapping):
+        raise ModelConfigError(f"quantization_config: {quantised!r} is not an object")
+    else:
+        found = _quantised(quantised, plain, n_layers)
+    stated = text.get("expert_dtype")
+    if stated in ("fp4", "fp8", "bf16"):
+        found = WeightPrecision(found.attention, found.dense, str(stated), found.notes)
+    return found
+
+
+def _dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:
+    stated = next((part[name] for part in (text, config) for name in ("dtype", "torch_dtype") if part.get(name)), None)
+    name = str(stated or "bfloat16").removeprefix("torch.")
+    if name not in _DTYPES:
+        raise ModelConfigError(f"torch_dtype: {stated!r} is not understood; {nearest(name, _DTYPES)}")
+    return _DTYPES[name]
+
+
+def _quantised(q: Mapping[str, Any], plain: str, n_layers: int) -> WeightPrecision:
+    if q.get("quant_algo") == "MIXED_PRECISION":
+        return _mixed(q, plain)
+    whole, notes = _whole(q)
+    left_out = [str(name) for key in ("ignore", "modules_to_not_convert", "exclude_modules") for name in q.get(key) or ()]
+    attention = plain if _covers(left_out, _MIXER, n_layers) else whole
+    dense = plain if _covers(left_out, _SHARED, n_layers) or _covers(left_out, _DENSE, n_layers) else whole
+    if q.get("quant_method") == "mxfp4":  # this method converts experts only
+        attention = dense = plain
+    return WeightPrecision(attention, dense, whole, notes)
+
+
+def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The precision of everything that is not left out."""
+    method = q.get("quant_method")
+    if method is not None and method not in _METHODS:
+        raise ModelConfigError(
+            f"quantization_config.quant_method: {method!r} is not understood; {nearest(str(method), _METHODS)}"
+        )
+    algorithm = q.get("quant_algo")
+    if algorithm is not None:
+        return _algorithm(algorithm), ()
+    fixed = _METHODS[method] if method is not None else None
+    if fixed is not None:
+        return fixed, ()
+    bits, kind = _bits(q)
+    if bits not in _BITS:
+        raise ModelConfigError(f"quantization_config: no weights of 4, 8 or 16 bits are named, found {bits!r}")
+    integer = kind == "int" or method in ("awq", "gptq", "bitsandbytes")
+    notes = (f"weights in int{bits}, counted as {_BITS[bits]}",) if integer else ()
+    return _BITS[bits], notes
+
+
+def _algorithm(name: object) -> str:
+    if name not in _ALGORITHMS:
+        raise ModelConfigError(
+            f"quantization_config.quant_algo: {name!r} is not understood; {nearest(str(name), _ALGORITHMS)}"
+        )
+    return _ALGORITHMS[str(name)]
+
+
+def _bits(q: Mapping[str, Any]) -> tuple[object, object]:
+    if q.get("load_in_4bit"):
+        return 4, "int"
+    if q.get("load_in_8bit"):
+        return 8, "int"
+    groups = _group_weights(q)
+    return (groups[0].get("num_bits"), groups[0].get("type")) if groups else (q.get("bits"), None)
+
+
+def _group_weights(q: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    groups = q.get("config_groups") or {}
+    parts = groups.values() if isinstance(groups, Mapping) else ()
+    return [part["weights"] for part in parts if isinstance(part, Mapping) and isinstance(part.get("weights"), Mapping)]
+
+
+def _covers(names: Sequence[str], kind: re.Pattern[str], n_layers: int) -> bool:
+    """Whether modules of a kind are left out in most layers: by one pattern, or layer by layer."""
+    matched = [name for name in names if kind.search(name) and "visual" not in name and "vision" not in name]
+    layers = {numbers[0] for name in matched if (numbers := re.findall(r"\d+", name))}
+    return any(not re.search(r"\d", name) for name in matched) or 2 * len(layers) >= n_layers > 0
+
+
+def _mixed(q: Mapping[str, Any], plain: str) -> WeightPrecision:
+    """Each kind of module by the list; without one, mixers in the widest group and the rest in the narrowest."""
+    base = _METHODS.get(str(q.get("quant_method")))
+    listed = q.get("quantized_layers") or {}
+    found = {
+        "attention": _listed(listed, re.compile(r"(self_attn|linear_attn|\battn|mixer)\b")),
+        "dense": _listed(listed, re.compile(r"(mlp\.(gate|up|down)_proj|shared_experts?)\b")),
+        "experts": _listed(listed, _EXPERTS),
+    }
+    if q.get("moe_quant_algo"):
+        found["experts"] = _algorithm(q["moe_quant_algo"])
+    if base is not None:
+        found = {kind: precision or base for kind, precision in found.items()}
+    if listed:
+        found = {kind: precision or plain for kind, precision in found.items()}
+    if all(found.values()):
+        return WeightPrecision(**{kind: str(precision) for kind, precision in found.items()})
+    groups = sorted((_BITS.get(part.get("num_bits", 0), plain) for part in _group_weights(q)), key=_WIDTH.__getitem__)
+    narrow, wide = (groups[0], groups[-1]) if groups else ("fp4", "fp8")
+    note = f"mixed precision whose list of modules is not given: mixers in {wide}, the rest in {narrow} (assumption)"
+    return WeightPrecision(wide, narrow, narrow, (note,))
+
+
+def _listed(layers: Mapping[str, Any], kind: re.Pattern[str]) -> str | None:
+    """The precision that most modules of a kind have in the list."""
+    votes: dict[str, int] = {}
+    for name, how in layers.items():
+        if kind.search(name) and isinstance(how, Mapping):
+            precision = _algorithm(how.get("quant_algo"))
+            votes[precision] = votes.get(precision, 0) + 1
+    return max(votes, key=votes.__getitem__) if votes else None

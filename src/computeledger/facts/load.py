@@ -1,0 +1,449 @@
+"""Load accelerators, systems, prices and models by exact id, or from a user's own file.
+
+Shipped records lie in one file per id, so that an id is found by a file's name and only the file needed is
+parsed. A path is read afresh at each call; a shipped record is read once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import InputError, ModelConfigError, UnknownIdError, nearest, unknown_id
+from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import (
+    accelerator_ids,
+    model_aliases,
+    model_ids,
+    model_index,
+    normal_id,
+    price_editions,
+    shipped_file,
+    system_ids,
+    user_path,
+)
+from computeledger.facts.reading import Document, Reader, read_facts, read_file, read_provenance, read_record
+from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, PriceEdition, System
+from computeledger.units import format_si
+
+#: What a price may be for: by the hour on demand, by contract, and the full cost of an owner.
+PRICE_KINDS = ("rent", "reserve", "own")
+
+__all__ = [
+    "accelerator_ids",
+    "load_accelerator",
+    "load_model",
+    "load_prices",
+    "load_system",
+    "model_ids",
+    "price_editions",
+    "system_ids",
+]
+
+_MODEL_KEYS = ("id", "config", "config_json", "published")
+
+
+def load_accelerator(given: str) -> Accelerator:
+    """Load an accelerator by exact id, or from a TOML file.
+
+    Parameters
+    ----------
+    given : str
+        Id of :func:`accelerator_ids`, or the path of a file. A user's file may name a shipped accelerator
+        in ``like`` to take from it what it leaves out.
+
+    Returns
+    -------
+    Accelerator
+        One GPU package with its facts.
+
+    Raises
+    ------
+    UnknownIdError
+        The id names nothing, or a family of accelerators that differ.
+
+    Examples
+    --------
+    >>> load_accelerator("h200-sxm5-141gb").hbm_bytes.given
+    '141 GB'
+    """
+    path = user_path(given)
+    if path is not None:
+        return read_accelerator(read_file(path))
+    return _shipped_accelerator(_exact("accelerator", given, accelerator_ids(), system_ids))
+
+
+def load_system(given: str) -> System:
+    """Load a system by exact id, or from a TOML file.
+
+    Parameters
+    ----------
+    given : str
+        Id of :func:`system_ids`, or the path of a file. A user's file names a shipped accelerator or the path
+        of one, and in ``like`` the shipped system that supplies what it leaves out.
+
+    Returns
+    -------
+    System
+        A scale-up domain with its facts.
+
+    Raises
+    ------
+    UnknownIdError
+        The id names nothing, or an accelerator.
+
+    Examples
+    --------
+    >>> load_system("h200-nvl8").accelerator.id
+    'h200-sxm5-141gb'
+    """
+    path = user_path(given)
+    if path is not None:
+        return read_system(read_file(path))
+    return _shipped_system(_exact("system", given, system_ids(), accelerator_ids))
+
+
+def load_prices(edition: str | None = None) -> PriceEdition:
+    """Load a dated edition of prices.
+
+    Parameters
+    ----------
+    edition : str or None
+        Id of :func:`price_editions` or the path of a file; None for the newest edition.
+
+    Returns
+    -------
+    PriceEdition
+        GPU-hour prices by accelerator and kind, and electricity.
+
+    Examples
+    --------
+    >>> load_prices("2026-11").usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].unit
+    'usd_per_hour'
+    """
+    if edition is None:
+        return _shipped_prices(price_editions()[-1])
+    path = user_path(edition)
+    if path is not None:
+        return read_prices(read_file(path))
+    if edition not in price_editions():
+        raise unknown_id("price edition", edition, price_editions())
+    return _shipped_prices(edition)
+
+
+def load_model(given: str) -> Model:
+    """Load a model by Hugging Face id or short alias, or from a config.json, a TOML file or a model directory.
+
+    Parameters
+    ----------
+    given : str
+        ``deepseek-ai/DeepSeek-V3``, ``deepseek-v3`` (case does not matter), or a path.
+
+    Returns
+    -------
+    Model
+        Its shape, and the figures published about it.
+
+    Raises
+    ------
+    UnknownIdError
+        The id names nothing, or several models.
+    ModelConfigError
+        The configuration cannot be read.
+
+    Examples
+    --------
+    >>> load_model("DeepSeek-V3").published["tokens_pretraining"].given
+    '14.8 T tokens'
+    """
+    path = user_path(given)
+    if path is not None:
+        return _user_model(path)
+    name = normal_id(given)
+    index = model_index()
+    if name not in index:
+        short = sorted(choice for choice in index if "/" not in choice)
+        raise _no_exact("model", given, name, [*model_ids(), *sum(model_aliases().values(), ())], short)
+    if len(index[name]) > 1:
+        raise UnknownIdError(f"model {given!r} could mean {' or '.join(sorted(index[name]))}: give the full id")
+    return _shipped_model(index[name][0])
+
+
+@functools.cache
+def _shipped_accelerator(stem: str) -> Accelerator:
+    return read_accelerator(read_file(shipped_file("accelerators", stem + ".toml"), shipped=True))
+
+
+@functools.cache
+def _shipped_system(stem: str) -> System:
+    return read_system(read_file(shipped_file("systems", stem + ".toml"), shipped=True))
+
+
+@functools.cache
+def _shipped_prices(stem: str) -> PriceEdition:
+    return read_prices(read_file(shipped_file("prices", stem + ".toml"), shipped=True))
+
+
+@functools.cache
+def _shipped_model(model_id: str) -> Model:
+    return read_model(read_file(shipped_file("models", model_id.replace("/", "--", 1) + ".toml"), shipped=True))
+
+
+def read_accelerator(document: Document) -> Accelerator:
+    """Build an accelerator from a parsed file.
+
+    Parameters
+    ----------
+    document : Document
+        Shipped or a user's.
+
+    Returns
+    -------
+    Accelerator
+        Checked: its id is the shipped file's name, and every precision is known.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> text = 'like = "h100-sxm5-80gb"' + chr(10) + 'hbm_bytes = "96 GB"'
+    >>> read_accelerator(parse_document("big.toml", text, shipped=False)).id
+    'big'
+    """
+    base = _base(document, load_accelerator)
+    values = _read(document, Accelerator, base, ("id", "name", "vendor", "scope"))
+    peaks: dict[str, Fact] = values.get("peak_flop_per_s", {})
+    for precision in peaks:
+        if precision not in PRECISION_BYTES:
+            raise document.error(
+                f"peak_flop_per_s.{precision}", f"unknown precision; {nearest(precision, PRECISION_BYTES)}"
+            )
+    if base is not None:
+        values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}
+    elif "bf16" not in peaks:
+        raise document.error("peak_flop_per_s", "bf16 is missing")
+    _check_id(document, values["id"])
+    return dataclasses.replace(base, **values) if base is not None else Accelerator(**values)
+
+
+def read_system(document: Document) -> System:
+    """Build a system from a parsed file.
+
+    Parameters
+    ----------
+    document : Document
+        Shipped or a user's; its accelerator is an id, or a path relative to the file.
+
+    Returns
+    -------
+    System
+        Checked: its id is the shipped file's name.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> text = 'like = "h100-nvl8"' + chr(10) + 'n_gpus_scale_up = 16'
+    >>> read_system(parse_document("two-nodes.toml", text, shipped=False)).n_gpus_scale_up.value
+    16.0
+    """
+    base = _base(document, load_system)
+    values = _read(document, System, base, ("id", "name"), {"accelerator": _read_system_accelerator})
+    _check_id(document, values["id"])
+    return dataclasses.replace(base, **values) if base is not None else System(**values)
+
+
+def _read_system_accelerator(document: Document, path: str, value: Any) -> Accelerator:
+    if not isinstance(value, str):
+        raise document.error(path, f"{value!r} is not an accelerator's id or path")
+    if document.shipped:
+        return _shipped_accelerator(value)
+    beside = Path(document.name).parent / value
+    try:
+        return load_accelerator(str(beside) if beside.is_file() else value)
+    except UnknownIdError as error:
+        raise document.error(path, str(error), UnknownIdError) from None
+
+
+def read_prices(document: Document) -> PriceEdition:
+    """Build a price edition from a parsed file.
+
+    Parameters
+    ----------
+    document : Document
+        Shipped or a user's.
+
+    Returns
+    -------
+    PriceEdition
+        Checked: every price is for a known kind; a shipped one is for a shipped accelerator.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> text = 'like = "2026-11"' + chr(10) + 'usd_per_gpu_hour.h100-sxm5-80gb.rent = "$1.9/h"'
+    >>> prices = read_prices(parse_document("mine.toml", text, shipped=False))
+    >>> prices.usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].value
+    1.9
+    """
+    base = _base(document, load_prices)
+    values = _read(document, PriceEdition, base, ("id",), {"usd_per_gpu_hour": _read_gpu_hours})
+    if base is not None:
+        own = values.get("usd_per_gpu_hour", {})
+        merged = {key: {**base.usd_per_gpu_hour.get(key, {}), **kinds} for key, kinds in own.items()}
+        values["usd_per_gpu_hour"] = {**base.usd_per_gpu_hour, **merged}
+    _check_id(document, values["id"])
+    return dataclasses.replace(base, **values) if base is not None else PriceEdition(**values)
+
+
+def _read_gpu_hours(document: Document, path: str, value: Any) -> dict[str, dict[str, Fact]]:
+    if not isinstance(value, dict):
+        raise document.error(path, f"expected a table of accelerators, not {value!r}")
+    out = {}
+    for key, kinds in value.items():
+        if document.shipped and key not in accelerator_ids():
+            raise document.error(f"{path}.{key}", f"unknown accelerator; {nearest(key, accelerator_ids())}")
+        out[key] = read_facts(document, f"{path}.{key}", kinds)
+        for kind in kinds:
+            if kind not in PRICE_KINDS:
+                raise document.error(f"{path}.{key}.{kind}", f"unknown kind of price; {nearest(kind, PRICE_KINDS)}")
+    return out
+
+
+def read_model(document: Document) -> Model:
+    """Build a model from a parsed TOML file that holds its configuration.
+
+    Parameters
+    ----------
+    document : Document
+        Shipped or a user's: ``id``, ``config`` (where the configuration was read), ``config_json``
+        (its fields) and ``published`` (facts about the model).
+
+    Returns
+    -------
+    Model
+        The shape, with the published facts.
+
+    Examples
+    --------
+    >>> read_model(read_file(shipped_file("models", "Qwen--Qwen3-8B.toml"), shipped=True)).n_layers
+    36
+    """
+    table = document.table
+    for key in table:
+        if key not in _MODEL_KEYS:
+            raise document.error(key, f"unknown field; {nearest(key, _MODEL_KEYS)}")
+    if not isinstance(table.get("config_json"), dict):
+        raise document.error("config_json", "the table of the configuration's fields is missing", ModelConfigError)
+    model_id = table.get("id", Path(document.name).stem)
+    _check_id(document, model_id)
+    origin = read_provenance(document, "config", table.get("config", {}))
+    published = read_facts(document, "published", table.get("published", {}))
+    try:
+        model = _parse(table["config_json"], model_id)
+    except ModelConfigError as error:
+        raise document.error("config_json", str(error), ModelConfigError) from None
+    note = f"configuration: {origin['source']}, {origin['locator']} ({origin['date']})"
+    return dataclasses.replace(
+        model, published=published, aliases=model_aliases().get(model_id, ()), notes=(*model.notes, note)
+    )
+
+
+def _parse(config: dict[str, Any], model_id: str) -> Model:
+    from computeledger.facts.huggingface import parse_config
+
+    return parse_config(config, model_id)
+
+
+def _user_model(path: Path) -> Model:
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelConfigError(f"{path}: the directory holds no config.json")
+        path = path / "config.json"
+    document = read_file(path)
+    if path.suffix != ".json":
+        return read_model(document)
+    try:
+        return _parse(document.table, str(path))
+    except ModelConfigError as error:
+        raise document.error("", str(error), ModelConfigError) from None
+
+
+def _base(document: Document, load: Callable[[str], Any]) -> Any:
+    """The shipped record that a user's file builds on, if it names one."""
+    like = None if document.shipped else document.table.get("like")
+    if like is None:
+        return None
+    if not isinstance(like, str):
+        raise document.error("like", f"{like!r} is not an id")
+    try:
+        return load(like)
+    except UnknownIdError as error:
+        raise document.error("like", str(error), UnknownIdError) from None
+
+
+def _read(
+    document: Document, schema: type[Any], base: Any, labels: tuple[str, ...], readers: dict[str, Reader] | None = None
+) -> dict[str, Any]:
+    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id."""
+    names = () if document.shipped else labels[:1] if base is not None else labels
+    stem = Path(document.name).stem
+    defaults = {name: stem if name in ("id", "name") else "user's own" for name in names}
+    return read_record(document, schema, readers, defaults, partial=base is not None)
+
+
+def _check_id(document: Document, given: object) -> None:
+    """A shipped id is its file's name, so that it exists once."""
+    stem = document.name.removesuffix(".toml")
+    if not isinstance(given, str):
+        raise document.error("id", f"{given!r} is not a text")
+    if document.shipped and given.replace("/", "--", 1) != stem:
+        raise document.error("id", f"{given!r} must be the file's own name, so that an id exists once")
+
+
+def _exact(kind: str, given: str, ids: tuple[str, ...], other_ids: Callable[[], tuple[str, ...]]) -> str:
+    """The id a text is, in any case; else say what it could mean."""
+    name = normal_id(given)
+    if name in ids:
+        return name
+    if name in other_ids():
+        raise UnknownIdError(_wrong_kind(kind, name))
+    raise _no_exact(kind, given, name, ids, ids)
+
+
+def _wrong_kind(kind: str, name: str) -> str:
+    if kind == "accelerator":
+        return f"{name!r} is a system; its accelerator is {_shipped_system(name).accelerator.id!r}"
+    made_of_it = [system for system in system_ids() if _shipped_system(system).accelerator.id == name]
+    systems = f"systems made of it: {', '.join(made_of_it)}" if made_of_it else "no shipped system is made of it"
+    return f"{name!r} is an accelerator, and a system is needed; {systems}"
+
+
+def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Iterable[str]) -> InputError:
+    """Name the members of a family and how they differ, or the nearest ids."""
+    members = _family(name, names)
+    if not members:
+        return unknown_id(kind, given, [*ids, *names])
+    if kind == "model":
+        return UnknownIdError(f"model {given!r} could mean {', '.join(members[:12])}: give the exact id")
+    told = ", ".join(f"{member} ({_difference(kind, member)})" for member in members)
+    why = ": they differ in memory, peak and power; give the exact id" if len(members) > 1 else "; give the exact id"
+    halves = "; one superchip holds two GPUs, and the id means one of them" if name.startswith("gb") else ""
+    return UnknownIdError(f"{kind} {given!r} could mean {told}{why}{halves}")
+
+
+def _family(name: str, names: Iterable[str]) -> list[str]:
+    """Ids that begin with a text; ``b200`` means the GPU of a GB200 too."""
+    names = list(names)
+    whole = [choice for choice in names if f"{choice}-".startswith((f"{name}-", f"g{name}-"))]
+    return whole or [choice for choice in names if len(name) > 2 and choice.startswith(name)]
+
+
+def _difference(kind: str, member: str) -> str:
+    if kind == "system":
+        system = _shipped_system(member)
+        return f"{system.n_gpus_scale_up.value:.0f} x {system.accelerator.id}"
+    chip = _shipped_accelerator(member)
+    peak = format_si(chip.peak_flop_per_s["bf16"].value, "FLOP/s")
+    return f"{format_si(chip.hbm_bytes.value, 'B')}, {peak} bf16, {chip.chip_tdp_w.value:.0f} W"

@@ -1,0 +1,419 @@
+"""Facts out of TOML and JSON: a record of the schema, or one error that names the file and the field.
+
+A shipped file that is malformed is our mistake (:class:`FactError`); a user's file is the user's
+(:class:`InputError` and its children, which say file, line and field).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from computeledger.arrays import Range
+from computeledger.errors import ComputeLedgerError, FactError, InputError, ModelConfigError, QuantityError, nearest
+from computeledger.facts.schema import Fact
+from computeledger.sources import check_date, load_sources
+from computeledger.units import DIMENSIONS, parse_quantity
+
+#: Source keys that name no publication: a choice with its reason, and a figure of the user's own file.
+ASSUMPTION, USER = "assumption", "user"
+
+_PROVENANCE = ("source", "date", "locator")
+_REQUIRED = ("value", "unit", *_PROVENANCE)
+_FACT_KEYS = (*_REQUIRED, "note", "low", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file that can say where in it something went wrong.
+
+    Attributes
+    ----------
+    name : str
+        Path as the user gave it, or the shipped file's name.
+    text : str
+        What the file holds.
+    table : dict
+        The same, parsed.
+    shipped : bool
+        Whether it came with the package.
+    """
+
+    name: str
+    text: str
+    table: dict[str, Any] = field(repr=False)
+    shipped: bool
+
+    def error(
+        self, path: str, message: str, kind: type[InputError] = InputError, line: int | None = None
+    ) -> ComputeLedgerError:
+        """Build the error for a field, a FactError where the file is ours."""
+        label = f"{path}: " if path else ""
+        if self.shipped:
+            return FactError(f"{self.name}: {label}{message}")
+        return kind(f"{self.name}:{line or self.line_of(path)}: {label}{message}")
+
+    def line_of(self, path: str) -> int:
+        """Line on which a dotted field is written; 1 where it is missing."""
+        for key in reversed(path.split(".")):
+            if not key:
+                continue
+            found = re.search(rf"(?m)^[^#\n]*?(?<![\w-]){re.escape(key)}[\"']?\s*[=:.\]]", self.text)
+            if found:
+                return self.text.count("\n", 0, found.start()) + 1
+        return 1
+
+
+def parse_document(name: str, text: str, shipped: bool) -> Document:
+    """Parse TOML, or JSON where the name says so.
+
+    Parameters
+    ----------
+    name : str
+        File name; its ending decides the format.
+    text : str
+        What the file holds.
+    shipped : bool
+        Whether it came with the package.
+
+    Returns
+    -------
+    Document
+        The parsed file.
+
+    Examples
+    --------
+    >>> parse_document("x.toml", "a = 1", shipped=False).table
+    {'a': 1}
+    """
+    blank = Document(name, text, {}, shipped)
+    try:
+        table = json.loads(text) if name.endswith(".json") else tomllib.loads(text)
+    except json.JSONDecodeError as error:
+        raise blank.error("", f"not valid JSON: {error.msg}", ModelConfigError, error.lineno) from None
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        line = int(found[1]) if found else max(1, len(text.splitlines()))
+        raise blank.error("", f"not valid TOML: {re.sub(r' [(]at .*', '', str(error))}", line=line) from None
+    if not isinstance(table, dict):
+        raise blank.error("", "expected an object of named fields", ModelConfigError, 1)
+    return Document(name, text, table, shipped)
+
+
+def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
+    """Read and parse one file.
+
+    Parameters
+    ----------
+    path : Path or Traversable
+        A user's file, or one of the package's.
+    shipped : bool
+        Whether it came with the package.
+
+    Returns
+    -------
+    Document
+        The parsed file.
+
+    Examples
+    --------
+    >>> read_file(Path("missing.toml"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: missing.toml: no such file
+    """
+    name = path.name if shipped else str(path)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise InputError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
+    return parse_document(name, text, shipped)
+
+
+def dimension_of(path: str) -> str:
+    """Dimension that a field's name ends in.
+
+    Parameters
+    ----------
+    path : str
+        Field, dotted where it lies in a table.
+
+    Returns
+    -------
+    str
+        Key of :data:`computeledger.units.DIMENSIONS`.
+
+    Examples
+    --------
+    >>> dimension_of("scale_up_bytes_per_s_per_gpu"), dimension_of("n_params_total")
+    ('bytes_per_s', 'count')
+    """
+    for part in path.split("."):
+        if part.startswith("n_"):
+            return "count"
+        name = f"_{part}_".replace("_gpu_hour_", "_hour_")
+        found = [dimension for dimension in DIMENSIONS if f"_{dimension}_" in name]
+        if found:
+            return max(found, key=len)
+    raise FactError(f"{path}: the name carries no unit")
+
+
+def read_fact(document: Document, path: str, value: Any) -> Fact:
+    """Build a fact from its table, or from a plain text in a user's file.
+
+    Parameters
+    ----------
+    document : Document
+        Where it is written.
+    path : str
+        Dotted name of the field; its ending says the unit.
+    value : dict, str or float
+        ``{value, unit, source, date, locator, ...}``; a user may write ``"80 GB"``.
+
+    Returns
+    -------
+    Fact
+        In SI.
+
+    Examples
+    --------
+    >>> document = parse_document("my.toml", 'hbm_bytes = "80 GB"', shipped=False)
+    >>> read_fact(document, "hbm_bytes", "80 GB").value
+    80000000000.0
+    """
+    try:
+        dimension = dimension_of(path)
+    except FactError as error:
+        raise document.error("", str(error), line=document.line_of(path)) from None
+    if not isinstance(value, dict):
+        if document.shipped:
+            raise document.error(path, f"a fact is a table of {', '.join(_REQUIRED)}, not {value!r}")
+        return _plain_fact(document, path, value, dimension)
+    _check_keys(document, path, value, _FACT_KEYS, required=_REQUIRED if document.shipped else ("value", "unit"))
+    provenance = _provenance(document, path, value)
+    numbers = {key: _number(document, path, value, key) for key in ("value", "low", "high") if key in value}
+    low, high = numbers.get("low"), numbers.get("high")
+    if (low is None) != (high is None):
+        raise document.error(path, "low and high belong together")
+    if low is not None and high is not None and not (low <= numbers["value"] <= high and low < high):
+        raise document.error(path, "low <= value <= high does not hold")
+    return Fact(
+        value=numbers["value"],
+        unit=dimension,
+        given=f"{value['value']} {value['unit']}".strip(),
+        note=str(value.get("note", "")),
+        low=low,
+        high=high,
+        **provenance,
+    )
+
+
+def _plain_fact(document: Document, path: str, value: Any, dimension: str) -> Fact:
+    try:
+        parsed = parse_quantity(value, dimension)
+    except QuantityError as error:
+        raise document.error(path, str(error), QuantityError) from None
+    low, high = (parsed.low, parsed.high) if isinstance(parsed, Range) else (None, None)
+    middle = parsed.quantile(0.0) if isinstance(parsed, Range) else parsed
+    return Fact(
+        value=float(middle),
+        unit=dimension,
+        given=str(value),
+        source=USER,
+        date=datetime.date.today().isoformat(),
+        locator=document.name,
+        low=low,
+        high=high,
+    )
+
+
+def _number(document: Document, path: str, table: Mapping[str, Any], key: str) -> float:
+    number, unit = table[key], table["unit"]
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise document.error(path, f"{key} = {number!r} is not a number", QuantityError)
+    if not isinstance(unit, str):
+        raise document.error(path, f"unit = {unit!r} is not a text", QuantityError)
+    try:
+        parsed = parse_quantity(f"{number!r} {unit}", dimension_of(path))
+    except QuantityError as error:
+        raise document.error(path, str(error), QuantityError) from None
+    return float(parsed)  # type: ignore[arg-type]  # one number and one unit are no range
+
+
+def _provenance(document: Document, path: str, table: Mapping[str, Any]) -> dict[str, str]:
+    """Source, date and locator, checked; a user's file may leave them out."""
+    if not document.shipped:
+        defaults = {"source": USER, "date": datetime.date.today().isoformat(), "locator": document.name}
+        table = {**defaults, **table}
+    out = {key: table[key] for key in _PROVENANCE}
+    if isinstance(out["date"], datetime.date):
+        out["date"] = out["date"].isoformat()
+    for key, text in out.items():
+        if not isinstance(text, str) or not text.strip():
+            raise document.error(path, f"{key} = {text!r} must be a text")
+    try:
+        check_date(out["date"], path)
+    except FactError as error:
+        raise document.error("", str(error), line=document.line_of(path)) from None
+    _check_source(document, path, out["source"], str(table.get("note", "")))
+    return out
+
+
+def _check_source(document: Document, path: str, key: str, note: str) -> None:
+    if key == USER and not document.shipped:
+        return
+    if key == ASSUMPTION:
+        if not note:
+            raise document.error(path, "an assumption needs its reason in the note")
+        return
+    sources = load_sources()
+    if key not in sources:
+        raise document.error(path, f"unknown source key {key!r}: {nearest(key, [*sources, ASSUMPTION])}")
+    if not sources[key].verified and "unverified" not in note:
+        raise document.error(path, f"source {key!r} was not read: the note must say unverified")
+
+
+def read_provenance(document: Document, path: str, value: Any) -> dict[str, str]:
+    """Read where something that is not a number comes from, such as a model's configuration.
+
+    Parameters
+    ----------
+    document : Document
+        Where it is written.
+    path : str
+        Name of the field.
+    value : dict
+        ``{source, date, locator}`` and, if need be, a note.
+
+    Returns
+    -------
+    dict of str to str
+        ``source``, ``date`` and ``locator``.
+
+    Examples
+    --------
+    >>> document = parse_document("my.toml", "", shipped=False)
+    >>> read_provenance(document, "config", {"source": "deepseek-v3-report", "locator": "p. 1"})["source"]
+    'deepseek-v3-report'
+    """
+    if not isinstance(value, dict):
+        raise document.error(path, f"expected a table of {', '.join(_PROVENANCE)}, not {value!r}")
+    _check_keys(document, path, value, (*_PROVENANCE, "note"), required=_PROVENANCE if document.shipped else ())
+    return _provenance(document, path, value)
+
+
+def _check_keys(
+    document: Document, path: str, table: Mapping[str, Any], allowed: tuple[str, ...], required: tuple[str, ...]
+) -> None:
+    missing = [key for key in required if key not in table]
+    if missing:
+        raise document.error(path, f"{', '.join(missing)} missing")
+    for key in table:
+        if key not in allowed:
+            where = f"{path}.{key}" if path else key
+            raise document.error(where, f"unknown field; {nearest(key, allowed)}")
+
+
+def read_facts(document: Document, path: str, value: Any) -> dict[str, Fact]:
+    """Read a table of facts, such as peaks by precision.
+
+    Parameters
+    ----------
+    document : Document
+        Where it is written.
+    path : str
+        Name of the table; it carries the unit, or each key does.
+    value : dict
+        Facts by key.
+
+    Returns
+    -------
+    dict of str to Fact
+        In SI.
+
+    Examples
+    --------
+    >>> document = parse_document("my.toml", "", shipped=False)
+    >>> read_facts(document, "peak_flop_per_s", {"bf16": "989 TFLOP/s"})["bf16"].value
+    989000000000000.0
+    """
+    if not isinstance(value, dict):
+        raise document.error(path, f"expected a table of facts, not {value!r}")
+    return {key: read_fact(document, f"{path}.{key}", item) for key, item in value.items()}
+
+
+Reader = Callable[[Document, str, Any], Any]
+
+
+def read_record(
+    document: Document,
+    schema: type[Any],
+    readers: Mapping[str, Reader] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    partial: bool = False,
+) -> dict[str, Any]:
+    """Read the fields of a schema class from a document.
+
+    Parameters
+    ----------
+    document : Document
+        Parsed file with one key per field.
+    schema : type
+        Dataclass of :mod:`computeledger.facts.schema`; the annotation of a field says how it is read.
+    readers : mapping of str to Reader or None
+        Readers of fields, by name, that only the caller knows.
+    defaults : mapping or None
+        What a field holds where the document leaves it out.
+    partial : bool
+        Whether fields may be missing, because a shipped record supplies them.
+
+    Returns
+    -------
+    dict of str to object
+        Arguments of the class.
+
+    Examples
+    --------
+    >>> from computeledger.facts.schema import PriceEdition
+    >>> document = parse_document("my.toml", 'electricity_usd_per_kwh = "0.08 $/kWh"', shipped=False)
+    >>> sorted(read_record(document, PriceEdition, partial=True))
+    ['electricity_usd_per_kwh']
+    """
+    by_annotation: dict[str, Reader] = {
+        "str": _typed(str, "a text"), "int": _typed(int, "a whole number"), "bool": _typed(bool, "true or false"),
+        "Fact": read_fact, "Mapping[str, Fact]": read_facts,
+    }  # fmt: skip
+    by_name = readers or {}
+    fields = {item.name: item for item in dataclasses.fields(schema)}
+    required = () if partial else tuple(name for name, item in fields.items() if _is_required(item))
+    table = {key: value for key, value in document.table.items() if key != "like" or document.shipped}
+    table = {**(defaults or {}), **table}
+    _check_keys(document, "", table, tuple(fields), required)
+    return {
+        name: (by_name.get(name) or by_annotation[str(fields[name].type)])(document, name, value)
+        for name, value in table.items()
+    }
+
+
+def _is_required(item: dataclasses.Field[Any]) -> bool:
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+
+
+def _typed(kind: type, wanted: str) -> Reader:
+    def read(document: Document, path: str, value: Any) -> Any:
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise document.error(path, f"{value!r} is not {wanted}")
+        return value
+
+    return read

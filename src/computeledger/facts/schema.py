@@ -1,0 +1,150 @@
+"""What a fact must carry, and the records made of facts: accelerators, systems, prices.
+
+A fact without value, unit, source key, date and locator cannot be built. The unit must agree with the name of
+the field that holds it, because a quantity's name ends in its unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from computeledger.arrays import Range, Uncertain
+
+#: Precisions that a peak may be quoted for, and the bytes of one value.
+PRECISION_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5625}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number that somebody published.
+
+    Attributes
+    ----------
+    value : float
+        In the SI unit that the field's name ends in.
+    unit : str
+        SI unit, such as ``bytes_per_s``.
+    given : str
+        As published, with people's units.
+    source, date, locator : str
+        Key of the source, ISO date of the statement, and where in the source it stands.
+    note : str
+        Conflicts with other sources and the reason of the choice, boundaries, conversions.
+    low, high : float or None
+        Range over sources, in SI, where they disagree.
+    """
+
+    value: float
+    unit: str
+    given: str
+    source: str
+    date: str
+    locator: str
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def uncertain(self) -> Uncertain:
+        """The value, or the range over sources where they disagree."""
+        if self.low is not None and self.high is not None:
+            return Range(self.low, self.high)
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """One GPU package (or TPU / Trainium chip); peaks are dense.
+
+    Attributes
+    ----------
+    id, name, vendor : str
+        Exact id, published name, maker.
+    scope : str
+        What one unit is: a package, and how many compute dies are in it.
+    hbm_bytes, hbm_bytes_per_s : Fact
+        Capacity [byte] and bandwidth [byte/s] of one package.
+    peak_flop_per_s : mapping of str to Fact
+        Dense peak by precision [FLOP/s].
+    chip_tdp_w : Fact
+        Thermal design power of the package [W].
+    dies : int
+        Compute dies in the package.
+    announced : bool
+        True where it was not shipping at the date of the facts.
+    """
+
+    id: str
+    name: str
+    vendor: str
+    scope: str
+    hbm_bytes: Fact
+    hbm_bytes_per_s: Fact
+    peak_flop_per_s: Mapping[str, Fact]
+    chip_tdp_w: Fact
+    dies: int = 1
+    announced: bool = False
+
+    def peak(self, precision: str) -> float:
+        """Dense peak for a precision, or the fastest wider one where the chip lacks it [FLOP/s].
+
+        A chip without fp8 units runs fp8 weights through its bf16 units, so the wider peak applies.
+        """
+        order = ("fp4", "fp8", "bf16")
+        for name in order[order.index(precision) :]:
+            if name in self.peak_flop_per_s:
+                return self.peak_flop_per_s[name].value
+        return self.peak_flop_per_s["bf16"].value
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A scale-up domain of accelerators and the fabric beyond it.
+
+    Attributes
+    ----------
+    id, name : str
+        Exact id and published name.
+    accelerator : Accelerator
+        What it is made of.
+    n_gpus_scale_up : Fact
+        Packages in one scale-up domain [-].
+    scale_up_bytes_per_s_per_gpu, scale_out_bytes_per_s_per_gpu : Fact
+        Bandwidth of one package, per direction [byte/s].
+    scale_up_latency_s, scale_out_latency_s : Fact
+        Time of the smallest transfer [s].
+    it_w_per_chip, facility_w_per_chip : Fact
+        Power of one package with its share of the servers and network; with cooling and losses too [W].
+    """
+
+    id: str
+    name: str
+    accelerator: Accelerator
+    n_gpus_scale_up: Fact
+    scale_up_bytes_per_s_per_gpu: Fact
+    scale_out_bytes_per_s_per_gpu: Fact
+    scale_up_latency_s: Fact
+    scale_out_latency_s: Fact
+    it_w_per_chip: Fact
+    facility_w_per_chip: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class PriceEdition:
+    """GPU-hour prices as of one date; immutable once published.
+
+    Attributes
+    ----------
+    id : str
+        Edition, such as ``2026-11``.
+    usd_per_gpu_hour : mapping of str to mapping of str to Fact
+        Accelerator id -> kind (``rent``, ``reserve``) -> price [USD/h].
+    electricity_usd_per_kwh : Fact
+        Industrial electricity [USD/kWh].
+    """
+
+    id: str
+    usd_per_gpu_hour: Mapping[str, Mapping[str, Fact]]
+    electricity_usd_per_kwh: Fact
+    extra: Mapping[str, Fact] = field(default_factory=dict)

@@ -1,0 +1,317 @@
+"""From parsed options to a document: the calls that the command line and the web share. No formula here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.errors import InputError, UnknownIdError, nearest
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import (
+    accelerator_ids,
+    load_accelerator,
+    load_model,
+    load_prices,
+    load_system,
+    model_ids,
+    system_ids,
+)
+from computeledger.facts.schema import Fact, System
+from computeledger.interfaces import documents
+from computeledger.physics.efficiency import efficiency, load_factors, middle
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.training import RECOMPUTE, Batch
+from computeledger.sources import bibtex, load_sources
+from computeledger.workloads.pretraining import (
+    PretrainingScenario,
+    estimate_pretraining,
+    search_pretraining,
+    training_layouts,
+)
+from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving_search import (
+    ServingOption,
+    Slo,
+    layouts_that_fit,
+    pareto_front,
+    price_of_speed,
+    search_serving,
+    size_fleet,
+)
+
+#: The speed that a search aims at when the question names none (assumption).
+DEFAULT_TPOT_S = 0.05
+
+
+def _is_moe(model: Model) -> bool:
+    return any(group.feed_forward.n_experts for group in model.layers)
+
+
+def _precision(model: Model, given: str | None, kv: str = "bf16") -> Precision:
+    if given is not None:
+        return parse_precision(given, _is_moe(model), kv)
+    parse_precision("bf16", False, kv)
+    return Precision(model.weight_precision, model.weight_precision, model.expert_precision, kv)
+
+
+def _whole(name: str, value: Uncertain | None) -> int | None:
+    """A count that must be one positive whole number."""
+    if value is None:
+        return None
+    if isinstance(value, Range) or value != int(value) or value < 1:
+        raise InputError(f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1")
+    return int(value)
+
+
+def _positive(name: str, value: Uncertain | None) -> None:
+    ends = (value.low,) if isinstance(value, Range) else (value,)
+    if any(end is not None and end <= 0 for end in ends):
+        raise InputError(f"{name} must be greater than 0")
+
+
+def _price(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[str, Any]]:
+    """A GPU-hour's price and where it comes from."""
+    if given is not None:
+        return given, {"origin": "given", "edition": None}
+    edition = load_prices()
+    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
+    if "rent" not in prices:
+        raise InputError(f"price edition {edition.id} has no rent of {system.accelerator.id}: give --price '$2/h'")
+    fact = prices["rent"]
+    return fact.uncertain, {"origin": "fact", "edition": edition.id, "kind": "rent", **documents.fact_document(fact)}
+
+
+def _draw(options: Mapping[str, Any], quantities: Mapping[str, Uncertain]) -> tuple[dict[str, Num], Machine, Machine]:
+    """Samples of the question's quantities, the machine with samples of its factors, and with their medians."""
+    system = load_system(options["system"])
+    inputs = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()} | dict(quantities)
+    draws = sample(inputs, options["samples"], options["seed"])
+    return draws, Machine(system, efficiency(draws=draws)), Machine(system, efficiency())
+
+
+def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer ``computeledger serve``."""
+    model, system = load_model(options["model"]), load_system(options["system"])
+    price, price_ground = _price(system, options["price"])
+    lengths = {name: options[f"{name}_tokens"] for name in ("input", "output", "cached")}
+    for name in ("input", "output"):
+        _positive(f"--{name}-tokens", lengths[name])
+    draws, machine, typical = _draw(options, {**lengths, "price": price})
+    scenario = ServingScenario(
+        model=model, layout=Layout(), precision=_precision(model, options["precision"], options["kv_precision"]),
+        input_tokens=draws["input"], output_tokens=draws["output"], batch=1.0, cached_tokens=draws["cached"],
+        usd_per_gpu_hour=draws["price"],
+    )  # fmt: skip
+    middles = replace(
+        scenario, input_tokens=middle(lengths["input"]), output_tokens=middle(lengths["output"]),
+        cached_tokens=middle(lengths["cached"]), usd_per_gpu_hour=middle(price),
+    )  # fmt: skip
+    _check_context(model, middles)
+    gpus, layouts = _layouts(options, middles, typical)
+    found = search_serving(middles, layouts, typical)
+    batch = _whole("--batch", options["batch"])
+    document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
+    if options["requests_per_s"] is not None:
+        slo = Slo(*(middle(options[name]) if options[name] is not None else default for name, default in
+                    (("requests_per_s", 0.0), ("ttft", float("inf")), ("tpot", float("inf")))))  # fmt: skip
+        _positive("--requests-per-s", slo.requests_per_s)
+        fleet = size_fleet(found if batch is None else [one for one in found if one.batch == batch], slo)
+        document["fleet"] = documents.fleet_document(fleet)
+        chosen = fleet.option
+        gpus = fleet.n_gpus
+    else:
+        chosen = _choose(found, batch, options, typical, middles)
+    at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
+    result, ideal = estimate_serving(at, machine), ideal_serving(at, machine)
+    curve = price_of_speed(replace(middles, layout=chosen.layout, batch=float(chosen.batch)), typical)
+    document |= documents.serve_document(result, ideal, curve, gpus)
+    if batch is None:
+        document["pareto"] = [documents.option_document(one) for one in pareto_front(found)]
+        document["n_options"] = len(found)
+    document |= {"price": price_ground, "efficiency_profile": "assumed"}
+    if options["working"]:
+        document["efficiency"] = documents.efficiency_document()
+    return document
+
+
+def _check_context(model: Model, scenario: ServingScenario) -> None:
+    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
+    if model.max_context_tokens and held > model.max_context_tokens:
+        raise InputError(f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}")
+
+
+def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Machine) -> tuple[int, list[Layout]]:
+    """GPUs at hand, and the layouts to try on them."""
+    gpus = _whole("--gpus", options["gpus"])
+    if options["layout"] is not None:
+        layout = check_layout(parse_layout(options["layout"]), scenario.model, gpus)
+        if int(layout.cp) > 1:
+            raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
+        return gpus or int(layout.n_gpus), [layout]
+    layouts = layouts_that_fit(scenario, machine, gpus)
+    return gpus or max(int(one.n_gpus) for one in layouts), layouts
+
+
+def _choose(
+    found: list[ServingOption], batch: int | None, options: Mapping[str, Any], machine: Machine, scenario: ServingScenario
+) -> ServingOption:
+    """The layout for a batch, or the cheapest option that is fast enough."""
+    if batch is None:
+        limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+        fast = [one for one in found if one.tpot_s <= limit]
+        if not fast and options["tpot"] is not None:
+            best = min(found, key=lambda one: one.tpot_s)
+            raise InputError(f"--tpot {limit * 1e3:g} ms: the fastest layout ({best.layout}, batch {best.batch}) takes {best.tpot_s * 1e3:.3g} ms")
+        return min(fast, key=lambda one: one.usd_per_mtok_output) if fast else min(found, key=lambda one: one.tpot_s)
+    layouts = sorted({str(one.layout): one.layout for one in found}.items())
+    room = {str(one.layout): max(o.batch for o in found if o.layout == one.layout) for one in found}
+    exact = search_serving(scenario, [layout for _, layout in layouts], machine, batches=[batch])
+    if not exact:
+        name, largest = max(room.items(), key=lambda pair: pair[1])
+        raise InputError(f"--batch {batch}: does not fit; the largest batch that fits is about {largest} ({name})")
+    return min(exact, key=lambda one: one.usd_per_mtok_output)
+
+
+def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer ``computeledger pretrain``."""
+    model, system = load_model(options["model"]), load_system(options["system"])
+    price, price_ground = _price(system, options["price"])
+    if options["recompute"] not in RECOMPUTE:
+        raise InputError(f"--recompute {options['recompute']!r}: {nearest(options['recompute'], RECOMPUTE)}")
+    for name in ("tokens", "sequence_tokens", "global_batch_tokens"):
+        _positive(f"--{name.replace('_', '-')}", options[name])
+    for name in ("microbatch_sequences", "virtual_stages"):
+        _positive(f"--{name.replace('_', '-')}", float(options[name]))
+    draws, machine, typical = _draw(options, {"tokens": options["tokens"], "price": price})
+    sequence, wanted = middle(options["sequence_tokens"]), middle(options["global_batch_tokens"])
+    batch = Batch(
+        sequence, float(max(round(wanted / sequence), 1)), float(options["microbatch_sequences"]), options["recompute"],
+        float(options["virtual_stages"]),
+    )  # fmt: skip
+    scenario = PretrainingScenario(
+        model, Layout(), parse_precision(options["precision"] or "bf16", _is_moe(model)), batch, draws["tokens"],
+        draws["price"],
+    )  # fmt: skip
+    gpus = _whole("--gpus", options["gpus"])
+    if options["layout"] is not None:
+        layout = parse_layout(options["layout"])
+        if gpus is not None and layout.dp == 1 and gpus % int(layout.n_gpus) == 0:
+            layout = replace(layout, dp=gpus // int(layout.n_gpus))
+        layout = check_layout(layout, model, gpus)
+        gpus = gpus or int(layout.n_gpus)
+        scenario = replace(scenario, layout=layout)
+    gpus = gpus or int(system.n_gpus_scale_up.value)
+    domain = int(system.n_gpus_scale_up.value)
+    search = replace(scenario, tokens=0.0)
+    best = [] if options["layout"] and options["top"] < 1 else search_pretraining(
+        search, training_layouts(model, gpus, domain), typical, max(options["top"], 1))  # fmt: skip
+    if options["layout"] is None:
+        first = best[0]
+        chosen = replace(batch, microbatch_sequences=float(first.microbatch_sequences), recompute=first.recompute)
+        scenario = replace(scenario, layout=first.layout, batch=chosen)
+    result = estimate_pretraining(scenario, machine)
+    document = {"system": system.id, "accelerator": system.accelerator.id, **documents.pretrain_document(result, best)}
+    document |= {"price": price_ground, "efficiency_profile": "assumed"}
+    if options["working"]:
+        document["efficiency"] = documents.efficiency_document()
+    return document
+
+
+def answer_model(given: str, kv_precision: str = "bf16") -> dict[str, Any]:
+    """Answer ``computeledger facts model``."""
+    parse_precision("bf16", False, kv_precision)
+    return documents.model_document(load_model(given), kv_precision)
+
+
+def _fact_rows(record: Any, prefix: str = "") -> dict[str, Fact]:
+    """Every fact of a record, by dotted name."""
+    rows: dict[str, Fact] = {}
+    names = record if isinstance(record, Mapping) else getattr(record, "__dataclass_fields__", {})
+    for name in names:
+        value = record[name] if isinstance(record, Mapping) else getattr(record, name)
+        if isinstance(value, Fact):
+            rows[f"{prefix}{name}"] = value
+        elif isinstance(value, Mapping):
+            rows |= _fact_rows(value, f"{prefix}{name}.")
+    return rows
+
+
+def answer_fact(given: str) -> dict[str, Any]:
+    """Answer ``computeledger facts show``."""
+    sources = load_sources()
+    if given in sources:
+        source = sources[given]
+        return {"id": given, "kind": "source", "title": source.title, "publisher": source.publisher, "url": source.url,
+                "date": source.date, "license": source.license, "verified": source.verified, "facts": {}}  # fmt: skip
+    if given.lower() in accelerator_ids():
+        record: Any = load_accelerator(given)
+        prices = load_prices().usd_per_gpu_hour.get(record.id, {})
+        rows = _fact_rows(record) | {f"usd_per_gpu_hour.{kind}": fact for kind, fact in prices.items()}
+        return _record_document(record, "accelerator", rows)
+    if given.lower() in system_ids():
+        record = load_system(given)
+        return _record_document(record, "system", _fact_rows(record)) | {"accelerator": record.accelerator.id}
+    try:
+        model = load_model(given)
+    except UnknownIdError:
+        every = [*accelerator_ids(), *system_ids(), *model_ids(), *sources]
+        try:
+            load_accelerator(given)
+        except UnknownIdError as error:
+            if " could mean " in str(error):
+                raise
+        raise UnknownIdError(f"unknown id {given!r}: {nearest(given, every)}") from None
+    return {"id": model.id, "kind": "model", "name": model.id, "facts":
+            {name: documents.fact_document(fact) for name, fact in model.published.items()}, "notes": list(model.notes)}  # fmt: skip
+
+
+def _record_document(record: Any, kind: str, rows: Mapping[str, Fact]) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "kind": kind,
+        "name": record.name,
+        "facts": {name: documents.fact_document(fact) for name, fact in rows.items()},
+    }
+
+
+#: Words people search with, by a part of the fact's name.
+_WORDS = {
+    "bytes_per_s": "bandwidth speed", "hbm_bytes": "memory capacity", "peak_flop_per_s": "compute peak throughput", "_w": "power watt",
+    "usd": "price cost dollar", "latency": "delay", "tokens": "training data", "n_params": "parameters size",
+}  # fmt: skip
+
+
+def answer_search(query: str) -> dict[str, Any]:
+    """Answer ``computeledger facts search``."""
+    words = query.lower().split()
+    found = []
+    for given in [*accelerator_ids(), *system_ids(), *model_ids()]:
+        document = answer_fact(given)
+        for name, fact in document["facts"].items():
+            source = load_sources().get(fact["source"])
+            words_of = " ".join(words for part, words in _WORDS.items() if part in name)
+            title = source.title if source else ""
+            text = f"{given} {document['name']} {name} {words_of} {fact['given']} {fact.get('note', '')} {fact['source']} {title}"
+            if all(word in text.lower() for word in words):
+                found.append({"id": given, "kind": document["kind"], "name": name, **fact})
+    return {"query": query, "results": found}
+
+
+def answer_cite(targets: Sequence[str]) -> dict[str, Any]:
+    """Answer ``computeledger cite``."""
+    keys: set[str] = set()
+    for target in targets:
+        if target.endswith(".toml") or Path(target).exists():
+            from computeledger.economics.ledger import estimate_ledger
+            from computeledger.economics.plan import load_plan
+
+            keys |= set(estimate_ledger(load_plan(target), n_samples=16).sources)
+        elif target in load_sources():
+            keys.add(target)
+        else:
+            raise UnknownIdError(f"unknown source {target!r}: {nearest(target, load_sources())}")
+    return {"keys": sorted(keys), "bibtex": bibtex(keys)}

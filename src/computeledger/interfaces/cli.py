@@ -1,0 +1,283 @@
+"""The command line. Every command takes ``--json`` and then prints exactly one JSON document on stdout.
+
+Imports of the engine stand inside the commands, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from computeledger.errors import ComputeLedgerError, InputError
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
+samples_option = click.option("--samples", default=4096, show_default=True, help="Samples of uncertain inputs.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(package_name="computeledger", message="%(version)s")
+def cli() -> None:
+    """Plan, run and reconcile the compute of a language model's life in GPU-time.
+
+    Three ledgers (pretraining, reinforcement learning, inference), two currencies (FLOP and GPU-time), every number
+    with its source and an interval. A quantity may be a range: "10M..100M" is a 90 % interval.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: exit code 2 and one line for bad input, no traceback.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Command and options; the process's own when left out.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    try:
+        code = cli.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except click.ClickException as error:
+        _fail(error.format_message().replace("\n", " "), 2)
+    except click.exceptions.Abort:
+        _fail("interrupted", 130)
+    except InputError as error:
+        _fail(str(error).replace("\n", " "), 2)
+    except ComputeLedgerError as error:
+        _fail(str(error), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"computeledger: {message}", err=True)
+    sys.exit(code)
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=2, allow_nan=False, default=float))
+
+
+def _write_file(path: str, text: str) -> None:
+    """Write a whole file or nothing."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: the folder {str(target.parent)!r} does not exist")
+    if target.is_dir():
+        raise InputError(f"{path}: is a folder, a file name is needed")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+@cli.command()
+@click.argument("plan_file", metavar="PLAN.toml", required=False)
+@click.option("--html", "html_file", metavar="FILE", help="Write the report as one self-contained HTML file.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of plans for editors, and stop.")
+@samples_option
+@seed_option
+@working_option
+@json_option
+def plan(
+    plan_file: str | None, html_file: str | None, schema: bool, samples: int, seed: int, working: bool, as_json: bool
+) -> None:
+    """The life-cycle ledger of a plan: three phases in FLOP and GPU-time, with intervals and working."""
+    from computeledger.economics.plan import json_schema, load_plan
+
+    if schema:
+        _print_json(json_schema())
+        return
+    if plan_file is None:
+        raise InputError("PLAN.toml is missing: computeledger plan PLAN.toml (see examples/)")
+    from computeledger.economics.ledger import estimate_ledger
+    from computeledger.interfaces.documents import plan_document
+
+    ledger = estimate_ledger(load_plan(plan_file), samples, seed)
+    document = plan_document(ledger, working=working or html_file is not None)
+    if html_file is not None:
+        from computeledger.interfaces.report import plan_report
+
+        _write_file(html_file, plan_report(ledger, document))
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_plan
+
+    print_plan(document, working)
+    if html_file is not None:
+        click.echo(f"report: {html_file}")
+
+
+def _quantity(dimension: str, default_unit: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Parse an option's quantity, so that the message names the option."""
+
+    def parse(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+        if text is None:
+            return None
+        from computeledger.units import parse_quantity
+
+        try:
+            return parse_quantity(text, dimension, default_unit)
+        except InputError as error:
+            raise InputError(f"{parameter.opts[0]} {error}") from None
+
+    return parse
+
+
+_tokens = _quantity("tokens", "tokens")
+_seconds = _quantity("s", "s")
+_price = _quantity("usd_per_hour", "$/h")
+_count = _quantity("count", "")
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    options = [
+        click.option("--model", required=True, help="Model id, or path to a config.json."),
+        click.option("--system", required=True, help="System id, or path to a system TOML."),
+        click.option("--gpus", callback=_count, metavar="N", help="GPUs at hand."),
+        click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
+        click.option("--precision", metavar="P", help="bf16, fp8 or fp4; the stored one when left out."),
+        click.option("--price", callback=_price, metavar="$/h", help="GPU-hour; the price edition's rent when left out."),
+        samples_option, seed_option, working_option, json_option,
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@_common
+@click.option("--batch", callback=_count, metavar="B", help="Sequences decoding per replica, all attention-DP ranks together.")
+@click.option("--input-tokens", default="4096", show_default=True, callback=_tokens, metavar="I", help="New input per request.")
+@click.option("--output-tokens", default="1024", show_default=True, callback=_tokens, metavar="O", help="Output per request.")
+@click.option("--cached-tokens", default="0", show_default=True, callback=_tokens, metavar="C", help="Cached prefix per request.")
+@click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
+@click.option("--requests-per-s", callback=_quantity("requests_per_s", "requests/s"), metavar="R", help="Load to size a fleet for.")
+@click.option("--ttft", callback=_seconds, metavar="T", help="Slowest acceptable time to first token, such as 2s.")
+@click.option("--tpot", callback=_seconds, metavar="T", help="Slowest acceptable time per output token, such as 50ms.")
+def serve(**options: Any) -> None:  # fmt: skip
+    """Serving: prefill and decode by operation, TTFT, TPOT, throughput, USD/Mtok, memory.
+
+    Without --batch, the Pareto front of speed against throughput over legal layouts and batches; with
+    --requests-per-s, how many GPUs that load needs.
+    """
+    from computeledger.interfaces.answers import answer_serve
+
+    document = answer_serve(options)
+    if options["as_json"]:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_serve
+
+    print_serve(document, options["working"])
+
+
+@cli.command()
+@_common
+@click.option("--tokens", default="1T tokens", show_default=True, callback=_tokens, metavar="D", help="Tokens of the run.")
+@click.option("--sequence-tokens", default="4096", show_default=True, callback=_tokens, metavar="S", help="Length of a sequence.")
+@click.option("--global-batch-tokens", default="4M", show_default=True, callback=_tokens, metavar="T", help="Tokens per optimiser step.")
+@click.option("--microbatch-sequences", default=1, show_default=True, metavar="M", help="Sequences that pass a stage at once.")
+@click.option("--recompute", default="selective", show_default=True, metavar="MODE", help="none, selective or full.")
+@click.option("--virtual-stages", default=1, show_default=True, metavar="V", help="Interleaved chunks per pipeline stage.")
+@click.option("--top", default=10, show_default=True, metavar="K", help="Best layouts to list.")
+def pretrain(**options: Any) -> None:  # fmt: skip
+    """Pretraining: step time by part, MFU, HFU, memory, days and GPU-hours, the best legal layouts."""
+    from computeledger.interfaces.answers import answer_pretrain
+
+    document = answer_pretrain(options)
+    if options["as_json"]:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_pretrain
+
+    print_pretrain(document, options["working"])
+
+
+@cli.group(context_settings=_CONTEXT)
+def facts() -> None:
+    """Look facts up, with source, date and locator."""
+
+
+@facts.command("model")
+@click.argument("model", metavar="PATH_OR_ID")
+@click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
+@json_option
+def facts_model(model: str, kv_precision: str, as_json: bool) -> None:
+    """A model's parameters, cache and shape, read from its configuration."""
+    from computeledger.interfaces.answers import answer_model
+
+    document = answer_model(model, kv_precision)
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_model
+
+    print_model(document)
+
+
+@facts.command("show")
+@click.argument("fact_id", metavar="ID")
+@json_option
+def facts_show(fact_id: str, as_json: bool) -> None:
+    """An accelerator, a system, a model or a source, every figure with its source."""
+    from computeledger.interfaces.answers import answer_fact
+
+    document = answer_fact(fact_id)
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_facts
+
+    print_facts(document)
+
+
+@facts.command("search")
+@click.argument("query", nargs=-1, required=True)
+@json_option
+def facts_search(query: tuple[str, ...], as_json: bool) -> None:
+    """Ids and facts whose name, value, note or source mentions every word."""
+    from computeledger.interfaces.answers import answer_search
+
+    document = answer_search(" ".join(query))
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_search
+
+    print_search(document)
+
+
+@cli.command()
+@click.argument("target", metavar="PLAN.toml|KEY", nargs=-1, required=True)
+@json_option
+def cite(target: tuple[str, ...], as_json: bool) -> None:
+    """BibTeX of the sources that a plan's result rests on, or of source keys."""
+    from computeledger.interfaces.answers import answer_cite
+
+    document = answer_cite(target)
+    if as_json:
+        _print_json(document)
+        return
+    click.echo(document["bibtex"])

@@ -1,0 +1,344 @@
+"""Results as JSON documents, one shape for the command line, the report and the web."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Num, Range, median
+from computeledger.economics.ledger import Ledger
+from computeledger.economics.phases import Phase
+from computeledger.economics.plan import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import PRECISION_BYTES, Fact
+from computeledger.physics import transformer
+from computeledger.physics.efficiency import load_factors
+from computeledger.physics.memory import ServingMemory
+from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
+from computeledger.workloads.pretraining import PretrainingOption, PretrainingResult
+from computeledger.workloads.result import Figure, Term, quantities, quantity
+from computeledger.workloads.serving import ServingResult
+from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
+
+PHASE_QUANTITIES = {
+    "tokens": "tokens", "flop": "FLOP", "gpu_hours": "GPU-hours", "utilization_fraction": "", "usd": "USD", "energy_j": "J",
+}  # fmt: skip
+
+
+def phase_document(phase: Phase) -> dict[str, Any]:
+    """A ledger's phase."""
+    return {
+        **quantities({name: (getattr(phase, name), unit) for name, unit in PHASE_QUANTITIES.items()}),
+        "accelerator": phase.accelerator,
+        "model": phase.model,
+        "peak_flop_per_s": phase.peak_flop_per_s,
+        "peak_precision": "bf16",
+        "choices": dict(phase.choices),
+        "details": quantities(phase.details),
+    }
+
+
+def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
+    """A plan's ledger."""
+    three = {name: phase for name, phase in ledger.phases.items() if name != "experiments"}
+    skipped = {name: one.text("skip") for name, one in ledger.plan.sections.items() if "skip" in one}
+    document: dict[str, Any] = {
+        "title": ledger.plan.top.text("title") or ledger.plan.name,
+        "phases": {name: phase_document(phase) for name, phase in three.items()},
+        "skipped": skipped,
+        "experiments": phase_document(ledger.phases["experiments"]) if "experiments" in ledger.phases else None,
+        "total": quantities(
+            {name: (ledger.total(name), PHASE_QUANTITIES[name]) for name in ("flop", "gpu_hours", "usd", "energy_j")}
+        ),
+        "shares": {
+            "flop": quantities({name: (share, "") for name, share in ledger.shares("flop").items()}),
+            "gpu_time": quantities({name: (share, "") for name, share in ledger.shares("gpu_hours").items()}),
+        },
+        "balance": quantities(ledger.balance),
+        "drivers": [
+            {"name": one.name, "low": one.value.low, "high": one.value.high, "unit": driver_unit(one.name), "rank_correlation": {"gpu_hours": one.gpu_hours, "usd": one.usd}}
+            for one in ledger.drivers
+        ],
+        "assumptions": [term_document(term) for term in ledger.assumptions],
+        "editions": dict(ledger.editions),
+        "sources": list(ledger.sources),
+        "n_samples": ledger.n_samples,
+        "seed": ledger.seed,
+    }  # fmt: skip
+    if working:
+        everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
+        document["working"] = [figure_document(figure) for figure in everything]
+        document["efficiency"] = efficiency_document()
+    return document
+
+
+_PEOPLES_UNITS = {"s": "s", "tokens": "tokens", "tokens_per_s": "tokens/s", "usd_per_hour": "USD/h", "gpu_hours": "GPU-hours",
+                  "fraction": "fraction"}  # fmt: skip
+
+
+def driver_unit(name: str) -> str:
+    """Unit of an uncertain input, told from its name."""
+    head, _, key = name.rpartition(".")
+    if head == "efficiency":
+        return "s" if key.endswith("_s") else ""
+    if head.startswith("price"):
+        return "USD/h"
+    if head.startswith("power"):
+        return "W"
+    keys = {**TOP, **KINDS, **TRAFFIC, **SECTIONS.get(head, {})}
+    return _PEOPLES_UNITS.get(keys[key].kind, "") if key in keys else ""
+
+
+def term_document(term: Term) -> dict[str, Any]:
+    """An input of a formula."""
+    return {"name": term.name, "value": quantity(term.value, term.unit), "unit": term.unit, "origin": term.origin,
+            "ground": term.ground}  # fmt: skip
+
+
+def figure_document(figure: Figure) -> dict[str, Any]:
+    """A figure with its working."""
+    return {
+        "name": figure.name,
+        "value": quantity(figure.value, figure.unit),
+        "unit": figure.unit,
+        "formula": figure.formula,
+        "terms": [term_document(term) for term in figure.terms],
+    }
+
+
+def efficiency_document(profile: str = "assumed") -> dict[str, Any]:
+    """Efficiency factors with their grounds."""
+    out = {}
+    for name, factor in load_factors(profile).items():
+        ends = (factor.value.low, factor.value.high) if isinstance(factor.value, Range) else (factor.value, factor.value)
+        out[name] = {"low": ends[0], "high": ends[1], "kind": factor.kind, "why": factor.why, "source": factor.source}
+    return out
+
+
+def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]:
+    """Operations of a step: work, time, what binds."""
+    out = []
+    every = list(operations)
+    whole = np.maximum(total_s(every), 1e-300)
+    for one in every:
+        if median(one.time_s) == 0:
+            continue
+        out.append({
+            "name": one.name,
+            "flop": median(one.flop),
+            "bytes": median(one.bytes),
+            "network_bytes": median(one.network_bytes),
+            "time_s": quantity(one.time_s, "s"),
+            "share_fraction": float(np.mean(one.time_s / whole)),
+            "bound": main_bound([one]),
+        })  # fmt: skip
+    return out
+
+
+def main_bound(operations: Iterable[Operation]) -> str:
+    """What binds most often over the samples."""
+    names, counts = np.unique(bound(operations), return_counts=True)
+    return str(names[np.argmax(counts)])
+
+
+def memory_document(memory: ServingMemory) -> dict[str, Any]:
+    """HBM of the busiest GPU by tenant."""
+    return {
+        "weights": median(memory.weights_bytes),
+        "kv_cache": median(memory.kv_cache_bytes),
+        "activations": median(memory.activations_bytes),
+        "workspace": median(memory.workspace_bytes),
+        "total": median(memory.total_bytes),
+        "usable": memory.capacity_bytes,
+    }
+
+
+def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSpeed, gpus: int) -> dict[str, Any]:
+    """Serving at one layout and batch, its physical limit, and the price of speed."""
+    scenario = result.scenario
+    return {
+        "model": scenario.model.id,
+        "layout": str(scenario.layout),
+        "batch": median(scenario.batch),
+        "n_gpus_per_replica": int(median(scenario.layout.n_gpus)),
+        "n_replicas": gpus // int(median(scenario.layout.n_gpus)),
+        "input_tokens": median(scenario.input_tokens),
+        "cached_tokens": median(scenario.cached_tokens),
+        "output_tokens": median(scenario.output_tokens),
+        "precision": {name: getattr(scenario.precision, name) for name in ("attention", "dense", "experts", "kv")},
+        **quantities(serve_figures(result)),
+        "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
+        "bound": main_bound(result.decode),
+        "prefill_bound": main_bound(result.prefill),
+        "bound_fractions": bound_fractions(result.decode),
+        "components": {"decode": operations_document(result.decode), "prefill": operations_document(result.prefill)},
+        "memory_bytes": memory_document(result.memory),
+        "largest_batch": median(result.memory.largest_batch),
+        "physical_limit": quantities(serve_figures(ideal)),
+        "price_of_speed": speed_document(curve),
+    }
+
+
+def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:
+    """The figures that answer a serving question, with units."""
+    return {
+        "ttft_s": (result.ttft_s, "s"),
+        "tpot_s": (result.tpot_s, "s"),
+        "output_tokens_per_s_per_user": (result.output_tokens_per_s_per_user, "tokens/s"),
+        "output_tokens_per_s_per_gpu": (result.output_tokens_per_s_per_gpu, "tokens/s"),
+        "usd_per_mtok_input": (result.usd_per_mtok_input, "USD/Mtok"),
+        "usd_per_mtok_cached_read": (result.usd_per_mtok_cached_read, "USD/Mtok"),
+        "usd_per_mtok_output": (result.usd_per_mtok_output, "USD/Mtok"),
+    }
+
+
+def bound_fractions(operations: Iterable[Operation]) -> dict[str, float]:
+    """Share of a step's time by what binds, at the median."""
+    parts = {name: median(part) for name, part in bound_times_s(operations).items()}
+    whole = max(sum(parts.values()), 1e-300)
+    return {name: part / whole for name, part in parts.items()}
+
+
+def option_document(option: ServingOption) -> dict[str, Any]:
+    """A point of a serving search."""
+    return {
+        "layout": str(option.layout),
+        "batch": option.batch,
+        "n_gpus": int(option.layout.n_gpus),
+        "ttft_s": option.ttft_s,
+        "tpot_s": option.tpot_s,
+        "output_tokens_per_s_per_user": 1 / option.tpot_s,
+        "output_tokens_per_s_per_gpu": option.output_tokens_per_s_per_gpu,
+        "requests_per_s": option.requests_per_s,
+        "usd_per_mtok_input": option.usd_per_mtok_input,
+        "usd_per_mtok_output": option.usd_per_mtok_output,
+    }
+
+
+def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) -> dict[str, Any]:
+    """Pretraining at one layout, and the best legal layouts."""
+    scenario = result.scenario
+    memory = result.memory
+    tenants = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
+    return {
+        "model": scenario.model.id,
+        "layout": str(scenario.layout),
+        "n_gpus": int(median(scenario.layout.n_gpus)),
+        "microbatch_sequences": median(scenario.batch.microbatch_sequences),
+        "recompute": scenario.batch.recompute,
+        "sequence_tokens": median(scenario.batch.sequence_tokens),
+        "global_batch_tokens": median(scenario.global_batch_tokens),
+        **quantities({
+            "step_s": (result.step_s, "s"),
+            "tokens_per_s_per_gpu": (result.tokens_per_s_per_gpu, "tokens/s"),
+            "mfu_fraction": (result.mfu_fraction, ""),
+            "hfu_fraction": (result.hfu_fraction, ""),
+            "utilization_fraction": (result.utilization_fraction, ""),
+            "gpu_hours": (result.gpu_hours, "GPU-hours"),
+            "days": (result.days, "days"),
+            "usd": (result.gpu_hours * scenario.usd_per_gpu_hour, "USD"),
+        }),
+        "flop_per_token": median(result.flop_per_token),
+        "peak_flop_per_s": result.peak_flop_per_s,
+        "peak_precision": "bf16",
+        "components": {
+            name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0
+        },
+        "memory_bytes": {
+            **{name: median(getattr(memory, f"{name}_bytes")) for name in tenants},
+            "total": median(memory.total_bytes),
+            "usable": result.capacity_bytes,
+        },
+        "fits": bool(np.all(result.fits)),
+        "best_layouts": [
+            {"layout": str(one.layout), "microbatch_sequences": one.microbatch_sequences, "recompute": one.recompute,
+             "step_s": one.step_s, "mfu_fraction": one.mfu_fraction, "memory_bytes": one.memory_bytes}
+            for one in best
+        ],
+    }  # fmt: skip
+
+
+def fact_document(fact: Fact) -> dict[str, Any]:
+    """A fact with its provenance."""
+    out: dict[str, Any] = {"value": fact.value, "unit": fact.unit, "given": fact.given, "source": fact.source,
+                           "date": fact.date, "locator": fact.locator}  # fmt: skip
+    if fact.low is not None:
+        out |= {"low": fact.low, "high": fact.high}
+    return {**out, "note": fact.note} if fact.note else out
+
+
+def model_document(model: Model, kv_precision: str = "bf16") -> dict[str, Any]:
+    """A model's counts and shape."""
+    kv_bytes = PRECISION_BYTES[kv_precision]
+    groups = model.layers
+    experts = max((group.feed_forward for group in groups), key=lambda part: part.n_experts)
+    return {
+        "id": model.id,
+        "n_params_total": transformer.n_params_total(model),
+        "n_params_active": transformer.n_params_active(model),
+        "n_params_active_with_embeddings": transformer.n_params_active_with_embeddings(model),
+        "kv_bytes_per_token": float(transformer.kv_bytes_per_token(model, kv_bytes)),
+        "kv_precision": kv_precision,
+        "state_bytes_per_sequence": float(transformer.state_bytes_per_sequence(model)),
+        "n_layers": model.n_layers,
+        "hidden_size": model.hidden_size,
+        "vocab_size": model.vocab_size,
+        "tied_embeddings": model.tied_embeddings,
+        "max_context_tokens": model.max_context_tokens,
+        "weight_precision": model.weight_precision,
+        "expert_precision": model.expert_precision,
+        "n_mtp_layers": model.n_mtp_layers,
+        "attention": [
+            {"kind": kind, "layers": layers, "query_heads": mixer.n_query_heads, "kv_heads": mixer.n_kv_heads,
+             "qk_head_dim": mixer.qk_head_dim, "v_head_dim": mixer.v_head_dim, "window": mixer.window,
+             "kv_lora_rank": mixer.kv_lora_rank or None, "sparse_tokens": mixer.sparse_tokens}
+            for kind, mixer, layers in _by_attention(model)
+        ],
+        "experts": {
+            "n_experts": experts.n_experts,
+            "n_experts_active": experts.n_experts_active,
+            "n_shared_experts": experts.n_shared_experts,
+            "expert_width": experts.expert_width,
+            "layers": sum(group.count for group in groups if group.feed_forward.n_experts),
+        }
+        if experts.n_experts
+        else None,
+        "dense_layers": sum(group.count for group in groups if group.feed_forward.width),
+        "vision": {"n_params": model.vision.n_params, "n_layers": model.vision.n_layers} if model.vision else None,
+        "published": {name: fact_document(fact) for name, fact in model.published.items()},
+        "aliases": list(model.aliases),
+        "notes": list(model.notes),
+    }  # fmt: skip
+
+
+def _by_attention(model: Model) -> list[tuple[str, Any, int]]:
+    counts: dict[Any, int] = {}
+    for group in model.layers:
+        counts[group.attention] = counts.get(group.attention, 0) + group.count
+    return [(mixer.kind, mixer, count) for mixer, count in counts.items()]
+
+
+def speed_document(curve: PriceOfSpeed) -> dict[str, Any]:
+    """The price of speed on one layout."""
+    return {
+        "latency_floor_s": curve.latency_floor_s,
+        "usd_per_mtok_output_plateau": curve.usd_per_mtok_output_plateau,
+        "slow_mode_saves_fraction": curve.slow_mode_saves_fraction,
+        "fast_mode_costs_ratio": curve.fast_mode_costs_ratio,
+        "curve": [
+            {"batch": one.batch, "tpot_s": one.tpot_s, "usd_per_mtok_output": one.usd_per_mtok_output}
+            for one in curve.options
+        ],
+    }
+
+
+def fleet_document(fleet: Fleet) -> dict[str, Any]:
+    """Replicas that carry a load."""
+    return {
+        "n_gpus": fleet.n_gpus,
+        "n_replicas": fleet.n_replicas,
+        "load_fraction": fleet.load_fraction,
+        "replica": option_document(fleet.option),
+    }

@@ -1,0 +1,364 @@
+"""The report of a plan: one HTML file that needs nothing from the network."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from importlib import metadata, resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from computeledger.arrays import Range
+from computeledger.economics.ledger import Ledger
+from computeledger.interfaces import plots
+from computeledger.interfaces.documents import operations_document
+from computeledger.interfaces.tables import PHASE_NAMES, point
+from computeledger.interfaces.wording import PHASE_SHORT, input_unit, input_words, span, words
+from computeledger.sources import bibtex, load_sources
+
+Context = dict[str, Any]
+
+_COLUMNS = (
+    ("tokens", "Tokens", "tokens"), ("flop", "FLOP", "FLOP"), ("gpu_hours", "GPU-hours", "GPU-hours"),
+    ("utilization_fraction", "Utilisation", "fraction"), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
+)  # fmt: skip
+
+
+def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
+    """Render the report of a plan.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The result, with samples and operations.
+    document : mapping
+        The same as :func:`computeledger.interfaces.documents.plan_document` with its working.
+
+    Returns
+    -------
+    str
+        A whole HTML page with its styles, scripts and data inside.
+
+    Examples
+    --------
+    >>> plan_report.__name__
+    'plan_report'
+    """
+    figures = _figures(ledger, document)
+    context: Context = {
+        "title": document["title"],
+        "lead": _lead(document),
+        "tiles": _tiles(document),
+        "columns": [label for _, label, _ in _COLUMNS],
+        "rows": _rows(document),
+        "skipped": [(PHASE_NAMES[name], reason) for name, reason in document["skipped"].items()],
+        "captions": _captions(ledger, document),
+        "balance": _balance(document),
+        "steps": _steps(ledger),
+        "curves": _curves(ledger),
+        "phases": _phases(document),
+        "assumptions": [_term(term) for term in document["assumptions"]],
+        "efficiency": _efficiency(ledger, document),
+        "working": _working(ledger, document),
+        "sources": _sources(document),
+        "bibtex": bibtex(_source_keys(document)),
+        "editions": dict(document["editions"]),
+        "plan": ledger.plan.name,
+        "n_samples": document["n_samples"],
+        "seed": document["seed"],
+        "version": _version(),
+        "figures": list(figures),
+        "data": _script_json({"figures": figures, "config": plots.CONFIG,
+                              "templates": {"light": plots.template(), "dark": plots.template(dark=True)}}),
+        "plotly": _plotly(),
+        "style": Markup(_asset("report.css")),  # noqa: S704 (shipped with the package)
+        "script": Markup(_asset("report.js")),  # noqa: S704 (shipped with the package)
+    }  # fmt: skip
+    return _template().render(context)
+
+
+@functools.cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("report.html")
+
+
+def _asset(name: str) -> str:
+    return resources.files("computeledger.interfaces").joinpath("templates", name).read_text("utf-8")
+
+
+@functools.cache
+def _plotly() -> Markup:
+    """The drawing library as the installed plotly package ships it."""
+    text = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
+    return Markup(text)  # noqa: S704 (shipped with plotly)
+
+
+def _script_json(value: Any) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704
+
+
+def _version() -> str:
+    try:
+        return metadata.version("computeledger")
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _figures(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, plots.Spec]:
+    """The plots that the plan has the data for."""
+    out: dict[str, plots.Spec] = {}
+    if len(document["shares"]["flop"]) > 1:
+        out["shares"] = plots.shares_figure(document)
+    out["gpu_hours"] = plots.phases_figure(ledger, "gpu_hours")
+    out["usd"] = plots.phases_figure(ledger, "usd")
+    if any(phase.operations for phase in ledger.phases.values()):
+        out["roofline"] = plots.roofline_figure(ledger)
+        out["bounds"] = plots.bounds_figure(ledger)
+    if "inference" in ledger.phases and ledger.phases["inference"].curves:
+        out["speed"] = plots.speed_figure(ledger)
+    if document["drivers"]:
+        out["drivers"] = plots.drivers_figure(document)
+    return out
+
+
+def _amount(value: Any, unit: str) -> dict[str, str]:
+    return {"text": words(point(value), unit), "band": span(value, unit)}
+
+
+def _bare(value: Any, unit: str) -> dict[str, str]:
+    """An amount whose unit stands in the heading."""
+    amount = _amount(value, unit)
+    return {key: text.replace(f"\u00a0{unit}", "") for key, text in amount.items()} if unit in ("tokens", "GPU-hours") else amount
+
+
+def _in_band(value: Any, unit: str) -> str:
+    amount = _amount(value, unit)
+    return f"{amount['text']} ({amount['band']})" if amount["band"] else amount["text"]
+
+
+def _every_phase(document: Mapping[str, Any]) -> dict[str, Any]:
+    extra = {"experiments": document["experiments"]} if document["experiments"] else {}
+    return {**document["phases"], **extra}
+
+
+def _lead(document: Mapping[str, Any]) -> Context:
+    """The answer in one sentence, in parts."""
+    shares = document["shares"]
+    largest = max(shares["gpu_time"], key=lambda name: point(shares["gpu_time"][name]), default="")
+    drivers = [input_words(one["name"]).replace(": ", " ").lower().replace("rl ", "RL ") for one in document["drivers"][:2]]
+    return {
+        "gpu_hours": _amount(document["total"]["gpu_hours"], "GPU-hours"),
+        "usd": _amount(document["total"]["usd"], "USD"),
+        "experiments": document["experiments"] is not None,
+        "largest": PHASE_NAMES.get(largest, ""),
+        "alone": len(shares["gpu_time"]) < 2,
+        "gpu_share": words(point(shares["gpu_time"][largest]), "fraction") if largest else "",
+        "flop_share": words(point(shares["flop"][largest]), "fraction") if largest else "",
+        "drivers": drivers,
+    }
+
+
+def _tiles(document: Mapping[str, Any]) -> list[Context]:
+    kinds = (("gpu_hours", "GPU-hours", "GPU-hours"), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"), ("flop", "Compute", "FLOP"))
+    return [{"label": label, **_bare(document["total"][name], unit)} for name, label, unit in kinds]
+
+
+def _rows(document: Mapping[str, Any]) -> list[Context]:
+    """The ledger: a row per phase, then the total."""
+    rows = []
+    for name, phase in _every_phase(document).items():
+        hours_only = name == "experiments"
+        cells = [None if hours_only and key in ("tokens", "flop", "utilization_fraction") else _bare(phase[key], unit)
+                 for key, _, unit in _COLUMNS]  # fmt: skip
+        rows.append({"name": PHASE_NAMES[name], "key": name, "cells": cells, "note": f"{phase['model']} on {phase['accelerator']}"})
+    total = document["total"]
+    cells = [_bare(total[key], unit) if key in total else None for key, _, unit in _COLUMNS]
+    return [*rows, {"name": "Total", "key": "total", "cells": cells, "note": ""}]
+
+
+def _captions(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, str]:
+    """What each plot shows, with its numbers: the alternative to looking."""
+    shares = document["shares"]
+    phases = _every_phase(document)
+    out = {
+        "shares": "; ".join(
+            f"{PHASE_NAMES[name]}: {_in_band(shares['flop'][name], 'fraction')} of the FLOP, "
+            f"{_in_band(shares['gpu_time'][name], 'fraction')} of the GPU-time"
+            for name in shares["flop"]
+        ),
+        "gpu_hours": "; ".join(f"{PHASE_SHORT[name]} {_in_band(one['gpu_hours'], 'GPU-hours')}" for name, one in phases.items()),
+        "usd": "; ".join(f"{PHASE_SHORT[name]} {_in_band(one['usd'], 'USD')}" for name, one in phases.items()),
+        "drivers": "; ".join(
+            f"{input_words(one['name'])} {one['rank_correlation']['gpu_hours']:+.2f} with GPU-hours, "
+            f"{one['rank_correlation']['usd']:+.2f} with cost"
+            for one in document["drivers"][:8]
+        ),
+    }
+    bounds = []
+    for step in _steps(ledger):
+        bounds.append(f"{step['name']}: mostly {step['rows'][0]['bound']}, longest {step['rows'][0]['name']} ({step['rows'][0]['share']})")
+    out["roofline"] = out["bounds"] = "; ".join(bounds)
+    return out
+
+
+_BALANCE = (
+    ("overtraining_ratio", "Pretraining data over compute-optimal data", "D_pre / (20 N)", "times Chinchilla's 20 tokens per active parameter", ""),
+    ("inference_efficiency", "Efficiency of inference", "e", "FLOP per GPU-hour of inference over that of pretraining", ""),
+    ("tokens_inference_balanced", "Inference tokens that balance pretraining", "D_inf = 3 e D_pre", "take as much GPU-time as pretraining", "tokens"),
+    ("inference_over_balanced", "Inference against that balance", "", "times the GPU-time of pretraining", ""),
+    ("beta_flop", "RL's coefficient in FLOP", "beta", "FLOP per active parameter and sampled token (pretraining: 6)", ""),
+    ("beta_gpu_time", "RL's coefficient in GPU-time", "beta", "in the GPU-time of pretraining, whose token counts 6", ""),
+    ("tokens_rl_balanced", "RL tokens that balance pretraining", "D_RL = (6 / beta) D_pre", "take as much GPU-time as pretraining", "tokens"),
+    ("rl_over_balanced", "RL against that balance", "", "times the GPU-time of pretraining", ""),
+)  # fmt: skip
+
+
+def _balance(document: Mapping[str, Any]) -> list[Context]:
+    found = document["balance"]
+    return [
+        {"name": name, "formula": formula, "meaning": meaning, **_amount(found[key], unit)}
+        for key, name, formula, meaning, unit in _BALANCE
+        if key in found
+    ]
+
+
+def _steps(ledger: Ledger) -> list[Context]:
+    """Operations of every step, longest first."""
+    out = []
+    for name, phase in ledger.phases.items():
+        for step, operations in phase.operations.items():
+            rows = [
+                {
+                    "name": one["name"], "bound": one["bound"], "share": words(one["share_fraction"], "fraction"),
+                    "width": round(100 * one["share_fraction"], 1),
+                    "flop": words(one["flop"], "FLOP") if one["flop"] else "", "bytes": words(one["bytes"], "bytes") if one["bytes"] else "",
+                    "network": words(one["network_bytes"], "bytes") if one["network_bytes"] else "",
+                    "time": _amount(one["time_s"], "s"),
+                }
+                for one in sorted(operations_document(operations), key=lambda one: -one["share_fraction"])
+            ]  # fmt: skip
+            label = step if step.lower().startswith(name) else f"{PHASE_SHORT[name]}, {step}"
+            out.append({"name": label, "rows": rows, "accelerator": phase.accelerator})
+    return out
+
+
+def _curves(ledger: Ledger) -> list[Context]:
+    """The price of speed in words, a line per engine."""
+    phase = ledger.phases.get("inference")
+    if phase is None:
+        return []
+    return [
+        {
+            "name": label, "batch": words(curve.batch, ""), "floor": words(curve.latency_floor_s, "s"),
+            "ratio": f"{words(curve.fast_mode_costs_ratio, '')} times", "plateau": words(curve.usd_per_mtok_output_plateau, "USD/Mtok"),
+            "saves": words(curve.slow_mode_saves_fraction, "fraction"), "largest": words(curve.options[-1].batch, ""),
+            "choice": phase.choices.get(label, ""),
+        }
+        for label, curve in phase.curves.items()
+    ]  # fmt: skip
+
+
+_DETAILS = {
+    "mfu_fraction": "MFU, attention counted", "hfu_fraction": "HFU, recompute counted", "step_s": "step time",
+    "modelled_gpu_hours": "GPU-hours by the model", "flop_with_attention": "FLOP with attention", "days": "duration",
+    "beta_flop": "beta in FLOP", "beta_gpu_time": "beta in GPU-time", "steps": "optimiser steps",
+    "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
+    "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled", "cached_tokens": "read from the cache",
+    "output_tokens": "generated", "generation_fraction": "generation", "log-probs_fraction": "log-probs",
+    "update_fraction": "update", "weight sync_fraction": "weight sync",
+}  # fmt: skip
+
+
+def _phases(document: Mapping[str, Any]) -> list[Context]:
+    """Choices and further figures of each phase."""
+    out = []
+    for name, phase in _every_phase(document).items():
+        details = []
+        for key, value in phase["details"].items():
+            stream, _, plain = key.rpartition(": ")
+            unit = value["unit"] if isinstance(value, Mapping) else _unit_of(plain)
+            unit = "fraction" if plain.endswith("_fraction") else unit
+            label = _DETAILS.get(plain, plain.removesuffix("_fraction").replace("_", " "))
+            label = f"{label} (share of GPU-time)" if plain.endswith("_fraction") and "fu_" not in plain else label
+            details.append({"name": f"{stream}: {label}" if stream else label, **_amount(value, unit)})
+        if phase["choices"] or details:
+            out.append({"name": PHASE_NAMES[name], "key": name, "choices": dict(phase["choices"]), "details": details,
+                        "model": phase["model"], "accelerator": phase["accelerator"],
+                        "peak": words(phase["peak_flop_per_s"], "FLOP/s")})  # fmt: skip
+    return out
+
+
+def _unit_of(key: str) -> str:
+    """Unit of an exact figure, from its name's ending: a document gives exact numbers without one."""
+    endings = {"_s": "s", "_tokens": "tokens", "gpu_hours": "GPU-hours", "days": "days", "flop_with_attention": "FLOP"}
+    return next((unit for ending, unit in endings.items() if key.endswith(ending)), "USD/Mtok" if key.startswith("usd_per_mtok") else "")
+
+
+def _efficiency(ledger: Ledger, document: Mapping[str, Any]) -> list[Context]:
+    """Efficiency factors with their grounds; what the plan overrides says so."""
+    rows = []
+    for name, factor in document["efficiency"].items():
+        low, high, kind, why, source = (factor[key] for key in ("low", "high", "kind", "why", "source"))
+        given = ledger.plan.efficiency.values.get(name)
+        if given is not None and not isinstance(given, str):
+            low, high = (given.low, given.high) if isinstance(given, Range) else (given, given)
+            kind, why, source = "plan", f"the plan's own: efficiency.{name}", ""
+        unit = "s" if name.endswith("_s") else ""
+        text = words(low, unit) if low == high else f"{words(low, unit)} – {words(high, unit)}"
+        inside = name.endswith("_fraction") or "_fraction_" in name or name.endswith("interference")
+        rows.append({
+            "name": name.removesuffix("_s").replace("_", " "), "range": text, "kind": kind, "why": why,
+            "source": source if source in load_sources() else "",
+            "low": round(100 * low, 1) if inside else None, "width": round(100 * (high - low), 1) if inside else None,
+        })  # fmt: skip
+    return rows
+
+
+def _term(term: Mapping[str, Any]) -> Context:
+    key, comma, rest = term["ground"].partition(",")
+    known = key in load_sources()
+    return {
+        "name": term["name"], **_amount(term["value"], term["unit"]), "origin": term["origin"],
+        "source": key if known else "", "ground": rest.strip() if known else term["ground"],
+    }  # fmt: skip
+
+
+def _working(ledger: Ledger, document: Mapping[str, Any]) -> list[Context]:
+    """Every figure with formula and inputs, by phase."""
+    figures = iter(document["working"])
+    groups = [(PHASE_NAMES[name], len(phase.figures)) for name, phase in ledger.phases.items()]
+    out = []
+    for name, count in [*groups, ("Balance", len(ledger.figures))]:
+        cards = [_card(next(figures)) for _ in range(count)]
+        if cards:
+            out.append({"name": name, "figures": cards})
+    return out
+
+
+def _card(figure: Mapping[str, Any]) -> Context:
+    return {"name": figure["name"], "formula": figure["formula"], **_amount(figure["value"], figure["unit"]),
+            "terms": [_term(term) for term in figure["terms"]]}  # fmt: skip
+
+
+def _source_keys(document: Mapping[str, Any]) -> list[str]:
+    """Sources of the figures and of the efficiency factors."""
+    factors = {one["source"] for one in document["efficiency"].values()}
+    return sorted(key for key in {*document["sources"], *factors} if key in load_sources())
+
+
+def _sources(document: Mapping[str, Any]) -> list[Context]:
+    every = load_sources()
+    return [
+        {"key": key, "title": one.title, "publisher": one.publisher, "date": one.date, "url": one.url,
+         "web": one.url.startswith(("https://", "http://")), "verified": one.verified, "license": one.license}
+        for key in _source_keys(document)
+        for one in [every[key]]
+    ]  # fmt: skip

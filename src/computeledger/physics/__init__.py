@@ -1,0 +1,1 @@
+"""Time, memory and traffic of transformers on accelerators."""

@@ -1,0 +1,147 @@
+"""Time of collectives: scale-up domain first, scale-out beyond it.
+
+A group of ``g`` GPUs puts ``min(g, domain)`` of them in one scale-up domain. With the ideal efficiency the latency is
+kept: it is a fact of the fabric, not a loss.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.physics.roofline import Machine
+
+#: Growth of a collective's latency per doubling of its group (assumption: tree depth, measured 3-5 us at 2 to 8 GPUs).
+LATENCY_PER_DOUBLING = 0.15
+
+
+def _groups(n_group: Num, machine: Machine) -> tuple[Num, Num]:
+    """GPUs of the group inside one domain, and the number of domains it spans."""
+    local = np.minimum(n_group, machine.system.n_gpus_scale_up.value)
+    return local, n_group / local
+
+
+def latency_s(n_group: Num, machine: Machine) -> Num:
+    """Time of the smallest collective.
+
+    Parameters
+    ----------
+    n_group : float or ndarray
+        GPUs that take part [-]; a group of one takes no time.
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        ``t_up (1 + 0.15 log2 local) + t_out`` where it leaves the domain [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> h100 = Machine(load_system("h100-nvl8"))
+    >>> bool(latency_s(16, h100) > latency_s(8, h100) > latency_s(1, h100) == 0)
+    True
+    """
+    local, domains = _groups(n_group, machine)
+    up = machine.system.scale_up_latency_s.value * (1 + LATENCY_PER_DOUBLING * np.log2(local))
+    return np.where(np.asarray(n_group) > 1, up, 0.0) + np.where(
+        domains > 1, machine.system.scale_out_latency_s.value, 0.0
+    )
+
+
+def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) -> Num:
+    """Time of an all-reduce (2 passes), all-gather or reduce-scatter (1 pass).
+
+    ``passes (g-1)/g bytes / bandwidth`` inside the domain, and the same over the domains on each GPU's share.
+
+    Parameters
+    ----------
+    message_bytes : float or ndarray
+        Bytes of the full message on each GPU [byte].
+    n_group : float or ndarray
+        GPUs that take part [-].
+    machine : Machine
+        Fabric.
+    passes : int
+        2 for all-reduce, 1 for all-gather and reduce-scatter [-].
+
+    Returns
+    -------
+    float or ndarray
+        Time, latency included [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> h100 = Machine(load_system("h100-nvl8"))
+    >>> bool(ring_s(1e9, 16, h100) > ring_s(1e9, 8, h100) > ring_s(1e9, 8, h100, passes=1))
+    True
+    """
+    local, domains = _groups(n_group, machine)
+    up = (1 - 1 / local) * message_bytes / machine.scale_up_bytes_per_s
+    out = (1 - 1 / domains) * message_bytes / local / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + passes * (up + out)
+
+
+def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
+    """Time to send each GPU's bytes to the others, evenly.
+
+    ``max(near, far) + latency``, with ``near = bytes (local - 1) / g / scale-up`` and
+    ``far = bytes (g - local) / g / scale-out``: the two fabrics work at once.
+
+    Parameters
+    ----------
+    sent_bytes : float or ndarray
+        Bytes that one GPU sends [byte].
+    n_group : float or ndarray
+        GPUs that take part [-].
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        The slower of the near and the far share, latency included [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> h100 = Machine(load_system("h100-nvl8"))
+    >>> bool(all_to_all_s(1e6, 16, h100) > 2 * all_to_all_s(1e6, 8, h100))
+    True
+    """
+    local, _ = _groups(n_group, machine)
+    near = sent_bytes * (local - 1) / n_group / machine.scale_up_bytes_per_s
+    far = sent_bytes * (n_group - local) / n_group / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + np.maximum(near, far)
+
+
+def hop_s(message_bytes: Num, n_gpus_per_stage: Num, machine: Machine) -> Num:
+    """Time to hand activations to the next pipeline stage.
+
+    Parameters
+    ----------
+    message_bytes : float or ndarray
+        Bytes that one GPU sends [byte].
+    n_gpus_per_stage : float or ndarray
+        GPUs of a stage [-]: two stages that fit one scale-up domain talk inside it.
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        Time of one hop [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> h100 = Machine(load_system("h100-nvl8"))
+    >>> bool(hop_s(1e6, 8, h100) > hop_s(1e6, 4, h100))
+    True
+    """
+    near = np.asarray(n_gpus_per_stage) * 2 <= machine.system.n_gpus_scale_up.value
+    up = machine.system.scale_up_latency_s.value + message_bytes / machine.scale_up_bytes_per_s
+    out = machine.system.scale_out_latency_s.value + message_bytes / machine.scale_out_bytes_per_s
+    return np.where(near, up, out)

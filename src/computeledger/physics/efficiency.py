@@ -1,0 +1,238 @@
+"""The factors between the datasheet and the machine, each with its ground.
+
+A factor is an assumption until a fit on measurements replaces it; ``efficiency.toml`` beside this file holds both, and
+a result lists the factors it used. ``ideal`` is the physical limit.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import resources
+from typing import Any
+
+from computeledger.arrays import Num, Range, Uncertain
+from computeledger.errors import FactError, unknown_id
+from computeledger.units import parse_quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """What a machine reaches of its peaks, and what each launch costs. The default is the physical limit.
+
+    Attributes
+    ----------
+    gemm_fraction_bf16, gemm_fraction_fp8, gemm_fraction_fp4 : float or ndarray
+        Of the dense peak at that precision, in matrix products [-].
+    expert_fraction : float or ndarray
+        Of the above, in the grouped products of routed experts [-].
+    weight_bandwidth_fraction, kv_bandwidth_fraction : float or ndarray
+        Of HBM bandwidth while weights or the KV cache stream [-].
+    attention_fraction, latent_attention_fraction : float or ndarray
+        Of the dense bf16 peak in prefill attention, and in absorbed latent attention [-].
+    scale_up_fraction, scale_out_fraction : float or ndarray
+        Of one direction's bandwidth in collectives [-].
+    mixer_floor_s, latent_floor_s, mlp_floor_s, experts_floor_s : float or ndarray
+        Time of a layer's kernels that does not shrink with the batch [s].
+    host_step_s, host_sequence_s : float or ndarray
+        Host time per decode step, and per sequence in it [s].
+    prefill_layer_s, prefill_host_s : float or ndarray
+        Launch time per layer of a prefill, and host time per request [s].
+    prefill_interference : float or ndarray
+        Share of prefill time that stops decoding [-].
+    expert_imbalance : float or ndarray
+        Busiest rank's tokens over the mean [-].
+    activation_passes : float or ndarray
+        Activation traffic over that of fused kernels [-].
+    training_gemm_fraction : float or ndarray
+        Matrix products inside a training step against the same kernels alone [-].
+    training_attention_fraction : float or ndarray
+        Of the dense bf16 peak, forward and backward [-].
+    exposed_fraction : float or ndarray
+        Share of overlappable traffic that stays exposed [-].
+    microbatch_layer_s, training_step_s : float or ndarray
+        Host time per layer and microbatch, and per training step [s].
+    """
+
+    gemm_fraction_bf16: Num = 1.0
+    gemm_fraction_fp8: Num = 1.0
+    gemm_fraction_fp4: Num = 1.0
+    expert_fraction: Num = 1.0
+    weight_bandwidth_fraction: Num = 1.0
+    kv_bandwidth_fraction: Num = 1.0
+    attention_fraction: Num = 1.0
+    latent_attention_fraction: Num = 1.0
+    scale_up_fraction: Num = 1.0
+    scale_out_fraction: Num = 1.0
+    mixer_floor_s: Num = 0.0
+    latent_floor_s: Num = 0.0
+    mlp_floor_s: Num = 0.0
+    experts_floor_s: Num = 0.0
+    host_step_s: Num = 0.0
+    host_sequence_s: Num = 0.0
+    prefill_layer_s: Num = 0.0
+    prefill_host_s: Num = 0.0
+    prefill_interference: Num = 1.0
+    expert_imbalance: Num = 1.0
+    activation_passes: Num = 0.0
+    training_gemm_fraction: Num = 1.0
+    training_attention_fraction: Num = 1.0
+    exposed_fraction: Num = 0.0
+    microbatch_layer_s: Num = 0.0
+    training_step_s: Num = 0.0
+
+    def gemm_fraction(self, precision: str) -> Num:
+        """Factor for matrix products at a precision.
+
+        Parameters
+        ----------
+        precision : str
+            ``bf16``, ``fp8`` or ``fp4``.
+
+        Returns
+        -------
+        float or ndarray
+            Of the dense peak at that precision [-].
+
+        Examples
+        --------
+        >>> Efficiency(gemm_fraction_fp8=0.5).gemm_fraction("fp8")
+        0.5
+        """
+        factors = {"bf16": self.gemm_fraction_bf16, "fp8": self.gemm_fraction_fp8, "fp4": self.gemm_fraction_fp4}
+        return factors[precision]
+
+
+#: The physical limit: every peak reached, nothing launched, no host.
+IDEAL = Efficiency()
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor of a profile.
+
+    Attributes
+    ----------
+    name : str
+        Field of :class:`Efficiency`.
+    value : float or Range
+        In its own SI unit.
+    kind : str
+        ``assumption`` or ``calibration``.
+    why : str
+        What an assumption rests on, or a calibration's data and residual.
+    source : str
+        Source key, or ``assumption``.
+    date : str
+        Date of a calibration; empty for an assumption.
+    """
+
+    name: str
+    value: Uncertain
+    kind: str
+    why: str
+    source: str
+    date: str = ""
+
+
+@functools.cache
+def load_factors(profile: str = "assumed") -> Mapping[str, Factor]:
+    """Load a profile's factors, ranges and grounds included.
+
+    Parameters
+    ----------
+    profile : str
+        ``assumed`` or ``ideal``.
+
+    Returns
+    -------
+    mapping of str to Factor
+        By field name of :class:`Efficiency`; ``ideal`` has none.
+
+    Raises
+    ------
+    UnknownIdError
+        A profile that is not there.
+    FactError
+        A factor that is missing, unknown, or without its ground.
+
+    Examples
+    --------
+    >>> load_factors()["expert_imbalance"].value
+    Range(low=1.0, high=1.4, bounded=False)
+    """
+    text = resources.files("computeledger.physics").joinpath("efficiency.toml").read_text("utf-8")
+    profiles = tomllib.loads(text)
+    if profile not in profiles:
+        raise unknown_id("efficiency profile", profile, profiles)
+    if profile == "ideal":
+        return {}
+    known = {field.name for field in fields(Efficiency)}
+    entries = profiles[profile]
+    if known != set(entries):
+        raise FactError(f"efficiency.toml: profile {profile!r}: {sorted(known ^ set(entries))} missing or unknown")
+    return {name: _factor(name, entry) for name, entry in entries.items()}
+
+
+def _factor(name: str, entry: Mapping[str, Any]) -> Factor:
+    missing = {"value", "unit", "why", "source"} - set(entry)
+    if missing:
+        raise FactError(f"efficiency.toml: {name} lacks {', '.join(sorted(missing))}")
+    dimension = "s" if name.endswith("_s") else "count"
+    value = parse_quantity(entry["value"], dimension, entry["unit"] if dimension == "s" else None)
+    calibrated = "residual" in entry
+    why = f"{entry['why']}; residual {entry['residual']}" if calibrated else entry["why"]
+    kind = "calibration" if calibrated else "assumption"
+    return Factor(name, value, kind, why, entry["source"], entry.get("date", ""))
+
+
+def middle(value: Uncertain) -> float:
+    """Middle of an uncertain number: the median of its distribution.
+
+    Parameters
+    ----------
+    value : float or Range
+        Any quantity, in its own unit.
+
+    Returns
+    -------
+    float
+        The median, in the quantity's own unit.
+
+    Examples
+    --------
+    >>> round(middle(Range(1.0, 4.0)), 9)
+    2.0
+    """
+    return float(value.quantile(0.0)) if isinstance(value, Range) else float(value)
+
+
+def efficiency(profile: str = "assumed", draws: Mapping[str, Num] | None = None) -> Efficiency:
+    """Build the factors as numbers.
+
+    Parameters
+    ----------
+    profile : str
+        ``assumed`` or ``ideal``.
+    draws : mapping of str to float or ndarray, optional
+        Samples by ``efficiency.NAME``; a factor without samples takes its median.
+
+    Returns
+    -------
+    Efficiency
+        Numbers, or arrays along the sample axis.
+
+    Examples
+    --------
+    >>> efficiency("ideal") == IDEAL
+    True
+    >>> efficiency(draws={"efficiency.exposed_fraction": 0.4}).exposed_fraction
+    0.4
+    """
+    given = draws or {}
+    numbers = {
+        name: given.get(f"efficiency.{name}", middle(factor.value)) for name, factor in load_factors(profile).items()
+    }
+    return Efficiency(**numbers)

@@ -1,0 +1,401 @@
+"""A forward pass as operations: what the busiest GPU of a replica computes, moves, sends and waits for.
+
+Every argument may be an array; a sweep over a million (batch, context, layout) points is one call. The sum reduces to
+the two-equation roofline of :mod:`computeledger.physics.blackboard` where the efficiency is ideal, the layout is one
+GPU and the attention is counted alike; property tests prove it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics import attention as mixing
+from computeledger.physics import collectives, transformer
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+
+ACTIVATION_BYTES = 2.0
+#: An expert layer's dispatch in 8 bits and combine in 16 bits, per value.
+ALL_TO_ALL_BYTES = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass of a replica.
+
+    Attributes
+    ----------
+    sequences : float or ndarray
+        Sequences in the step, all attention-DP ranks together [-].
+    context_tokens : float or ndarray
+        Tokens of a sequence already in the cache [token].
+    new_tokens : float or ndarray
+        Tokens of a sequence that are new in this step: 1 when decoding [token].
+    decode : bool
+        Decode step (captured graph, absorbed latent attention) or prefill.
+    """
+
+    sequences: Num
+    context_tokens: Num
+    new_tokens: Num = 1.0
+    decode: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What a layout leaves on the busiest GPU of a stage."""
+
+    sequences: Num  # of one attention-DP rank, in one pipeline microbatch
+    tokens: Num
+    stage_tokens: Num  # of all ranks of the stage
+
+
+def _cut(step: Step, layout: Layout) -> _Cut:
+    per_stage = step.sequences / layout.pp
+    sequences = np.maximum(per_stage / layout.dp, 1.0)
+    return _Cut(
+        sequences=sequences,
+        tokens=sequences * step.new_tokens / layout.cp,
+        stage_tokens=np.maximum(per_stage, 1.0) * step.new_tokens,
+    )
+
+
+@functools.cache
+def _mixers(layers: tuple[LayerGroup, ...]) -> tuple[tuple[int, Attention], ...]:
+    counts: dict[Attention, int] = {}
+    for group in layers:
+        counts[group.attention] = counts.get(group.attention, 0) + group.count
+    return tuple((count, attention) for attention, count in counts.items() if attention.kind != "none")
+
+
+@functools.cache
+def _feed_forwards(layers: tuple[LayerGroup, ...]) -> tuple[tuple[int, FeedForward], ...]:
+    counts: dict[FeedForward, int] = {}
+    for group in layers:
+        counts[group.feed_forward] = counts.get(group.feed_forward, 0) + group.count
+    return tuple((count, part) for part, count in counts.items() if part.width or part.n_experts)
+
+
+def distinct_experts(n_experts: int, n_active: int, tokens: Num) -> Num:
+    """Experts that at least one token of a step visits.
+
+    ``E (1 - (1 - k/E)^T)``, for tokens that choose independently and evenly.
+
+    Parameters
+    ----------
+    n_experts, n_active : int
+        ``E`` routed experts, ``k`` per token [-].
+    tokens : float or ndarray
+        ``T`` tokens in the step [token].
+
+    Returns
+    -------
+    float or ndarray
+        Expected number of experts whose weights are read [-].
+
+    Examples
+    --------
+    >>> round(float(distinct_experts(256, 8, 1.0)), 6), round(float(distinct_experts(256, 8, 1e4)), 6)
+    (8.0, 256.0)
+    """
+    if n_active >= n_experts:
+        return n_experts + 0.0 * tokens
+    return n_experts * -np.expm1(tokens * math.log1p(-n_active / n_experts))
+
+
+def kv_shards(attention: Attention, tp: Num) -> Num:
+    """Parts a layer's cache is cut into by tensor parallelism; beyond the KV heads it is replicated.
+
+    Parameters
+    ----------
+    attention : Attention
+        The mixer; a latent cache cannot be cut.
+    tp : float or ndarray
+        Tensor-parallel degree [-].
+
+    Returns
+    -------
+    float or ndarray
+        Number of parts [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.architecture import Attention
+    >>> float(kv_shards(Attention("gqa", 64, 8, 128, 128), 16))
+    8.0
+    """
+    return np.minimum(tp, 1 if attention.kind == "mla" else max(attention.n_kv_heads, 1))
+
+
+def forward(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """List the operations of one forward pass through all pipeline stages.
+
+    With ``pp`` stages the sequences travel as ``pp`` microbatches; a microbatch passes all stages one after the other,
+    so the sum is the time between two tokens of a sequence.
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    step : Step
+        Sequences, context and new tokens.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind, and of the cache.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    list of Operation
+        In order of execution; their times add up.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> operations = forward(load_model("llama-3.1-8b"), Step(1.0, 1024.0), Layout(), Precision(),
+    ...                      Machine(load_system("h100-nvl8")))
+    >>> [one.name for one in operations][:2]
+    ['attention projections', 'attention']
+    """
+    cut = _cut(step, layout)
+    return [
+        *_mixer_operations(model, step, cut, layout, (precision, machine)),
+        *_feed_forward_operations(model, cut, layout, (precision, machine)),
+        _activations(model, cut, layout, machine),
+        _head(model, cut, layout, machine),
+        *_network(model, cut, layout, machine),
+        *_launches(model, step, cut, machine),
+    ]
+
+
+def _mixer_operations(
+    model: Model, step: Step, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]
+) -> Iterator[Operation]:
+    precision, machine = made_of
+    eff, kv_bytes = machine.efficiency, PRECISION_BYTES[precision.kv]
+    end = step.context_tokens + step.new_tokens
+    params: Num = 0.0
+    flop: dict[str, Num] = {"attention": 0.0, "latent attention": 0.0}
+    bytes_: dict[str, Num] = {"attention": 0.0, "latent attention": 0.0}
+    for count, attention in _mixers(model.layers):
+        params = params + count * transformer.attention_params(attention, model.hidden_size)
+        latent = "latent attention" if attention.kind == "mla" else "attention"
+        if step.decode:
+            visible = mixing.visible_tokens(attention, end)
+        else:
+            visible = mixing.mean_visible_tokens(attention, step.new_tokens, step.context_tokens)
+        per_query = mixing.attention_flop_per_query(attention, visible, absorbed=step.decode)
+        if attention.index_heads:
+            seen = end if step.decode else step.context_tokens + step.new_tokens / 2
+            per_query = per_query + mixing.indexer_flop_per_query(attention, seen)
+        flop[latent] = flop[latent] + count * cut.tokens * per_query / layout.tp
+        read = mixing.kv_read_bytes(attention, end, kv_bytes)
+        bytes_[latent] = bytes_[latent] + count * cut.sequences * read / kv_shards(attention, layout.tp)
+    weights = params / layout.tp
+    yield Operation(
+        "attention projections",
+        flop=2 * cut.tokens * weights,
+        bytes=weights * PRECISION_BYTES[precision.attention],
+        flop_per_s=machine.gemm_flop_per_s(precision.attention),
+        bytes_per_s=machine.weight_bytes_per_s,
+    )
+    for name in ("attention", "latent attention"):
+        if np.any(flop[name]):
+            fraction = eff.latent_attention_fraction if name != "attention" and step.decode else eff.attention_fraction
+            yield Operation(
+                name,
+                flop=flop[name],
+                bytes=bytes_[name] / layout.cp,
+                flop_per_s=machine.bf16_flop_per_s * fraction,
+                bytes_per_s=machine.kv_bytes_per_s,
+            )
+
+
+def _feed_forward_operations(
+    model: Model, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]
+) -> Iterator[Operation]:
+    precision, machine = made_of
+    eff = machine.efficiency
+    dense: float = 0.0
+    for count, part in _feed_forwards(model.layers):
+        dense += count * transformer.always_active_params(part, model.hidden_size)
+    if dense:
+        weights = dense / layout.tp
+        yield Operation(
+            "dense and shared MLP",
+            flop=2 * cut.tokens * weights,
+            bytes=weights * PRECISION_BYTES[precision.dense],
+            flop_per_s=machine.gemm_flop_per_s(precision.dense),
+            bytes_per_s=machine.weight_bytes_per_s,
+        )
+    for count, part in _feed_forwards(model.layers):
+        if not part.n_experts:
+            continue
+        expert = transformer.expert_params(part, model.hidden_size)
+        stage = layout.n_gpus_per_stage
+        hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
+        yield Operation(
+            "routed experts",
+            flop=2 * count * cut.stage_tokens * part.n_experts_active * expert / stage * eff.expert_imbalance,
+            bytes=count * hit * expert / stage * PRECISION_BYTES[precision.experts],
+            flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
+            bytes_per_s=machine.weight_bytes_per_s,
+        )
+
+
+def activation_bytes(model: Model, tokens: Num, tp: Num) -> Num:
+    """HBM traffic of activations between fused kernels, all layers.
+
+    Each mixer and each MLP reads and writes the residual stream (norm, input, output, add: 4 D) and its own wide
+    intermediates (read and written once, cut over TP).
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    tokens : float or ndarray
+        Tokens on one rank [token].
+    tp : float or ndarray
+        Tensor-parallel degree [-].
+
+    Returns
+    -------
+    float or ndarray
+        Traffic [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> round(float(activation_bytes(load_model("llama-3.1-8b"), 1.0, 1)) / 1e6, 1)
+    7.3
+    """
+    residual, wide = _activation_values(model.layers, model.hidden_size)
+    return ACTIVATION_BYTES * tokens * (residual + wide / tp)
+
+
+@functools.cache
+def _activation_values(layers: tuple[LayerGroup, ...], hidden_size: int) -> tuple[float, float]:
+    residual = wide = 0.0
+    for count, mixer in _mixers(layers):
+        residual += count * 4 * hidden_size
+        heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
+        wide += (
+            count * 2 * (heads + mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim) * (not mixer.kv_lora_rank))
+        )
+    for count, part in _feed_forwards(layers):
+        residual += count * (4 * hidden_size + 4 * hidden_size * part.n_experts_active)
+        width = part.width + part.n_experts_active * part.expert_width + part.n_shared_experts * part.shared_width
+        wide += count * 2 * part.n_matrices * width
+    return residual, wide
+
+
+def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+    return Operation(
+        "activations",
+        bytes=activation_bytes(model, cut.tokens, layout.tp) * machine.efficiency.activation_passes,
+        bytes_per_s=machine.weight_bytes_per_s,
+    )
+
+
+def _head(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+    weights = model.vocab_size * model.hidden_size / layout.tp
+    return Operation(
+        "output head",
+        flop=2 * cut.sequences * weights,
+        bytes=weights * PRECISION_BYTES["bf16"],
+        flop_per_s=machine.gemm_flop_per_s("bf16"),
+        bytes_per_s=machine.weight_bytes_per_s,
+    )
+
+
+def _network(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Iterator[Operation]:
+    residual = cut.tokens * model.hidden_size * ACTIVATION_BYTES
+    n_mixers = sum(count for count, _ in _mixers(model.layers))
+    n_dense = sum(count for count, part in _feed_forwards(model.layers) if not part.n_experts)
+    n_moe = sum(count for count, part in _feed_forwards(model.layers) if part.n_experts)
+    spread = np.asarray(layout.dp) > 1
+    n_reduce = n_mixers + n_dense + np.where(spread, 0, n_moe)
+    yield Operation(
+        "all-reduce",
+        network_bytes=np.where(np.asarray(layout.tp) > 1, n_reduce * residual, 0.0),
+        network_s=n_reduce * collectives.ring_s(residual, layout.tp, machine),
+    )
+    if n_moe:
+        sent, once = 0.0 * cut.tokens, 0.0 * cut.tokens
+        for count, part in _feed_forwards(model.layers):
+            if part.n_experts:
+                ranks = layout.ep * (1 - (1 - 1 / np.asarray(layout.ep, float)) ** part.n_experts_active)
+                width = part.latent_width or model.hidden_size
+                one = cut.tokens / layout.tp * ranks * width * ALL_TO_ALL_BYTES
+                sent = sent + count * one
+                once = once + count * collectives.all_to_all_s(one, layout.ep, machine)
+        latency = n_moe * collectives.latency_s(layout.ep, machine)  # dispatch and combine each start once
+        yield Operation(
+            "all-to-all",
+            network_bytes=np.where(spread, sent, 0.0),
+            network_s=np.where(spread, once + latency, 0.0),
+        )
+    hops = layout.pp - 1
+    yield Operation(
+        "pipeline hops",
+        network_bytes=hops * residual,
+        network_s=hops * collectives.hop_s(residual / layout.tp, layout.n_gpus_per_stage, machine),
+    )
+
+
+def _launches(model: Model, step: Step, cut: _Cut, machine: Machine) -> Iterator[Operation]:
+    eff = machine.efficiency
+    floor: Num = 0.0
+    for count, mixer in _mixers(model.layers):
+        plain = mixer.kind == "gqa" and not mixer.sparse_tokens
+        floor = floor + count * (eff.mixer_floor_s if plain else eff.mixer_floor_s + eff.latent_floor_s)
+    for count, part in _feed_forwards(model.layers):
+        floor = floor + count * (eff.experts_floor_s if part.n_experts else eff.mlp_floor_s)
+    yield Operation("launch floors", overhead_s=floor)
+    if step.decode:
+        yield Operation("host", overhead_s=eff.host_step_s + eff.host_sequence_s * cut.sequences)
+
+
+def prefill(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """List the operations of a prefill, launched kernel by kernel from the host.
+
+    Launching runs ahead of the GPU; where it is the slower of the two, the GPU waits for it.
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    step : Step
+        With ``decode=False``; ``context_tokens`` is the cached prefix.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind, and of the cache.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    list of Operation
+        As :func:`forward`, and what launching adds.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> step = Step(1.0, 0.0, 1024.0, decode=False)
+    >>> prefill(load_model("llama-3.1-8b"), step, Layout(), Precision(), Machine(load_system("h100-nvl8")))[-1].name
+    'eager launches'
+    """
+    operations = forward(model, step, layout, precision, machine)
+    launches = machine.efficiency.prefill_layer_s * model.n_layers
+    return [*operations, Operation("eager launches", overhead_s=np.maximum(launches - total_s(operations), 0.0))]

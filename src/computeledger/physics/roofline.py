@@ -1,0 +1,261 @@
+"""An operation's time: the greater of computing and moving, then the wire, then what no batch hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.errors import UnknownIdError, nearest
+from computeledger.facts.schema import PRECISION_BYTES, System
+from computeledger.physics.efficiency import IDEAL, Efficiency
+
+BOUNDS = ("compute", "memory", "network", "overhead")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Work of one kind in a step, on the busiest GPU, over all layers.
+
+    ``time = max(flop / flop_per_s, bytes / bytes_per_s) + network + overhead``
+
+    Attributes
+    ----------
+    name : str
+        What is done, such as ``routed experts``.
+    flop, bytes : float or ndarray
+        Work and HBM traffic [FLOP], [byte].
+    flop_per_s, bytes_per_s : float or ndarray
+        Rates that are reached [FLOP/s], [byte/s].
+    network_bytes : float or ndarray
+        Traffic that leaves the GPU [byte].
+    network_s, overhead_s : float or ndarray
+        Exposed time on the wire; launches and host [s].
+    """
+
+    name: str
+    flop: Num = 0.0
+    bytes: Num = 0.0
+    flop_per_s: Num = float("inf")
+    bytes_per_s: Num = float("inf")
+    network_bytes: Num = 0.0
+    network_s: Num = 0.0
+    overhead_s: Num = 0.0
+
+    @property
+    def compute_s(self) -> Num:
+        """Time if only arithmetic took any [s]."""
+        return self.flop / self.flop_per_s
+
+    @property
+    def memory_s(self) -> Num:
+        """Time if only HBM traffic took any [s]."""
+        return self.bytes / self.bytes_per_s
+
+    @property
+    def time_s(self) -> Num:
+        """Time of the operation [s]."""
+        return np.maximum(self.compute_s, self.memory_s) + self.network_s + self.overhead_s
+
+
+def total_s(operations: Iterable[Operation]) -> Num:
+    """Time of operations that follow one another.
+
+    Parameters
+    ----------
+    operations : iterable of Operation
+        One step's work.
+
+    Returns
+    -------
+    float or ndarray
+        Sum of their times [s].
+
+    Examples
+    --------
+    >>> float(total_s([Operation("a", flop=2.0, flop_per_s=1.0), Operation("b", overhead_s=0.5)]))
+    2.5
+    """
+    total: Num = 0.0
+    for one in operations:
+        total = total + one.time_s
+    return total
+
+
+def bound_times_s(operations: Iterable[Operation]) -> dict[str, Num]:
+    """Split a step's time by what binds.
+
+    Parameters
+    ----------
+    operations : iterable of Operation
+        One step's work.
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        ``compute``, ``memory``, ``network``, ``overhead``; they add up to the step's time [s].
+
+    Examples
+    --------
+    >>> parts = bound_times_s([Operation("a", flop=2.0, flop_per_s=1.0, bytes=1.0, bytes_per_s=1.0, network_s=0.5)])
+    >>> {name: float(part) for name, part in parts.items()}
+    {'compute': 2.0, 'memory': 0.0, 'network': 0.5, 'overhead': 0.0}
+    """
+    out: dict[str, Num] = dict.fromkeys(BOUNDS, 0.0)
+    for one in operations:
+        compute, memory = one.compute_s, one.memory_s
+        out["compute"] = out["compute"] + np.where(compute >= memory, compute, 0.0)
+        out["memory"] = out["memory"] + np.where(compute >= memory, 0.0, memory)
+        out["network"] = out["network"] + one.network_s
+        out["overhead"] = out["overhead"] + one.overhead_s
+    return out
+
+
+def bound(operations: Iterable[Operation]) -> NDArray[np.str_]:
+    """Name what binds a step: the largest of the four parts of its time.
+
+    Parameters
+    ----------
+    operations : iterable of Operation
+        One step's work.
+
+    Returns
+    -------
+    ndarray of str
+        ``compute``, ``memory``, ``network`` or ``overhead``.
+
+    Examples
+    --------
+    >>> str(bound([Operation("a", flop=2.0, flop_per_s=1.0), Operation("b", overhead_s=1.0)]))
+    'compute'
+    """
+    parts = bound_times_s(operations)
+    stacked = np.stack(np.broadcast_arrays(*(parts[name] for name in BOUNDS)))
+    return np.asarray(np.array(BOUNDS)[np.argmax(stacked, axis=0)])
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Precision of each kind of value: ``bf16``, ``fp8`` or ``fp4``.
+
+    Attributes
+    ----------
+    attention, dense, experts : str
+        Weights and products of mixers, of dense and shared MLPs, of routed experts.
+    kv : str
+        The KV cache.
+    """
+
+    attention: str = "bf16"
+    dense: str = "bf16"
+    experts: str = "bf16"
+    kv: str = "bf16"
+
+    @property
+    def name(self) -> str:
+        """The narrowest weights, which is what people call the precision."""
+        return min((self.attention, self.dense, self.experts), key=PRECISION_BYTES.__getitem__)
+
+
+def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision:
+    """Read a precision as it is written.
+
+    Parameters
+    ----------
+    text : str
+        ``bf16``, ``fp8`` or ``fp4``. Four-bit checkpoints of MoE models quantise the experts and keep the rest in
+        8 bits, so ``fp4`` means that for them.
+    moe : bool
+        Whether the model has routed experts.
+    kv : str
+        Precision of the KV cache.
+
+    Returns
+    -------
+    Precision
+        By kind of value.
+
+    Raises
+    ------
+    UnknownIdError
+        A precision that is not listed.
+
+    Examples
+    --------
+    >>> parse_precision("fp4", moe=True)
+    Precision(attention='fp8', dense='fp8', experts='fp4', kv='bf16')
+    """
+    for name in (text, kv):
+        if name not in PRECISION_BYTES:
+            raise UnknownIdError(f"unknown precision {name!r}: {nearest(name, PRECISION_BYTES)}")
+    rest = "fp8" if text == "fp4" and moe else text
+    return Precision(attention=rest, dense=rest, experts=text, kv=kv)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One GPU of a system, with what it reaches of its peaks.
+
+    Attributes
+    ----------
+    system : System
+        The facts.
+    efficiency : Efficiency
+        The factors between them and the machine.
+    """
+
+    system: System
+    efficiency: Efficiency = IDEAL
+
+    def gemm_flop_per_s(self, precision: str) -> Num:
+        """Rate of matrix products: the peak at the narrowest precision that the chip has, times its factor.
+
+        Parameters
+        ----------
+        precision : str
+            ``bf16``, ``fp8`` or ``fp4``; a chip without it runs the next wider one.
+
+        Returns
+        -------
+        float or ndarray
+            Rate of one GPU [FLOP/s].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_system
+        >>> h100 = Machine(load_system("h100-nvl8"))
+        >>> h100.gemm_flop_per_s("fp4") == h100.gemm_flop_per_s("fp8") == 1979e12
+        True
+        """
+        peaks = self.system.accelerator.peak_flop_per_s
+        order = ("fp4", "fp8", "bf16")
+        native = next((name for name in order[order.index(precision) :] if name in peaks), "bf16")
+        return peaks[native].value * self.efficiency.gemm_fraction(native)
+
+    @property
+    def bf16_flop_per_s(self) -> float:
+        """Dense bf16 peak, which every utilisation is measured against [FLOP/s]."""
+        return self.system.accelerator.peak_flop_per_s["bf16"].value
+
+    @property
+    def weight_bytes_per_s(self) -> Num:
+        """Rate at which weights stream from HBM [byte/s]."""
+        return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.weight_bandwidth_fraction
+
+    @property
+    def kv_bytes_per_s(self) -> Num:
+        """Rate at which the KV cache streams from HBM [byte/s]."""
+        return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.kv_bandwidth_fraction
+
+    @property
+    def scale_up_bytes_per_s(self) -> Num:
+        """Rate of a collective inside the scale-up domain, per GPU and direction [byte/s]."""
+        return self.system.scale_up_bytes_per_s_per_gpu.value * self.efficiency.scale_up_fraction
+
+    @property
+    def scale_out_bytes_per_s(self) -> Num:
+        """Rate of a collective beyond the scale-up domain, per GPU and direction [byte/s]."""
+        return self.system.scale_out_bytes_per_s_per_gpu.value * self.efficiency.scale_out_fraction

@@ -1,0 +1,1 @@
+"""Scenarios and their frozen results: serving, pretraining, reinforcement learning."""

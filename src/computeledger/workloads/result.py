@@ -1,0 +1,154 @@
+"""Figures that can show their working: value, formula, inputs, and where each input comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.arrays import Num, quantiles
+from computeledger.facts.schema import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An input of a formula.
+
+    Attributes
+    ----------
+    name : str
+        As it stands in the formula.
+    value : float or ndarray
+        In SI.
+    unit : str
+        Unit of the value.
+    origin : str
+        ``fact``, ``calibration``, ``assumption``, ``plan`` or ``figure``.
+    ground : str
+        Source key with locator, the reason of an assumption, or the key in the plan.
+    """
+
+    name: str
+    value: Num
+    unit: str
+    origin: str = "figure"
+    ground: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A result with its formula.
+
+    Attributes
+    ----------
+    name : str
+        Dotted, such as ``pretraining.flop``.
+    value : float or ndarray
+        In ``unit``.
+    unit : str
+        Unit of the value.
+    formula : str
+        How it follows from the terms.
+    terms : tuple of Term
+        What went in.
+    """
+
+    name: str
+    value: Num
+    unit: str
+    formula: str
+    terms: tuple[Term, ...] = ()
+
+
+def fact_term(name: str, fact: Fact, value: Num | None = None) -> Term:
+    """Make a fact an input of a formula.
+
+    Parameters
+    ----------
+    name : str
+        As it stands in the formula.
+    fact : Fact
+        With its source.
+    value : float or ndarray, optional
+        Samples, where the sources disagree, in the fact's unit [-].
+
+    Returns
+    -------
+    Term
+        With source key, date and locator as its ground.
+
+    Examples
+    --------
+    >>> fact = Fact(3.35e12, "bytes_per_s", "3.35 TB/s", "nvidia-h100", "2023-03", "table 1")
+    >>> fact_term("W", fact).ground
+    'nvidia-h100, 2023-03, table 1'
+    """
+    ground = f"{fact.source}, {fact.date}, {fact.locator}" + (f" ({fact.note})" if fact.source == "assumption" else "")
+    origin = "assumption" if fact.source == "assumption" else "plan" if fact.source == "user" else "fact"
+    return Term(name, fact.value if value is None else value, fact.unit, origin, ground)
+
+
+def quantity(value: Num, unit: str) -> dict[str, Any] | float:
+    """Render a quantity for JSON.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        One number, or samples on one axis, in ``unit`` [-].
+    unit : str
+        Unit of the value.
+
+    Returns
+    -------
+    dict or float
+        ``{"p05", "p10", "p50", "p90", "p95", "unit"}`` where it is uncertain, a plain number where it is exact [-].
+
+    Examples
+    --------
+    >>> quantity(2.0, "s")
+    2.0
+    """
+    points = quantiles(value)
+    return points if isinstance(points, float) else {**points, "unit": unit}
+
+
+def quantities(values: Mapping[str, tuple[Num, str]]) -> dict[str, Any]:
+    """Render several quantities for JSON.
+
+    Parameters
+    ----------
+    values : mapping of str to (float or ndarray, str)
+        Value and unit by name.
+
+    Returns
+    -------
+    dict
+        :func:`quantity` by name.
+
+    Examples
+    --------
+    >>> quantities({"a": (1.0, "s")})
+    {'a': 1.0}
+    """
+    return {name: quantity(value, unit) for name, (value, unit) in values.items()}
+
+
+def sources_of(figures: Iterable[Figure]) -> set[str]:
+    """Collect the source keys that figures rest on.
+
+    Parameters
+    ----------
+    figures : iterable of Figure
+        With their terms.
+
+    Returns
+    -------
+    set of str
+        Source keys.
+
+    Examples
+    --------
+    >>> sources_of([Figure("a", 1.0, "s", "b", (Term("b", 1.0, "s", "fact", "nvidia-h100, 2023-03, table 1"),))])
+    {'nvidia-h100'}
+    """
+    return {term.ground.split(",")[0] for one in figures for term in one.terms if term.origin in ("fact", "calibration")}

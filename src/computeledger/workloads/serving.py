@@ -1,0 +1,243 @@
+"""Serving a model: time to first token, time per output token, throughput, money, memory.
+
+Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and ``O``
+output tokens takes ``O`` decode steps and one prefill; with ``B`` in flight, ``B / O`` prompts arrive per decode step and
+their prefill stops the decodes beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.operations import Step, forward, prefill
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.transformer import n_params_active
+from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+
+
+@dataclass(frozen=True, slots=True)
+class ServingScenario:
+    """A model on a layout under a load.
+
+    Attributes
+    ----------
+    model : Model
+        What is served.
+    layout : Layout
+        Of one replica.
+    precision : Precision
+        Of weights by kind and of the cache.
+    input_tokens, output_tokens : float or ndarray
+        Per request; the cached prefix is not counted in the input [token].
+    batch : float or ndarray
+        Sequences decoding per replica, all attention-DP ranks together [-].
+    cached_tokens : float or ndarray
+        Prefix found in the cache, per request [token].
+    usd_per_gpu_hour : float or ndarray
+        Price of a GPU-hour [USD/h].
+    """
+
+    model: Model
+    layout: Layout
+    precision: Precision
+    input_tokens: Num
+    output_tokens: Num
+    batch: Num
+    cached_tokens: Num = 0.0
+    usd_per_gpu_hour: Num = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServingResult:
+    """What serving takes.
+
+    Attributes
+    ----------
+    scenario : ServingScenario
+        What was asked.
+    decode, prefill : tuple of Operation
+        One decode step, and one prefill of a prompt on every rank.
+    decode_s, prefill_s : float or ndarray
+        Their times [s].
+    prefill_busy_s : float or ndarray
+        Replica time that one prompt takes from decoding [s].
+    ttft_s, tpot_s : float or ndarray
+        Arrival to first token without a queue; time per further token [s].
+    cached_busy_s : float or ndarray
+        Replica time of one cached token: fetching its cache entry and attending to it [s].
+    memory : ServingMemory
+        HBM of the busiest GPU.
+    """
+
+    scenario: ServingScenario
+    decode: tuple[Operation, ...]
+    prefill: tuple[Operation, ...]
+    decode_s: Num
+    prefill_s: Num
+    prefill_busy_s: Num
+    ttft_s: Num
+    tpot_s: Num
+    cached_busy_s: Num
+    memory: ServingMemory
+
+    @property
+    def output_tokens_per_s_per_user(self) -> Num:
+        """Interactivity, ``1 / TPOT`` [token/s]."""
+        return 1 / self.tpot_s
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> Num:
+        """Throughput, ``B / (TPOT n)`` [token/s]."""
+        return self.scenario.batch / (self.tpot_s * self.scenario.layout.n_gpus)
+
+    @property
+    def requests_per_s(self) -> Num:
+        """Requests one replica finishes, ``B / (O TPOT)`` [1/s]."""
+        return self.scenario.batch / (self.scenario.output_tokens * self.tpot_s)
+
+    def _usd_per_mtok(self, replica_s: Num) -> Num:
+        price = self.scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
+        return replica_s * self.scenario.layout.n_gpus * price
+
+    @property
+    def usd_per_mtok_output(self) -> Num:
+        """Cost of decoding, prefill apart [USD/Mtok]."""
+        return self._usd_per_mtok(self.decode_s / self.scenario.batch)
+
+    @property
+    def usd_per_mtok_input(self) -> Num:
+        """Cost of prefilling a token that is not cached [USD/Mtok]."""
+        return self._usd_per_mtok(self.prefill_busy_s / self.scenario.input_tokens)
+
+    @property
+    def usd_per_mtok_cached_read(self) -> Num:
+        """Cost of reusing a cached token [USD/Mtok]."""
+        return self._usd_per_mtok(self.cached_busy_s)
+
+    @property
+    def gpu_s_per_output_token(self) -> Num:
+        """GPU-time of one output token, its share of prefill included [s]."""
+        return self.tpot_s * self.scenario.layout.n_gpus / self.scenario.batch
+
+
+def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
+    """Estimate serving in steady state.
+
+    ``TPOT = t_decode(B, context) + interference (B / O) t_prefill / ranks``;
+    ``TTFT = t_host + t_decode / 2 + t_prefill``, without a queue.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose numbers may be arrays that broadcast.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    ServingResult
+        With its operations.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> result = estimate_serving(scenario, Machine(load_system("h100-nvl8")))
+    >>> 7e-3 < result.decode_s < 9e-3
+    True
+    """
+    model, layout, precision = scenario.model, scenario.layout, scenario.precision
+    eff = machine.efficiency
+    held = scenario.cached_tokens + scenario.input_tokens
+    decode = forward(
+        model, Step(scenario.batch, held + scenario.output_tokens / 2 - 1.0), layout, precision, machine
+    )
+    ranks = layout.dp * layout.pp
+    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    prompts = prefill(model, prompt, layout, precision, machine)
+    decode_s, prefill_s = total_s(decode), total_s(prompts)
+    busy = eff.prefill_interference * prefill_s / ranks
+    return ServingResult(
+        scenario=scenario,
+        decode=tuple(decode),
+        prefill=tuple(prompts),
+        decode_s=decode_s,
+        prefill_s=prefill_s,
+        prefill_busy_s=busy,
+        ttft_s=eff.prefill_host_s + decode_s / 2 + prefill_s,
+        tpot_s=decode_s + scenario.batch / scenario.output_tokens * busy,
+        cached_busy_s=_cached_busy_s(scenario, prefill_s, machine),
+        memory=serving_memory(
+            model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
+        ),
+    )
+
+
+def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) -> Num:
+    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC."""
+    layout = scenario.layout
+    ranks = layout.dp * layout.pp
+    more = np.maximum(scenario.input_tokens, 1.0)
+    longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
+    attend = total_s(prefill(scenario.model, longer, layout, scenario.precision, machine)) - prefill_s
+    entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
+    fetch = entry / machine.scale_out_bytes_per_s
+    return (np.maximum(attend, 0.0) / more + fetch) / ranks
+
+
+def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
+    """Estimate the physical limit of the same scenario.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        Whose facts hold; its efficiency is set aside.
+
+    Returns
+    -------
+    ServingResult
+        With every peak reached and no overhead.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.efficiency import efficiency
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"), efficiency())
+    >>> bool(ideal_serving(scenario, machine).tpot_s < estimate_serving(scenario, machine).tpot_s)
+    True
+    """
+    return estimate_serving(scenario, replace(machine, efficiency=IDEAL))
+
+
+def serving_flop_per_request(scenario: ServingScenario) -> Num:
+    """Model FLOP of one request, ``2 N (I + O)``: cached tokens are read, not multiplied.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+
+    Returns
+    -------
+    float or ndarray
+        Without attention, as the inference ledger counts it [FLOP].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> round(serving_flop_per_request(scenario) / 1e12, 1)
+    19.2
+    """
+    return 2 * n_params_active(scenario.model) * (scenario.input_tokens + scenario.output_tokens)

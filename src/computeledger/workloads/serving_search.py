@@ -1,0 +1,362 @@
+"""Searching serving layouts and batches: the Pareto front, the price of speed, the GPUs a load needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.errors import DoesNotFitError, QuantityError
+from computeledger.physics.memory import serving_memory
+from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
+from computeledger.physics.roofline import Machine
+from computeledger.units import format_si
+from computeledger.workloads.serving import ServingScenario, estimate_serving
+
+#: Batches beyond this are not tried.
+LARGEST_BATCH = 65536
+
+
+def batches_to_try(largest: float) -> list[int]:
+    """Batches on a geometric grid, two per doubling.
+
+    Parameters
+    ----------
+    largest : float
+        Upper end [-].
+
+    Returns
+    -------
+    list of int
+        Distinct batches from 1 to the upper end [-].
+
+    Examples
+    --------
+    >>> batches_to_try(10)
+    [1, 2, 3, 4, 6, 8]
+    """
+    steps = int(2 * np.log2(max(largest, 1.0))) + 1
+    grid = sorted({round(2 ** (step / 2)) for step in range(steps + 1)})
+    return [batch for batch in grid if batch <= largest]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOption:
+    """A point of a search.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of one replica.
+    batch : int
+        Sequences decoding per replica [-].
+    tpot_s, ttft_s : float
+        At the median of the efficiency factors [s].
+    output_tokens_per_s_per_gpu : float
+        Throughput [token/s].
+    requests_per_s : float
+        Of one replica [1/s].
+    usd_per_mtok_output, usd_per_mtok_input : float
+        Costs [USD/Mtok].
+    """
+
+    layout: Layout
+    batch: int
+    tpot_s: float
+    ttft_s: float
+    output_tokens_per_s_per_gpu: float
+    requests_per_s: float
+    usd_per_mtok_output: float
+    usd_per_mtok_input: float
+
+
+def search_serving(
+    scenario: ServingScenario, layouts: list[Layout], machine: Machine, batches: list[int] | None = None
+) -> list[ServingOption]:
+    """Evaluate every layout at every batch that fits, in one vectorised call.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Its layout and batch are replaced; its other numbers must be single numbers.
+    layouts : list of Layout
+        To try.
+    machine : Machine
+        With single numbers as efficiency factors.
+    batches : list of int, optional
+        Batches to try [-]; a geometric grid when left out.
+
+    Returns
+    -------
+    list of ServingOption
+        Every point that fits, in no order.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the weights and one sequence.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> len(search_serving(scenario, [Layout(tp=1), Layout(tp=2)], Machine(load_system("h100-nvl8")))) > 10
+    True
+    """
+    stacked = stack_layouts(layouts)
+    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
+    room = serving_memory(scenario.model, machine.system, stacked, scenario.precision, (1.0, held)).largest_batch
+    largest = float(np.max(room))
+    if largest < 1:
+        raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
+    grid = batches or batches_to_try(min(largest, LARGEST_BATCH))
+    result = estimate_serving(replace(scenario, layout=stacked, batch=np.array([grid], float)), machine)
+    shape = np.broadcast_shapes(room.shape, (1, len(grid)))
+    columns = [
+        np.broadcast_to(column, shape)
+        for column in (
+            result.tpot_s,
+            result.ttft_s,
+            result.output_tokens_per_s_per_gpu,
+            result.requests_per_s,
+            result.usd_per_mtok_output,
+            result.usd_per_mtok_input,
+        )
+    ]
+    return [
+        ServingOption(layouts[i], grid[j], *(float(column[i, j]) for column in columns))
+        for i, j in np.ndindex(*shape)
+        if grid[j] <= room[i, 0]
+    ]
+
+
+def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
+    """Keep the options that no other beats in both speed and throughput.
+
+    Parameters
+    ----------
+    options : list of ServingOption
+        From :func:`search_serving`.
+
+    Returns
+    -------
+    list of ServingOption
+        From the fastest for the user to the most throughput per GPU.
+
+    Examples
+    --------
+    >>> pareto_front([])
+    []
+    """
+    front: list[ServingOption] = []
+    for one in sorted(options, key=lambda option: (option.tpot_s, -option.output_tokens_per_s_per_gpu)):
+        if not front or one.output_tokens_per_s_per_gpu > front[-1].output_tokens_per_s_per_gpu * (1 + 1e-9):
+            front.append(one)
+    return front
+
+
+def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | None = None) -> list[Layout]:
+    """List layouts of the smallest replica that holds a model, and of all smaller ones that do.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers; its layout and batch are set aside.
+    machine : Machine
+        Whose scale-up domain is filled first; a model that does not fit it takes 2, 4, ... domains.
+    n_gpus : int, optional
+        GPUs at hand [-].
+
+    Returns
+    -------
+    list of Layout
+        Legal layouts, not all of which fit.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where not even 16 domains, or the GPUs at hand, hold it.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-405b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> max(one.n_gpus for one in layouts_that_fit(scenario, Machine(load_system("h100-nvl8"))))
+    16
+    """
+    domain = int(machine.system.n_gpus_scale_up.value)
+    if n_gpus is not None:
+        return serving_layouts(scenario.model, n_gpus, domain)
+    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
+    for size in (domain, 2 * domain, 4 * domain, 8 * domain, 16 * domain):
+        layouts = serving_layouts(scenario.model, size, domain)
+        load = (1.0, held)
+        room = serving_memory(scenario.model, machine.system, stack_layouts(layouts), scenario.precision, load)
+        if np.any(room.largest_batch >= 1):
+            return layouts
+    raise _does_not_fit(scenario, 16 * domain, machine)
+
+
+def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:
+    held = int(scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens)
+    return DoesNotFitError(
+        f"{scenario.model.id} in {scenario.precision.name} does not fit: no layout of at most {n_gpus} x "
+        f"{machine.system.accelerator.id} holds its weights and one sequence of {held} tokens"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PriceOfSpeed:
+    """What batch buys on one layout: from the latency floor to the cost plateau.
+
+    Attributes
+    ----------
+    options : tuple of ServingOption
+        One layout, batch 1 to the largest that fits.
+    batch : int
+        The batch in question [-].
+    latency_floor_s : float
+        Time per output token at batch 1 [s].
+    usd_per_mtok_output_plateau : float
+        Cost at the largest batch that fits [USD/Mtok].
+    slow_mode_saves_fraction : float
+        What going from the batch in question to that plateau saves [-].
+    fast_mode_costs_ratio : float
+        What batch 1 costs over the batch in question [-].
+    """
+
+    options: tuple[ServingOption, ...]
+    batch: int
+    latency_floor_s: float
+    usd_per_mtok_output_plateau: float
+    slow_mode_saves_fraction: float
+    fast_mode_costs_ratio: float
+
+
+def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
+    """Follow one layout from batch 1 to the largest batch that fits.
+
+    Decode first shares the weights among more sequences, so cost falls as ``1 / B``; once compute and KV traffic, which
+    no batch shares, take most of the step, more batch only costs speed: that is why a slow mode saves little.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers; its batch is the one in question.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    PriceOfSpeed
+        The curve and its ends.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0, 0.0, 2.0)
+    >>> curve = price_of_speed(scenario, Machine(load_system("h100-nvl8")))
+    >>> curve.fast_mode_costs_ratio > 10
+    True
+    """
+    options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
+    here = estimate_serving(scenario, machine)
+    cost, plateau, single = (
+        float(here.usd_per_mtok_output), options[-1].usd_per_mtok_output, options[0].usd_per_mtok_output
+    )  # fmt: skip
+    return PriceOfSpeed(
+        options=tuple(options),
+        batch=int(np.asarray(scenario.batch)),
+        latency_floor_s=options[0].tpot_s,
+        usd_per_mtok_output_plateau=plateau,
+        slow_mode_saves_fraction=max(1 - plateau / cost, 0.0) if cost else 0.0,
+        fast_mode_costs_ratio=single / cost if cost else 1.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """What a load asks for.
+
+    Attributes
+    ----------
+    requests_per_s : float
+        Mean arrival rate [1/s].
+    ttft_s, tpot_s : float
+        Slowest acceptable time to first token and per output token [s].
+    """
+
+    requests_per_s: float
+    ttft_s: float = math.inf
+    tpot_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Replicas that carry a load.
+
+    Attributes
+    ----------
+    option : ServingOption
+        Layout and batch of a replica.
+    n_replicas, n_gpus : int
+        How many [-].
+    load_fraction : float
+        Share of the fleet's capacity that the load takes [-].
+    """
+
+    option: ServingOption
+    n_replicas: int
+    n_gpus: int
+    load_fraction: float
+
+
+def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
+    """Find the fewest GPUs that carry a load within its limits.
+
+    Batches are those of the steady state; arrivals are taken as even, so the count is a floor: bursts need headroom.
+
+    Parameters
+    ----------
+    options : list of ServingOption
+        From :func:`search_serving`.
+    slo : Slo
+        The load and its limits.
+
+    Returns
+    -------
+    Fleet
+        Fewest GPUs first, then the most headroom.
+
+    Raises
+    ------
+    QuantityError
+        Where no option meets the limits, with the best there is.
+
+    Examples
+    --------
+    >>> size_fleet([], Slo(1.0))
+    Traceback (most recent call last):
+    computeledger.errors.QuantityError: requests_per_s = 1: no option is given
+    """
+    if not options:
+        raise QuantityError(f"requests_per_s = {slo.requests_per_s:g}: no option is given")
+    fit = [one for one in options if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
+    if not fit:
+        tpot = min((one for one in options if one.ttft_s <= slo.ttft_s), key=lambda one: one.tpot_s, default=None)
+        best_ttft = min(one.ttft_s for one in options)
+        reached = f"best TPOT within that TTFT {format_si(tpot.tpot_s, 's')}" if tpot else "none meets the TTFT"
+        raise QuantityError(
+            f"no layout meets TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: {reached}, "
+            f"best TTFT {format_si(best_ttft, 's')}"
+        )
+
+    def fleet(option: ServingOption) -> Fleet:
+        replicas = max(math.ceil(slo.requests_per_s / option.requests_per_s), 1)
+        n_gpus = replicas * int(option.layout.n_gpus)
+        return Fleet(option, replicas, n_gpus, slo.requests_per_s / (replicas * option.requests_per_s))
+
+    return min((fleet(one) for one in fit), key=lambda one: (one.n_gpus, one.load_fraction))

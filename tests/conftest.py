@@ -1,0 +1,81 @@
+"""What every test may ask for: the repository, its installed command, a browser, the shared measurements."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.gates import ROOT
+
+# The same examples on every machine, and no deadline: a slow machine is not a wrong result.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def plain_terminal() -> None:
+    """Tables as wide as a page and without colour, whoever runs the tests."""
+    os.environ.update(COLUMNS="120", NO_COLOR="1", TERM="dumb")
+    os.environ.pop("FORCE_COLOR", None)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def installed_command() -> Path:
+    """The console script of the environment that runs the tests."""
+    script = Path(sys.executable).parent / "computeledger"
+    if not script.exists():
+        pytest.fail(f"{script} does not exist: run the tests with `make test`")
+    return script
+
+
+@pytest.fixture
+def computeledger(installed_command: Path) -> Command:
+    """Run the installed command from the repository's root; the result is returned whatever its exit code."""
+
+    def run(*arguments: str, cwd: Path = ROOT, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(installed_command), *arguments],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a Chromium; the test skips where there is none."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no Chromium on the path (Debian: apt-get install chromium)")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of the shared measurements, or COMPUTELEDGER_DATA; the test skips where it is absent."""
+    given = os.environ.get("COMPUTELEDGER_DATA")
+    for folder in [Path(given)] if given else [ROOT / "shared" / "data", ROOT.parent / "shared" / "data"]:
+        if folder.is_dir():
+            return folder
+    pytest.skip("the shared measurements are not here (set COMPUTELEDGER_DATA to their folder)")

@@ -1,0 +1,159 @@
+"""The ledger of a plan: identities, three rings, sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from computeledger.arrays import Range, median, sample
+from computeledger.economics.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
+from computeledger.economics.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan import read_plan
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.blackboard import pretraining_flop
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.training import Batch, step_time
+from computeledger.physics.transformer import n_params_active
+
+BASE: dict[str, Any] = {
+    "model": "llama-3.1-8b",
+    "system": "h100-nvl8",
+    "price": "$2/h",
+    "pretraining": {"tokens": "15T tokens", "gpus": 1024, "layout": "tp2-dp512", "sequence": "8192 tokens",
+                    "global_batch": "8388608 tokens"},
+    "rl": {"gpus": 64, "steps": 1000, "prompts_per_step": 128, "group_size": 8, "rollout": "4K tokens", "prompt": "300 tokens"},
+    "inference": {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"},
+}  # fmt: skip
+
+
+def ledger(n_samples: int = 64, **changes: Any) -> Ledger:
+    return estimate_ledger(read_plan({**BASE, **changes}), n_samples)
+
+
+def test_three_rings_agree() -> None:
+    """The plan's GPU-hours rebuilt by hand from public functions."""
+    plan = ledger(n_samples=8)
+    factors = {f"efficiency.{name}": one for name, one in _draws(8).items()}
+    machine = Machine(load_system("h100-nvl8"), efficiency(draws=factors))
+    model = load_model("llama-3.1-8b")
+    step = step_time(model, Batch(8192.0, 1024.0), parse_layout("tp2-dp512"), parse_precision("bf16"), machine)
+    by_hand = 15e12 * 1024 * step.step_s / (1024 * 8192) / 3600
+    phase = plan.phases["pretraining"]
+    np.testing.assert_allclose(phase.gpu_hours, by_hand, rtol=1e-9)
+    assert phase.flop == pytest.approx(pretraining_flop(n_params_active(model), 15e12))
+
+
+def _draws(n: int) -> dict[str, Any]:
+    from computeledger.physics.efficiency import load_factors
+
+    drawn = sample({f"efficiency.{name}": one.value for name, one in load_factors().items()}, n)
+    return {name.removeprefix("efficiency."): value for name, value in drawn.items()}
+
+
+def test_identities() -> None:
+    plan = ledger()
+    for phase in plan.phases.values():
+        spent = phase.gpu_hours * 3600 * phase.peak_flop_per_s * phase.utilization_fraction
+        np.testing.assert_allclose(spent, phase.flop, rtol=1e-9)
+        np.testing.assert_allclose(phase.usd, 2 * phase.gpu_hours, rtol=1e-12)
+    for quantity in ("flop", "gpu_hours"):
+        np.testing.assert_allclose(sum(plan.shares(quantity).values()), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(plan.total("usd"), 2 * plan.total("gpu_hours"), rtol=1e-12)
+
+
+def test_balanced_inference_is_three_e() -> None:
+    """D_inf = 3 e D_pre exactly where GPU-time is equal on one chip."""
+    plan = ledger(pretraining={**BASE["pretraining"], "tokens": "balanced"})
+    pre, inference = plan.phases["pretraining"], plan.phases["inference"]
+    np.testing.assert_allclose(pre.gpu_hours, inference.gpu_hours, rtol=1e-9)
+    e = plan.balance["inference_efficiency"][0]
+    np.testing.assert_allclose(inference.tokens, 3 * e * pre.tokens, rtol=1e-9)
+
+
+def test_balanced_rl_is_six_over_beta() -> None:
+    rl = {key: value for key, value in BASE["rl"].items() if key != "steps"}
+    plan = ledger(rl={**rl, "tokens": "balanced"})
+    pre, phase = plan.phases["pretraining"], plan.phases["rl"]
+    np.testing.assert_allclose(pre.gpu_hours, phase.gpu_hours, rtol=1e-9)
+    beta = plan.balance["beta_gpu_time"][0]
+    np.testing.assert_allclose(phase.tokens, 6 / beta * pre.tokens, rtol=1e-9)
+    assert median(beta) > median(plan.balance["beta_flop"][0])
+
+
+def test_stated_utilisation_and_hours_agree() -> None:
+    """Two of FLOP, utilisation and GPU-hours give the third."""
+    stated = ledger(pretraining={"tokens": "15T tokens", "utilization": "40%"}).phases["pretraining"]
+    again = ledger(pretraining={"tokens": "15T tokens", "gpu_hours": f"{stated.gpu_hours} GPU-hours"}).phases["pretraining"]
+    assert again.utilization_fraction == pytest.approx(0.4)
+
+
+def test_overtraining() -> None:
+    ratio = ledger().balance["overtraining_ratio"][0]
+    assert ratio == pytest.approx(15e12 / (20 * n_params_active(load_model("llama-3.1-8b"))))
+
+
+def test_kinds_and_whole_agree() -> None:
+    """Tokens by kind in the proportions of a request cost what the whole costs."""
+    whole = ledger().phases["inference"]
+    inference = {"input": "2000 tokens", "output": "500 tokens",
+                 "kinds": {"system_prompt": "0.3T tokens", "user_input": "0.5T tokens", "output": "0.2T tokens"}}  # fmt: skip
+    by_kind = ledger(inference=inference).phases["inference"]
+    np.testing.assert_allclose(by_kind.gpu_hours, whole.gpu_hours, rtol=1e-9)
+    shares = {**BASE["inference"], "kinds": {"user_input": "80%", "output": "20%"}}
+    np.testing.assert_allclose(ledger(inference=shares).phases["inference"].usd, whole.usd, rtol=1e-9)
+
+
+def test_streams_add_up() -> None:
+    half = {"tokens": "0.5T tokens", "name": "a"}
+    two = ledger(inference={"input": "2000 tokens", "output": "500 tokens", "traffic": [half, {**half, "name": "b"}]})
+    np.testing.assert_allclose(two.phases["inference"].gpu_hours, ledger().phases["inference"].gpu_hours, rtol=1e-9)
+
+
+def test_cached_tokens_are_read_not_multiplied() -> None:
+    kinds = {"user_input": "0.8T tokens", "output": "0.2T tokens"}
+    shape = {"input": "2000 tokens", "output": "500 tokens"}
+    without = ledger(inference={**shape, "kinds": kinds}).phases["inference"]
+    cached = ledger(inference={**shape, "kinds": {**kinds, "cached": "5T tokens"}}).phases["inference"]
+    np.testing.assert_allclose(cached.flop, without.flop)
+    assert np.all(cached.gpu_hours > without.gpu_hours)
+
+
+def test_fermi_range_spreads_and_drives() -> None:
+    """Seed C167: 10M..100M tokens/s for 30..90 days is 3.97e13 / 1.42e14 / 5.09e14 at 5/50/95 %."""
+    inference = {"rate": "10M..100M tokens/s", "life": "30..90 days", "input": "2000 tokens", "output": "500 tokens"}
+    plan = ledger(4096, inference=inference)
+    tokens = np.quantile(plan.phases["inference"].tokens, [0.05, 0.5, 0.95])
+    np.testing.assert_allclose(tokens, [3.97e13, 1.42e14, 5.09e14], rtol=0.03)
+    assert plan.drivers[0].name == "inference.rate"
+
+
+def test_samples_are_stable_under_new_inputs() -> None:
+    alone = sample({"a": Range(1.0, 2.0)}, 100)["a"]
+    beside = sample({"b": Range(3.0, 4.0), "a": Range(1.0, 2.0)}, 100)["a"]
+    np.testing.assert_array_equal(alone, beside)
+
+
+def test_ranges_cover_ninety_per_cent() -> None:
+    for one in (Range(1e7, 1e8), Range(0.2, 0.6, bounded=True), Range(-1.0, 2.0)):
+        drawn = sample({"x": one}, 4096)["x"]
+        inside = np.mean((drawn >= one.low) & (drawn <= one.high))
+        assert inside == pytest.approx(0.9, abs=0.002)
+        if one.bounded:
+            assert 0 < np.min(drawn) < np.max(drawn) < 1
+
+
+def test_annuity_returns_the_loan() -> None:
+    """Present value of the payments is the loan; at zero interest it is divided evenly."""
+    rate, years = 0.12, 6
+    payment = float(annuity_fraction(rate, float(years)))
+    assert sum(payment / (1 + rate) ** year for year in range(1, years + 1)) == pytest.approx(1)
+    assert float(annuity_fraction(1e-12, 6.0)) == pytest.approx(1 / 6)
+
+
+def test_idle_owned_gpus_cost_more() -> None:
+    full, half = (owned_usd_per_gpu_hour(Ownership(4e4, 5.0, 0.1, 1800.0, 0.08, 500.0, share)) for share in (1.0, 0.5))
+    assert float(half) == pytest.approx(2 * float(full))

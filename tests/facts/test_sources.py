@@ -1,0 +1,110 @@
+"""Every number that ships names a source that exists, and every source is cited by something."""
+
+from __future__ import annotations
+
+import datetime
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from computeledger.errors import FactError
+from computeledger.facts.reading import ASSUMPTION, dimension_of
+from computeledger.sources import load_sources, read_sources
+from computeledger.units import DIMENSIONS
+
+DATA = resources.files("computeledger.facts").joinpath("data")
+KINDS = ("accelerators", "systems", "prices", "models")
+FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
+
+
+def cited(table: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All tables that carry a source, with their dotted path."""
+    if isinstance(table, dict):
+        if "source" in table:
+            yield path, table
+        else:
+            for key, value in table.items():
+                if key != "config_json":
+                    yield from cited(value, f"{path}.{key}" if path else key)
+
+
+CITED = [
+    (f"{kind}/{file.name}", path, table)
+    for kind, file in FILES
+    for path, table in cited(tomllib.loads(file.read_text("utf-8")))
+]
+
+
+def test_there_are_enough_facts() -> None:
+    counts = {kind: sum(1 for name, _ in FILES if name == kind) for kind in KINDS}
+    assert counts["accelerators"] >= 26
+    assert counts["systems"] >= 17
+    assert counts["models"] >= 45
+    assert counts["prices"] >= 1
+    assert len(CITED) > 400
+
+
+def test_every_cited_key_is_a_source() -> None:
+    known = {*load_sources(), ASSUMPTION}
+    assert {table["source"] for _, _, table in CITED} - known == set()
+
+
+def test_every_source_is_cited() -> None:
+    used = {table["source"] for _, _, table in CITED}
+    assert set(load_sources()) - used == set()
+
+
+def test_no_fact_lies_in_the_future() -> None:
+    today = datetime.date.today().isoformat()
+    late = [(name, path) for name, path, table in CITED if table["date"] > today]
+    assert late == []
+
+
+def test_every_fact_says_where_in_the_source() -> None:
+    assert [(name, path) for name, path, table in CITED if len(table["locator"]) < 4] == []
+
+
+def test_every_assumption_gives_its_reason() -> None:
+    bare = [
+        (name, path) for name, path, table in CITED if table["source"] == ASSUMPTION and len(table.get("note", "")) < 20
+    ]
+    assert bare == []
+
+
+def test_units_agree_with_the_names() -> None:
+    wrong = [
+        (name, path, table["unit"])
+        for name, path, table in CITED
+        if "unit" in table and not any(table["unit"].endswith(spelling) for spelling in DIMENSIONS[dimension_of(path)])
+    ]
+    assert wrong == []
+
+
+def test_prose_of_facts_names_no_machine() -> None:
+    texts = [file.read_text("utf-8") for _, file in FILES]
+    assert not any("/work/" in text for text in texts)
+
+
+def test_sources_are_distinct_publications() -> None:
+    urls = [(source.url, source.title) for source in load_sources().values()]
+    assert len(set(urls)) == len(urls)
+
+
+GOOD = {"title": "X", "publisher": "Y", "url": "https://example.org", "date": "2024-05"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"title": ""}, {"date": "May 2024"}, {"date": "2999-01-01"}, {"pages": "3"}, {"url": ""}]
+)
+def test_a_malformed_source_does_not_load(change: dict[str, str]) -> None:
+    assert read_sources({"x": GOOD}, "here")["x"].key == "x"
+    with pytest.raises(FactError, match="here: source 'x'"):
+        read_sources({"x": {**GOOD, **change}}, "here")
+
+
+def test_a_source_without_a_date_does_not_load() -> None:
+    with pytest.raises(FactError, match="date"):
+        read_sources({"x": {key: value for key, value in GOOD.items() if key != "date"}}, "here")

@@ -1,0 +1,265 @@
+"""The command line as a person meets it: answers, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.interfaces.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PLAN = (EXAMPLES / "small-team-rl.toml").read_text("utf-8")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    out = capsys.readouterr()
+    return int(stop.value.code or 0), out.out, out.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    code, out, err = run(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def middle(value: Any) -> float:
+    return float(value["p50"] if isinstance(value, dict) else value)
+
+
+SERVE = ("serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8")
+PRETRAIN = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8")
+
+BAD_COMMANDS = {
+    "unknown command": (("serv",), "serv"),
+    "unknown model": (("serve", "--model", "deepseek-v33", "--system", "h200-nvl8"), "deepseek-v3"),
+    "unknown system": (("serve", "--model", "deepseek-v3", "--system", "h200-nvl9"), "h200-nvl8"),
+    "ambiguous chip": (("facts", "show", "h100"), "h100-sxm5-80gb"),
+    "accelerator for a system": (("serve", "--model", "deepseek-v3", "--system", "h100-sxm5-80gb"), "h100-nvl8"),
+    "missing model": (("serve", "--system", "h100-nvl8"), "--model"),
+    "misspelt option": ((*SERVE, "--bach", "8"), "--batch"),
+    "zero batch": ((*SERVE, "--batch", "0"), "--batch 0"),
+    "negative batch": ((*SERVE, "--batch", "-3"), "-3"),
+    "fractional batch": ((*SERVE, "--batch", "2.5"), "2.5"),
+    "batch beyond memory": ((*SERVE, "--batch", "100000"), "does not fit"),
+    "zero gpus": ((*SERVE, "--gpus", "0"), "--gpus 0"),
+    "word for a number": ((*SERVE, "--input-tokens", "many"), "--input-tokens 'many'"),
+    "zero input": ((*SERVE, "--input-tokens", "0"), "--input-tokens"),
+    "negative input": ((*SERVE, "--input-tokens", "-5"), "-5"),
+    "reversed range": ((*SERVE, "--output-tokens", "2K..1K"), "2K..1K"),
+    "wrong unit": ((*SERVE, "--tpot", "5 tokens"), "tokens"),
+    "context exceeded": ((*SERVE, "--input-tokens", "1M"), "131072"),
+    "unknown precision": ((*SERVE, "--precision", "fp6"), "fp6"),
+    "unknown kv precision": ((*SERVE, "--kv-precision", "fp5"), "fp5"),
+    "layout part": ((*SERVE, "--layout", "tp8-zz2"), "zz2"),
+    "layout twice": ((*SERVE, "--layout", "tp8-tp2"), "tp is given twice"),
+    "heads do not divide": ((*SERVE, "--layout", "tp5"), "tp must divide 32"),
+    "ep on a dense model": ((*SERVE, "--layout", "tp8-ep8"), "dense"),
+    "too many stages": ((*SERVE, "--layout", "pp64"), "32 layers"),
+    "layout against gpus": ((*SERVE, "--layout", "tp8", "--gpus", "4"), "8 GPUs"),
+    "context parallel decode": ((*SERVE, "--layout", "tp2-cp2"), "cp1"),
+    "experts do not divide": (("serve", "--model", "deepseek-v3", "--system", "gb200-nvl72", "--layout", "tp1-dp72-ep72"), "256 experts"),
+    "model does not fit": (("serve", "--model", "deepseek-v3", "--system", "h100-nvl8", "--gpus", "8"), "does not fit"),
+    "impossible speed": ((*SERVE, "--tpot", "1us"), "fastest"),
+    "impossible fleet": ((*SERVE, "--requests-per-s", "10", "--tpot", "1us"), "no layout meets"),
+    "price without unit sense": ((*SERVE, "--price", "3 tokens"), "tokens"),
+    "recompute word": ((*PRETRAIN, "--recompute", "partial"), "partial"),
+    "training does not fit": (("pretrain", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8"), "does not train"),
+    "samples": ((*SERVE, "--samples", "1"), "samples"),
+    "samples not a number": ((*SERVE, "--samples", "few"), "few"),
+    "no plan": (("plan", "nowhere.toml"), "nowhere.toml: no such file"),
+    "plan is a folder": (("plan", "."), "cannot be read"),
+    "plan left out": (("plan",), "PLAN.toml is missing"),
+    "unknown source": (("cite", "nvidia-h1000"), "unknown source"),
+    "html into no folder": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", "no/such/folder/x.html"), "does not exist"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_COMMANDS)
+def test_bad_command_is_one_line_and_exit_2(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, names = BAD_COMMANDS[case]
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert names in err
+    assert "Traceback" not in err
+
+
+BAD_PLANS = {
+    "not TOML": ("title = ", "not valid TOML"),
+    "missing section": (PLAN.replace("[rl]", "[research]").split("[research]")[0], "[rl] is missing"),
+    "unknown section": (PLAN + "\n[inferense]\n", "inference"),
+    "misspelt key": (PLAN.replace("rollout =", "rolout ="), "rollout"),
+    "misspelt top key": ("modle = 'x'\n" + PLAN, "model"),
+    "unit-less tokens": (PLAN.replace('"2B..10B tokens"', "2e9"), "unit is missing"),
+    "unit-less range": (PLAN.replace('"2B..10B tokens"', '"2B..10B"'), "unit is missing"),
+    "unit-less price": (PLAN.replace('"$2.5..$3.5/h"', "3"), "unit is missing"),
+    "wrong unit": (PLAN.replace('"2B..10B tokens"', '"2 MW"'), "unknown unit"),
+    "negative": (PLAN.replace("steps = 500", "steps = -500"), "negative"),
+    "reversed range": (PLAN.replace("3..8", "8..3"), "low end"),
+    "share above one": (PLAN.replace("10%..40%", "10%..140%"), "0..1"),
+    "not a number": (PLAN.replace("steps = 500", "steps = nan"), "nan"),
+    "infinite": (PLAN.replace("steps = 500", "steps = inf"), "inf"),
+    "true for a number": (PLAN.replace("steps = 500", "steps = true"), "True"),
+    "unknown model": (PLAN.replace("Qwen/Qwen3-8B", "Qwen/Qwen3-9B"), "Qwen3-8B"),
+    "unknown system": (PLAN.replace('"h100-nvl8"', '"h100"'), "h100-nvl8"),
+    "bad layout": (PLAN.replace('"tp2-dp4"', '"tp3-dp4"'), "tp must divide"),
+    "layout against gpus": (PLAN.replace('"tp2-dp4"', '"tp8-dp4"'), "8 GPUs"),
+    "bad mode": (PLAN.replace("[rl]\n", '[rl]\nmode = "sideways"\n'), "synchronous"),
+    "missing key": (PLAN.replace('rollout = "2K..5K tokens"\n', ""), "rollout is missing"),
+    "tokens and steps": (PLAN.replace("[rl]\n", '[rl]\ntokens = "1B tokens"\n'), "contradict"),
+    "rate without life": (PLAN.replace('tokens = "2B..10B tokens"', 'rate = "1M tokens/s"'), "life is missing"),
+    "traffic twice": (PLAN.replace("[inference]\n", '[inference]\nrate = "1M tokens/s"\nlife = "1 month"\n'), "give tokens"),
+    "shares do not add up": (PLAN + "\n[inference.kinds]\noutput = '50%'\ncached = '20%'\n", "100 %"),
+    "unknown kind": (PLAN + "\n[inference.kinds]\noutputs = '1B tokens'\n", "output"),
+    "skip and more": (PLAN.replace("[pretraining]\n", "[pretraining]\ngpus = 8\n"), "skip stands alone"),
+    "balanced with nothing": (PLAN.replace("steps = 500", 'tokens = "balanced"'), "needs a [pretraining]"),
+    "experiments empty": (PLAN.replace('gpu_hours = "500..2000 GPU-hours"\n', ""), "is missing"),
+    "unknown factor": (PLAN + "\n[efficiency]\nexpert_inbalance = 1.0\n", "expert_imbalance"),
+    "batch does not fit": (PLAN.replace("batch = 64", "batch = 64000"), "does not fit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_PLANS)
+def test_bad_plan_is_one_line_and_nothing_is_written(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, names = BAD_PLANS[case]
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text, "utf-8")
+    code, out, err = run(capsys, "plan", str(plan), "--html", str(tmp_path / "report.html"))
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert names in err
+    assert [file.name for file in tmp_path.iterdir()] == ["plan.toml"]
+
+
+BAD_CONFIGS = {
+    "truncated JSON": ('{"model_type": "llama", "hidden_size": 40', "config.json"),
+    "unknown architecture": ('{"model_type": "perceiver", "hidden_size": 8}', "perceiver"),
+    "not an object": ("[1, 2]", "config.json"),
+    "empty": ("", "config.json"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CONFIGS)
+def test_bad_model_file_is_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, names = BAD_CONFIGS[case]
+    config = tmp_path / "config.json"
+    config.write_text(text, "utf-8")
+    code, out, err = run(capsys, "facts", "model", str(config))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert names in err
+
+
+def test_plan_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "plan", str(EXAMPLES / "deepseek-v3.toml"))
+    assert list(document["phases"]) == ["pretraining", "rl", "inference"]
+    for phase in document["phases"].values():
+        assert {"tokens", "flop", "gpu_hours", "utilization_fraction", "usd", "energy_j"} <= set(phase)
+    assert {"total", "balance", "drivers", "editions"} <= set(document)
+    uncertain = document["total"]["gpu_hours"]
+    assert set(uncertain) == {"p05", "p10", "p50", "p90", "p95", "unit"}
+    assert uncertain["p05"] < uncertain["p50"] < uncertain["p95"]
+
+
+def test_published_figures_come_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """DeepSeek-V3's report: 2.664M H800 GPU-hours, $5.328M at $2 (table 1); 6 x 37B x 14.8T = 3.29e24 within 3 %."""
+    phase = answer(capsys, "plan", str(EXAMPLES / "deepseek-v3.toml"))["phases"]["pretraining"]
+    assert middle(phase["gpu_hours"]) == pytest.approx(2.664e6)
+    assert middle(phase["usd"]) == pytest.approx(5.328e6)
+    assert middle(phase["flop"]) == pytest.approx(6 * 37e9 * 14.8e12, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-405b", "frontier-fermi", "small-team-rl", "rl-heavy"])
+def test_shipped_plans_run(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES.parent)
+    document = answer(capsys, "plan", f"examples/{name}.toml", "--samples", "256")
+    assert middle(document["total"]["gpu_hours"]) > 0
+    for currency in ("flop", "gpu_time"):
+        assert sum(middle(share) for share in document["shares"][currency].values()) == pytest.approx(1, abs=0.05)
+
+
+def test_same_seed_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ("plan", str(EXAMPLES / "small-team-rl.toml"), "--samples", "128")
+    assert answer(capsys, *plan) == answer(capsys, *plan)
+    assert answer(capsys, *plan) != answer(capsys, *plan, "--seed", "1")
+
+
+def test_serve_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, *SERVE, "--batch", "32", "--layout", "tp1")
+    keys = {"ttft_s", "tpot_s", "output_tokens_per_s_per_user", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
+            "usd_per_mtok_cached_read", "usd_per_mtok_output", "bound", "components", "memory_bytes"}  # fmt: skip
+    assert keys <= set(document)
+    assert document["bound"] in {"compute", "memory", "network", "overhead"}
+    assert middle(document["physical_limit"]["tpot_s"]) < document["tpot_s"]["p05"]
+    shares = [one["share_fraction"] for one in document["components"]["decode"]]
+    assert sum(shares) == pytest.approx(1, abs=1e-6)
+
+
+def test_serve_searches_and_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    searched = answer(capsys, *SERVE, "--tpot", "20ms")
+    assert middle(searched["tpot_s"]) <= 0.0201
+    assert len(searched["pareto"]) > 3
+    fleet = answer(capsys, *SERVE, "--requests-per-s", "50", "--ttft", "2s", "--tpot", "30ms")["fleet"]
+    assert fleet["n_gpus"] == fleet["n_replicas"] * fleet["replica"]["n_gpus"]
+
+
+def test_pretrain_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, *PRETRAIN, "--tokens", "1T tokens")
+    assert sum(middle(part) for part in document["components"].values()) == pytest.approx(middle(document["step_s"]), rel=0.02)
+    assert middle(document["hfu_fraction"]) >= middle(document["mfu_fraction"])
+    assert document["fits"]
+    assert len(document["best_layouts"]) == 10
+
+
+def test_facts_model_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "facts", "model", "deepseek-v3")
+    assert document["kv_bytes_per_token"] == 70272
+    assert document["n_params_total"] == pytest.approx(671e9, rel=0.01)
+    assert {"n_params_active", "n_params_active_with_embeddings", "attention", "experts"} <= set(document)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("plan", str(EXAMPLES / "small-team-rl.toml"), "--working"), (*SERVE, "--batch", "8", "--working"), PRETRAIN,
+     ("facts", "model", "deepseek-v3"), ("facts", "show", "h100-sxm5-80gb"), ("facts", "search", "gb200 bandwidth")],
+)  # fmt: skip
+def test_tables_print(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) > 5
+    assert not re.search(r"\bnan\b|\binf\b|None", out)
+
+
+def test_cite_names_what_a_plan_used(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "cite", str(EXAMPLES / "small-team-rl.toml"))
+    assert document["keys"]
+    assert document["bibtex"].count("@misc{") == len(document["keys"])
+
+
+def test_plan_schema_accepts_the_shipped_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    import tomllib
+
+    import jsonschema
+
+    code, out, _ = run(capsys, "plan", "--schema")
+    assert code == 0
+    for file in EXAMPLES.glob("*.toml"):
+        jsonschema.validate(tomllib.loads(file.read_text("utf-8")), json.loads(out))
+
+
+def test_help_and_module_run() -> None:
+    done = subprocess.run([sys.executable, "-m", "computeledger", "--help"], capture_output=True, text=True, check=True)
+    for command in ("plan", "serve", "pretrain", "facts", "cite"):
+        assert command in done.stdout

@@ -1,0 +1,172 @@
+"""The documentation runs: every Python block and every command of the README and of docs/.
+
+A block below the comment ``<!-- no-test: reason -->`` is shown and not run; it counts as skipped, with its reason.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gates import ROOT
+
+PAGES = [
+    path
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if path.exists()
+]
+NO_TEST = re.compile(r"<!-- no-test: (.+?) -->")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    code: str
+    skipped: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks_of(page: Path, text: str) -> Iterator[Block]:
+    """Every fenced block, with the reason not to run it where one stands in the line above."""
+    before, opened, language = "", 0, ""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.startswith("```") and not opened:
+            opened, language = number, line[3:].strip()
+            reason = NO_TEST.search(before)
+        elif line.startswith("```"):
+            code = "".join(f"{inner}\n" for inner in lines[opened : number - 1])
+            yield Block(page, opened, language, code, reason[1] if reason else "")
+            opened = 0
+        before = line
+
+
+def commands_of(block: Block) -> list[str]:
+    """Commands of a block that call computeledger, continued lines joined."""
+    joined = re.sub(r"\s*\\\n\s*", " ", block.code)
+    prompt = r"\$ " if block.language == "console" else r"(?:\$ )?"
+    return re.findall(rf"^{prompt}(computeledger\b.*)$", joined, re.MULTILINE)
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page, page.read_text("utf-8"))]
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+COMMANDS = [
+    (block, line) for block in BLOCKS if block.language in ("console", "sh", "bash") for line in commands_of(block)
+]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder that looks like the repository's root; what a block writes there stays there."""
+    for entry in ROOT.iterdir():
+        if not entry.name.startswith("."):
+            (tmp_path / entry.name).symlink_to(entry)
+    (tmp_path / "ledger.html").unlink(missing_ok=True)
+    return tmp_path
+
+
+def run_python(block: Block, namespace: dict[str, Any]) -> None:
+    """Execute a block; one written with prompts also has its answers compared."""
+    if ">>> " in block.code:
+        test = doctest.DocTestParser().get_doctest(block.code, namespace, str(block), str(block.page), block.line)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        report: list[str] = []
+        runner.run(test, out=report.append, clear_globs=False)
+        namespace.update(test.globs)
+        assert runner.summarize(verbose=False).failed == 0, "".join(report)
+        return
+    padded = "\n" * block.line + block.code
+    exec(compile(padded, str(block.page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("item", [*sorted({b.page for b in PYTHON}), *(b for b in PYTHON if b.skipped)], ids=str)
+def test_python(item: Path | Block, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a page run in order and share their names, as a reader types them."""
+    if isinstance(item, Block):
+        pytest.skip(item.skipped)
+    monkeypatch.chdir(checkout)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in PYTHON:
+        if block.page == item and not block.skipped:
+            run_python(block, namespace)
+
+
+@pytest.mark.parametrize(("block", "line"), COMMANDS, ids=lambda value: str(value)[:60])
+def test_command(block: Block, line: str, checkout: Path, installed_command: Path) -> None:
+    if block.skipped:
+        pytest.skip(block.skipped)
+    path = f"{installed_command.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=checkout, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{block}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_anchors_exist(page: Path) -> None:
+    """Relative links point at a file, and at a heading where they name one."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    missing = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(link)
+    assert missing == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Names under which a page's headings can be linked to."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+PAGE = """
+# A page
+```python
+x = 1
+```
+<!-- no-test: needs a GPU -->
+```console
+$ computeledger plan \\
+    a.toml
+three ledgers
+```
+```console
+$ computeledger --help
+```
+"""
+
+
+def test_blocks_are_found() -> None:
+    found = list(blocks_of(ROOT / "README.md", PAGE))
+    assert [(block.language, block.line, block.skipped) for block in found] == [
+        ("python", 3, ""),
+        ("console", 7, "needs a GPU"),
+        ("console", 12, ""),
+    ]
+    assert [commands_of(block) for block in found] == [[], ["computeledger plan a.toml"], ["computeledger --help"]]
+
+
+def test_a_failing_block_fails() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_python(Block(ROOT / "README.md", 1, "python", "1 / 0\n", ""), {})
+    with pytest.raises(AssertionError, match="Expected"):
+        run_python(Block(ROOT / "README.md", 1, "python", ">>> 1 + 1\n3\n", ""), {})

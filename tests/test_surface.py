@@ -1,0 +1,91 @@
+"""The public surface: what ``import computeledger as cl`` offers, and what it must not drag in."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import computeledger as cl
+
+HEAVY = ("nicegui", "pandas", "playwright", "scipy", "starlette", "torch")
+
+
+def test_all_is_sorted() -> None:
+    assert list(cl.__all__) == sorted(set(cl.__all__))
+
+
+@pytest.mark.parametrize("name", cl.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(cl, name) is not None
+
+
+def test_dir_offers_all_and_nothing_else() -> None:
+    for name in cl.__all__:
+        getattr(cl, name)
+    public = {name for name in dir(cl) if not name.startswith("_")}
+    modules = {name for name in public if isinstance(getattr(cl, name), ModuleType)}
+    assert sorted(public - modules | set(cl.__all__)) == sorted(cl.__all__)
+
+
+def test_star_import() -> None:
+    namespace: dict[str, object] = {}
+    exec("from computeledger import *", namespace)
+    assert set(cl.__all__) <= set(namespace)
+
+
+def test_a_name_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = cl.no_such_name
+
+
+def test_public_names_are_documented() -> None:
+    undocumented = [name for name in cl.__all__ if callable(getattr(cl, name)) and not getattr(cl, name).__doc__]
+    assert undocumented == []
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level packages that a fresh interpreter has loaded after some code."""
+    report = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_import_is_light() -> None:
+    loaded = loaded_by("import computeledger")
+    assert "computeledger" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_all_names_load_nothing_heavy() -> None:
+    loaded = loaded_by("import computeledger as cl\nfor name in cl.__all__: getattr(cl, name)")
+    assert loaded.isdisjoint({*HEAVY, "jinja2", "plotly"})
+
+
+def test_help_is_light() -> None:
+    code = (
+        "import sys\n"
+        "sys.argv = ['computeledger', '--help']\n"
+        "from computeledger.interfaces.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert stop.code in (0, None)\n"
+    )
+    loaded = loaded_by(code)
+    assert "click" in loaded
+    assert loaded.isdisjoint({*HEAVY, "plotly"})
+
+
+def test_the_installed_command_is_the_package(computeledger) -> None:
+    done = computeledger("--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Usage: ")
+
+
+def test_version_is_the_distribution_s(computeledger) -> None:
+    version = importlib.import_module("importlib.metadata").version("computeledger")
+    done = computeledger("--version")
+    assert done.returncode == 0, done.stderr
+    assert version in done.stdout
