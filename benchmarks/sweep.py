@@ -25,6 +25,7 @@ from computeledger.physics.efficiency import efficiency
 from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout, serving_layouts
 from computeledger.physics.roofline import Machine, Precision, total_s
+from computeledger.units import KIB, MEGA
 
 
 def sweep(n: int) -> tuple[float, float]:
@@ -33,7 +34,8 @@ def sweep(n: int) -> tuple[float, float]:
     machine, precision = Machine(system, efficiency()), Precision("fp8", "fp8", "fp8")
     layouts = serving_layouts(model, 64, 72)
     rng = np.random.default_rng(0)
-    columns = np.array([[one.tp, one.pp, one.dp, one.ep] for one in layouts], float)[rng.integers(len(layouts), size=n)].T
+    degrees = np.array([[one.tp, one.pp, one.dp, one.ep] for one in layouts], float)
+    columns = degrees[rng.integers(len(layouts), size=n)].T
     batch, context = rng.integers(1, 4096, n).astype(float), rng.integers(256, 131072, n).astype(float)
     checksum, start = 0.0, time.perf_counter()
     for piece in blocks(n):
@@ -54,13 +56,14 @@ def main() -> None:
     seconds, checksum = sweep(options.evaluations)
     result = {
         "evaluations_per_s": options.evaluations / seconds,
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * int(KIB),
         "checksum": checksum,
     }
     if options.json:
         print(json.dumps(result))
     else:
-        print(f"{result['evaluations_per_s']:,.0f} evaluations/s, {result['peak_memory_bytes'] / 1e6:.0f} MB, checksum {checksum:.6f} s")
+        memory = f"{result['peak_memory_bytes'] / MEGA:.0f} MB"
+        print(f"{result['evaluations_per_s']:,.0f} evaluations/s, {memory}, checksum {checksum:.6f} s")
 
 
 if __name__ == "__main__":

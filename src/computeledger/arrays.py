@@ -43,7 +43,7 @@ class Range:
             raise QuantityError(f"range {self.low}..{self.high}: both ends must be finite")
         if self.low >= self.high:
             raise QuantityError(f"range {self.low:g}..{self.high:g}: the low end must lie below the high end")
-        if self.bounded and not (0 < self.low and self.high < 1):
+        if self.bounded and not 0 < self.low < self.high < 1:
             raise QuantityError(f"range {self.low:g}..{self.high:g}: a fraction's range must lie inside 0..1")
 
     def quantile(self, z: Num) -> Num:
@@ -57,7 +57,7 @@ class Range:
         Returns
         -------
         float or ndarray
-            The quantity at that score, in the range's own unit [-].
+            The quantity at that score, in the range's own unit.
 
         Examples
         --------
@@ -96,6 +96,11 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
     -------
     dict of str to float or ndarray
         The same names; a range becomes an array of shape (n_samples,).
+
+    Raises
+    ------
+    QuantityError
+        Fewer than two samples.
 
     Examples
     --------
@@ -159,12 +164,12 @@ def quantiles(value: Num) -> dict[str, float] | float:
     Parameters
     ----------
     value : float or ndarray
-        One number, or samples on one axis, in any unit [-].
+        One number, or samples on one axis, in its own unit.
 
     Returns
     -------
     dict of str to float, or float
-        ``{"p05", "p10", "p50", "p90", "p95"}`` in the same unit [-].
+        ``{"p05", "p10", "p50", "p90", "p95"}``, in the quantity's own unit.
 
     Examples
     --------
@@ -186,12 +191,12 @@ def median(value: Num) -> float:
     Parameters
     ----------
     value : float or ndarray
-        One number or samples, in any unit [-].
+        One number or samples, in its own unit.
 
     Returns
     -------
     float
-        The median, in the same unit [-].
+        The median, in the quantity's own unit.
 
     Examples
     --------

@@ -85,6 +85,11 @@ def check_date(text: str, where: str) -> str:
     str
         The same text.
 
+    Raises
+    ------
+    FactError
+        Not an ISO date, or one in the future.
+
     Examples
     --------
     >>> check_date("2024-12", "deepseek-v3")
@@ -114,6 +119,11 @@ def read_sources(tables: Mapping[str, Any], where: str) -> dict[str, Source]:
     -------
     dict of str to Source
         Records by key.
+
+    Raises
+    ------
+    FactError
+        A record with an unknown or missing field.
 
     Examples
     --------
@@ -164,6 +174,11 @@ def bibtex(keys: Iterable[str]) -> str:
     -------
     str
         BibTeX entries in alphabetical order.
+
+    Raises
+    ------
+    UnknownIdError
+        A key without a record.
 
     Examples
     --------

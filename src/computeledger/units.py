@@ -123,7 +123,7 @@ def parse_quantity(
     Returns
     -------
     float or Range
-        In the dimension's SI unit.
+        In the dimension's own SI unit.
 
     Raises
     ------
@@ -183,15 +183,41 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
 
 
 _HINTS = {
-    "s": "'3 months' or '20 ms'", "tokens": "'15T tokens'", "tokens_per_s": "'10M..100M tokens/s'",
-    "usd": "'$5M'", "usd_per_hour": "'$2/h'", "usd_per_kwh": "'$0.08/kWh'", "usd_per_mtok": "'$0.27/Mtok'",
-    "w": "'400 MW'", "j": "'3 GWh'", "bytes": "'80 GB'", "bytes_per_s": "'3.35 TB/s'", "flop": "'5e26 FLOP'",
-    "flop_per_s": "'989 TFLOP/s'", "gpu_hours": "'2.66M GPU-hours'", "requests_per_s": "'100 requests/s'",
-    "fraction": "'40%' or 0.4", "count": "'2048' or '10K..50K'", "usd_per_year": "'$6bn/year'", "kg_per_kwh": "'400 g/kWh'",
-}  # fmt: skip
+    "s": "'3 months' or '20 ms'",
+    "tokens": "'15T tokens'",
+    "tokens_per_s": "'10M..100M tokens/s'",
+    "requests_per_s": "'100 requests/s'",
+    "usd": "'$5M'",
+    "usd_per_hour": "'$2/h'",
+    "usd_per_kwh": "'$0.08/kWh'",
+    "usd_per_mtok": "'$0.27/Mtok'",
+    "usd_per_year": "'$6bn/year'",
+    "w": "'400 MW'",
+    "j": "'3 GWh'",
+    "bytes": "'80 GB'",
+    "bytes_per_s": "'3.35 TB/s'",
+    "flop": "'5e26 FLOP'",
+    "flop_per_s": "'989 TFLOP/s'",
+    "gpu_hours": "'2.66M GPU-hours'",
+    "kg_per_kwh": "'400 g/kWh'",
+    "fraction": "'40%' or 0.4",
+    "count": "'2048' or '10K..50K'",
+}
 
-
-_STEPS = [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]  # fmt: skip
+_PREFIXES = {
+    "E": EXA,
+    "P": PETA,
+    "T": TERA,
+    "G": GIGA,
+    "M": MEGA,
+    "k": KILO,
+    "": 1.0,
+    "m": 1e-3,
+    "µ": 1e-6,
+    "n": 1e-9,
+}
+#: Units that take prefixes as people count: K, M, B, T.
+_COUNTED = ("", "tokens", "GPU-hours", "USD", "tokens/s")
 
 
 def format_si(value: float, unit: str = "", digits: int = 3) -> str:
@@ -200,7 +226,7 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     Parameters
     ----------
     value : float
-        The quantity, in ``unit`` [-].
+        The quantity, in ``unit``.
     unit : str
         What stands behind the prefix. Without a unit, counts read K, M, B, T as people write them.
     digits : int
@@ -219,20 +245,22 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
     size = abs(value)
-    if size >= 1e21 or size < 1e-12 or (unit == "" and size >= 1e17):
+    if size >= (1e18 if unit == "FLOP" else 1e21) or size < 1e-12 or (unit == "" and size >= 1e17):
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         return f"{mantissa}e{int(exponent)} {unit}".rstrip()
-    small = unit in ("", "tokens", "GPU-hours", "USD", "tokens/s") or unit.startswith("FLOP/")
-    for factor, prefix in _STEPS:
-        if size >= factor * (1 - 0.5 * 10.0**-digits) or factor == _STEPS[-1][0]:
-            break
-    if small and size < 1:
-        factor, prefix = 1.0, ""
-    number = _significant(value / factor, digits)
-    if unit in ("", "tokens", "GPU-hours", "USD", "tokens/s"):
+    prefix = next((name for name, factor in _PREFIXES.items() if _reaches(size, factor, digits)), "n")
+    if size < 1 and (unit in _COUNTED or unit.startswith("FLOP/")):
+        prefix = ""
+    number = _significant(value / _PREFIXES[prefix], digits)
+    if unit in _COUNTED:
         prefix = {"k": "K", "G": "B"}.get(prefix, prefix)
         return f"{number}{prefix} {unit}".rstrip()
     return f"{number} {prefix}{unit}"
+
+
+def _reaches(size: float, factor: float, digits: int) -> bool:
+    """Whether a number that is printed with some digits rounds to the factor or more."""
+    return size >= factor * (1 - 0.5 * 10.0**-digits)
 
 
 def _significant(value: float, digits: int) -> str:
@@ -264,8 +292,8 @@ def format_usd(value: float, digits: int = 3) -> str:
     ('$5.33M', '$0.274', '$900bn')
     """
     sign, size = ("-", -value) if value < 0 else ("", value)
-    for factor, name in ((1e12, "tn"), (1e9, "bn"), (1e6, "M"), (1e3, "K")):
-        if size >= factor * (1 - 0.5 * 10.0**-digits):
+    for factor, name in ((TERA, "tn"), (GIGA, "bn"), (MEGA, "M"), (KILO, "K")):
+        if _reaches(size, factor, digits):
             return f"{sign}${_significant(size / factor, digits)}{name}"
     return f"{sign}${_significant(size, digits)}"
 

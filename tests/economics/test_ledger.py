@@ -11,6 +11,7 @@ from computeledger.arrays import Range, median, sample
 from computeledger.economics.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
+from computeledger.errors import LayoutError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.efficiency import efficiency
@@ -23,11 +24,23 @@ BASE: dict[str, Any] = {
     "model": "llama-3.1-8b",
     "system": "h100-nvl8",
     "price": "$2/h",
-    "pretraining": {"tokens": "15T tokens", "gpus": 1024, "layout": "tp2-dp512", "sequence": "8192 tokens",
-                    "global_batch": "8388608 tokens"},
-    "rl": {"gpus": 64, "steps": 1000, "prompts_per_step": 128, "group_size": 8, "rollout": "4K tokens", "prompt": "300 tokens"},
+    "pretraining": {
+        "tokens": "15T tokens",
+        "gpus": 1024,
+        "layout": "tp2-dp512",
+        "sequence": "8192 tokens",
+        "global_batch": "8388608 tokens",
+    },
+    "rl": {
+        "gpus": 64,
+        "steps": 1000,
+        "prompts_per_step": 128,
+        "group_size": 8,
+        "rollout": "4K tokens",
+        "prompt": "300 tokens",
+    },
     "inference": {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"},
-}  # fmt: skip
+}
 
 
 def ledger(n_samples: int = 64, **changes: Any) -> Ledger:
@@ -87,7 +100,9 @@ def test_balanced_rl_is_six_over_beta() -> None:
 def test_stated_utilisation_and_hours_agree() -> None:
     """Two of FLOP, utilisation and GPU-hours give the third."""
     stated = ledger(pretraining={"tokens": "15T tokens", "utilization": "40%"}).phases["pretraining"]
-    again = ledger(pretraining={"tokens": "15T tokens", "gpu_hours": f"{stated.gpu_hours} GPU-hours"}).phases["pretraining"]
+    again = ledger(pretraining={"tokens": "15T tokens", "gpu_hours": f"{stated.gpu_hours} GPU-hours"}).phases[
+        "pretraining"
+    ]
     assert again.utilization_fraction == pytest.approx(0.4)
 
 
@@ -99,8 +114,8 @@ def test_overtraining() -> None:
 def test_kinds_and_whole_agree() -> None:
     """Tokens by kind in the proportions of a request cost what the whole costs."""
     whole = ledger().phases["inference"]
-    inference = {"input": "2000 tokens", "output": "500 tokens",
-                 "kinds": {"system_prompt": "0.3T tokens", "user_input": "0.5T tokens", "output": "0.2T tokens"}}  # fmt: skip
+    kinds = {"system_prompt": "0.3T tokens", "user_input": "0.5T tokens", "output": "0.2T tokens"}
+    inference = {"input": "2000 tokens", "output": "500 tokens", "kinds": kinds}
     by_kind = ledger(inference=inference).phases["inference"]
     np.testing.assert_allclose(by_kind.gpu_hours, whole.gpu_hours, rtol=1e-9)
     shares = {**BASE["inference"], "kinds": {"user_input": "80%", "output": "20%"}}
@@ -111,6 +126,47 @@ def test_streams_add_up() -> None:
     half = {"tokens": "0.5T tokens", "name": "a"}
     two = ledger(inference={"input": "2000 tokens", "output": "500 tokens", "traffic": [half, {**half, "name": "b"}]})
     np.testing.assert_allclose(two.phases["inference"].gpu_hours, ledger().phases["inference"].gpu_hours, rtol=1e-9)
+
+
+def test_streams_are_told_apart() -> None:
+    """Streams without a name keep figures of their own; what is assumed for both is listed once."""
+    half = {"tokens": "0.5T tokens"}
+    inference = {"input": "2000 tokens", "output": "500 tokens", "traffic": [half, {**half, "output": "50 tokens"}]}
+    plan = ledger(inference=inference)
+    phase = plan.phases["inference"]
+    assert list(phase.choices) == ["stream 1", "stream 2"]
+    assert median(phase.details["stream 1: ttft_s"][0]) != median(phase.details["stream 2: ttft_s"][0])
+    assert len({term.name for term in plan.assumptions}) == len(plan.assumptions)
+
+
+def test_a_layout_and_batch_of_the_plan_are_no_search() -> None:
+    """Also where a stream takes them from its section."""
+    inference = {"input": "2000 tokens", "output": "500 tokens", "layout": "tp2", "batch": 16}
+    plan = ledger(inference={**inference, "traffic": [{"tokens": "1T tokens", "name": "a"}]})
+    assert plan.phases["inference"].choices == {"a": "tp2, batch 16 (plan)"}
+
+
+def test_balance_shows_the_working_of_the_reported_figure() -> None:
+    """Also where a stream runs another model, whose tokens are not 3 e D_pre."""
+    inference = {**BASE["inference"], "model": "llama-3.1-70b"}
+    plan = ledger(inference=inference)
+    working = next(one for one in plan.figures if one.name == "balance.tokens_inference_balanced")
+    np.testing.assert_allclose(working.value, plan.balance["tokens_inference_balanced"][0])
+    pre, phase = plan.phases["pretraining"], plan.phases["inference"]
+    np.testing.assert_allclose(working.value, phase.tokens * pre.gpu_hours / phase.gpu_hours, rtol=1e-9)
+
+
+def test_a_balanced_run_keeps_its_stated_utilisation() -> None:
+    rl = {key: value for key, value in BASE["rl"].items() if key != "steps"}
+    plan = ledger(rl={**rl, "tokens": "balanced", "utilization": "5%"})
+    pre, phase = plan.phases["pretraining"], plan.phases["rl"]
+    np.testing.assert_allclose(pre.gpu_hours, phase.gpu_hours, rtol=1e-9)
+    np.testing.assert_allclose(phase.utilization_fraction, 0.05, rtol=1e-9)
+
+
+def test_a_layout_that_leaves_gpus_idle_is_refused() -> None:
+    with pytest.raises(LayoutError, match="uses 16 of 1024 GPUs"):
+        ledger(pretraining={**BASE["pretraining"], "layout": "tp2-dp8"})
 
 
 def test_cached_tokens_are_read_not_multiplied() -> None:

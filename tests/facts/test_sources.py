@@ -83,11 +83,6 @@ def test_units_agree_with_the_names() -> None:
     assert wrong == []
 
 
-def test_prose_of_facts_names_no_machine() -> None:
-    texts = [file.read_text("utf-8") for _, file in FILES]
-    assert not any("/work/" in text for text in texts)
-
-
 def test_sources_are_distinct_publications() -> None:
     urls = [(source.url, source.title) for source in load_sources().values()]
     assert len(set(urls)) == len(urls)

@@ -28,7 +28,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     code, out, err = run(capsys, *arguments, "--json")
     assert (code, err) == (0, "")
-    return json.loads(out)
+    document: dict[str, Any] = json.loads(out)
+    return document
 
 
 def middle(value: Any) -> float:
@@ -66,21 +67,30 @@ BAD_COMMANDS = {
     "too many stages": ((*SERVE, "--layout", "pp64"), "32 layers"),
     "layout against gpus": ((*SERVE, "--layout", "tp8", "--gpus", "4"), "8 GPUs"),
     "context parallel decode": ((*SERVE, "--layout", "tp2-cp2"), "cp1"),
-    "experts do not divide": (("serve", "--model", "deepseek-v3", "--system", "gb200-nvl72", "--layout", "tp1-dp72-ep72"), "256 experts"),
+    "experts do not divide": (
+        ("serve", "--model", "deepseek-v3", "--system", "gb200-nvl72", "--layout", "tp1-dp72-ep72"),
+        "256 experts",
+    ),
     "model does not fit": (("serve", "--model", "deepseek-v3", "--system", "h100-nvl8", "--gpus", "8"), "does not fit"),
     "impossible speed": ((*SERVE, "--tpot", "1us"), "fastest"),
     "impossible fleet": ((*SERVE, "--requests-per-s", "10", "--tpot", "1us"), "no layout meets"),
     "price without unit sense": ((*SERVE, "--price", "3 tokens"), "tokens"),
     "recompute word": ((*PRETRAIN, "--recompute", "partial"), "partial"),
-    "training does not fit": (("pretrain", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8"), "does not train"),
+    "training does not fit": (
+        ("pretrain", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8"),
+        "does not train",
+    ),
     "samples": ((*SERVE, "--samples", "1"), "samples"),
     "samples not a number": ((*SERVE, "--samples", "few"), "few"),
     "no plan": (("plan", "nowhere.toml"), "nowhere.toml: no such file"),
     "plan is a folder": (("plan", "."), "cannot be read"),
     "plan left out": (("plan",), "PLAN.toml is missing"),
     "unknown source": (("cite", "nvidia-h1000"), "unknown source"),
-    "html into no folder": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", "no/such/folder/x.html"), "does not exist"),
-}  # fmt: skip
+    "html into no folder": (
+        ("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", "no/such/folder/x.html"),
+        "does not exist",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", BAD_COMMANDS)
@@ -118,7 +128,10 @@ BAD_PLANS = {
     "missing key": (PLAN.replace('rollout = "2K..5K tokens"\n', ""), "rollout is missing"),
     "tokens and steps": (PLAN.replace("[rl]\n", '[rl]\ntokens = "1B tokens"\n'), "contradict"),
     "rate without life": (PLAN.replace('tokens = "2B..10B tokens"', 'rate = "1M tokens/s"'), "life is missing"),
-    "traffic twice": (PLAN.replace("[inference]\n", '[inference]\nrate = "1M tokens/s"\nlife = "1 month"\n'), "give tokens"),
+    "traffic twice": (
+        PLAN.replace("[inference]\n", '[inference]\nrate = "1M tokens/s"\nlife = "1 month"\n'),
+        "give tokens",
+    ),
     "shares do not add up": (PLAN + "\n[inference.kinds]\noutput = '50%'\ncached = '20%'\n", "100 %"),
     "unknown kind": (PLAN + "\n[inference.kinds]\noutputs = '1B tokens'\n", "output"),
     "skip and more": (PLAN.replace("[pretraining]\n", "[pretraining]\ngpus = 8\n"), "skip stands alone"),
@@ -126,7 +139,7 @@ BAD_PLANS = {
     "experiments empty": (PLAN.replace('gpu_hours = "500..2000 GPU-hours"\n', ""), "is missing"),
     "unknown factor": (PLAN + "\n[efficiency]\nexpert_inbalance = 1.0\n", "expert_imbalance"),
     "batch does not fit": (PLAN.replace("batch = 64", "batch = 64000"), "does not fit"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_PLANS)
@@ -198,8 +211,18 @@ def test_same_seed_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_serve_contract(capsys: pytest.CaptureFixture[str]) -> None:
     document = answer(capsys, *SERVE, "--batch", "32", "--layout", "tp1")
-    keys = {"ttft_s", "tpot_s", "output_tokens_per_s_per_user", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
-            "usd_per_mtok_cached_read", "usd_per_mtok_output", "bound", "components", "memory_bytes"}  # fmt: skip
+    keys = {
+        "ttft_s",
+        "tpot_s",
+        "output_tokens_per_s_per_user",
+        "output_tokens_per_s_per_gpu",
+        "usd_per_mtok_input",
+        "usd_per_mtok_cached_read",
+        "usd_per_mtok_output",
+        "bound",
+        "components",
+        "memory_bytes",
+    }
     assert keys <= set(document)
     assert document["bound"] in {"compute", "memory", "network", "overhead"}
     assert middle(document["physical_limit"]["tpot_s"]) < document["tpot_s"]["p05"]
@@ -217,7 +240,9 @@ def test_serve_searches_and_sizes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_pretrain_contract(capsys: pytest.CaptureFixture[str]) -> None:
     document = answer(capsys, *PRETRAIN, "--tokens", "1T tokens")
-    assert sum(middle(part) for part in document["components"].values()) == pytest.approx(middle(document["step_s"]), rel=0.02)
+    assert sum(middle(part) for part in document["components"].values()) == pytest.approx(
+        middle(document["step_s"]), rel=0.02
+    )
     assert middle(document["hfu_fraction"]) >= middle(document["mfu_fraction"])
     assert document["fits"]
     assert len(document["best_layouts"]) == 10
@@ -232,9 +257,15 @@ def test_facts_model_contract(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("plan", str(EXAMPLES / "small-team-rl.toml"), "--working"), (*SERVE, "--batch", "8", "--working"), PRETRAIN,
-     ("facts", "model", "deepseek-v3"), ("facts", "show", "h100-sxm5-80gb"), ("facts", "search", "gb200 bandwidth")],
-)  # fmt: skip
+    [
+        ("plan", str(EXAMPLES / "small-team-rl.toml"), "--working"),
+        (*SERVE, "--batch", "8", "--working"),
+        PRETRAIN,
+        ("facts", "model", "deepseek-v3"),
+        ("facts", "show", "h100-sxm5-80gb"),
+        ("facts", "search", "gb200 bandwidth"),
+    ],
+)
 def test_tables_print(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *arguments)
     assert (code, err) == (0, "")

@@ -31,7 +31,7 @@ def scenario(layout: Layout, batch: Batch, tokens: float = 1e12) -> PretrainingS
 
 
 def test_ideal_single_gpu_spends_exactly_its_flop() -> None:
-    """One GPU, no recompute, ideal: the step is 6 N plus attention over the peak (attention 3.5 F against the PaLM 3 F)."""
+    """One GPU, no recompute, ideal: the step is 6 N plus attention over the peak (attention 3.5 F, PaLM counts 3 F)."""
     batch = Batch(8192.0, 64.0, recompute="none")
     result = estimate_pretraining(scenario(Layout(), batch), Machine(H100, IDEAL))
     executed = sum(float(one.flop) for one in result.step.operations) * 64
@@ -45,7 +45,9 @@ def test_pipeline_bubble_is_the_closed_form() -> None:
         batch = Batch(4096.0, float(micro), virtual_stages=float(virtual))
         step = step_time(LLAMA, batch, Layout(tp=1, pp=stages), BF16, Machine(H100, IDEAL))
         busy = step.microbatch_s * step.microbatches
-        assert float(step.bubble_s / (busy + step.bubble_s)) == pytest.approx(float(bubble_fraction(stages, micro, virtual)))
+        assert float(step.bubble_s / (busy + step.bubble_s)) == pytest.approx(
+            float(bubble_fraction(stages, micro, virtual))
+        )
 
 
 def test_parts_add_up() -> None:
@@ -54,8 +56,9 @@ def test_parts_add_up() -> None:
 
 
 def test_recompute_trades_time_for_memory() -> None:
-    runs = {mode: estimate_pretraining(scenario(Layout(dp=8), Batch(8192.0, 64.0, recompute=mode)), Machine(H100, efficiency()))
-            for mode in ("none", "selective", "full")}  # fmt: skip
+    machine = Machine(H100, efficiency())
+    batches = {mode: Batch(8192.0, 64.0, recompute=mode) for mode in ("none", "selective", "full")}
+    runs = {mode: estimate_pretraining(scenario(Layout(dp=8), batch), machine) for mode, batch in batches.items()}
     assert runs["none"].step_s < runs["selective"].step_s < runs["full"].step_s
     assert runs["full"].memory.activations_bytes < 0.2 * runs["none"].memory.activations_bytes
     for run in runs.values():
@@ -77,7 +80,9 @@ def test_more_gpus_never_slow_a_fixed_batch_per_gpu() -> None:
     """Weak scaling: tokens/s/GPU falls only by what the network takes."""
     machine = Machine(H100, efficiency())
     speeds = [
-        float(estimate_pretraining(scenario(Layout(tp=2, dp=dp), Batch(8192.0, 8.0 * dp)), machine).tokens_per_s_per_gpu)
+        float(
+            estimate_pretraining(scenario(Layout(tp=2, dp=dp), Batch(8192.0, 8.0 * dp)), machine).tokens_per_s_per_gpu
+        )
         for dp in (4, 32, 256)
     ]
     assert speeds == sorted(speeds, reverse=True)
@@ -95,7 +100,8 @@ def test_scale_invariance_of_the_ideal() -> None:
         ),
     )
     one, other = (
-        estimate_pretraining(scenario(Layout(), Batch(8192.0, 8.0)), Machine(system, IDEAL)) for system in (H100, faster)
+        estimate_pretraining(scenario(Layout(), Batch(8192.0, 8.0)), Machine(system, IDEAL))
+        for system in (H100, faster)
     )
     assert float(one.step_s / other.step_s) == pytest.approx(3)
     assert float(one.mfu_fraction) == pytest.approx(float(other.mfu_fraction))

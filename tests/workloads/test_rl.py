@@ -29,7 +29,9 @@ def rl(run: RLScenario = RUN, engine: ServingScenario = ENGINE) -> RLResult:
 def test_ideal_flop_count() -> None:
     """Generation 2, one log-prob pass 2, one update 6: 10 per token where the prompt is short."""
     assert float(rl(replace(RUN, prompt_tokens=0.0)).beta_flop) == pytest.approx(10)
-    assert float(rl(replace(RUN, prompt_tokens=0.0, logprob_passes=0.0, kept_fraction=0.5)).beta_flop) == pytest.approx(5)
+    assert float(rl(replace(RUN, prompt_tokens=0.0, logprob_passes=0.0, kept_fraction=0.5)).beta_flop) == pytest.approx(
+        5
+    )
 
 
 def test_gpu_time_is_conserved() -> None:
@@ -51,7 +53,10 @@ def test_asynchrony_never_costs_gpu_time_and_verifiers_never_help_by_leaving() -
 
 
 def test_heavier_tail_waits_longer() -> None:
-    waits = [float(rl(replace(RUN, longest_over_mean=tail)).phases_gpu_s["waiting for the longest rollouts"]) for tail in (1, 2, 8)]
+    waits = [
+        float(rl(replace(RUN, longest_over_mean=tail)).phases_gpu_s["waiting for the longest rollouts"])
+        for tail in (1, 2, 8)
+    ]
     assert waits[0] == 0
     assert waits == sorted(waits)
 
@@ -61,7 +66,9 @@ def test_rollout_search_bounds_the_live_batch() -> None:
     layout, batch = search_rollout(ENGINE, [Layout(), Layout(tp=2), Layout(tp=8)], RUN, MACHINE)
     assert batch <= RUN.rollouts_per_step / (RUN.n_gpus // int(layout.n_gpus))
     ahead = replace(RUN, mode="asynchronous", steps_in_flight=2.0)
-    assert search_rollout(ENGINE, [Layout()], ahead, MACHINE)[1] == 2 * search_rollout(ENGINE, [Layout()], RUN, MACHINE)[1]
+    assert (
+        search_rollout(ENGINE, [Layout()], ahead, MACHINE)[1] == 2 * search_rollout(ENGINE, [Layout()], RUN, MACHINE)[1]
+    )
 
 
 def test_no_room_is_refused() -> None:

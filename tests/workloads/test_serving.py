@@ -13,17 +13,27 @@ from computeledger.physics.efficiency import efficiency
 from computeledger.physics.parallelism import Layout, serving_layouts
 from computeledger.physics.roofline import Machine, Precision, total_s
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving_search import Slo, layouts_that_fit, pareto_front, price_of_speed, search_serving, size_fleet
+from computeledger.workloads.serving_search import (
+    Slo,
+    layouts_that_fit,
+    pareto_front,
+    price_of_speed,
+    search_serving,
+    size_fleet,
+)
 
-FP8 = Precision("fp8", "fp8", "fp8")
+BF16, FP8 = Precision(), Precision("fp8", "fp8", "fp8")
 
 
-def scenario(model: str, layout: Layout, batch: float, lengths: tuple[float, float], precision: Precision = Precision()):
+def scenario(
+    model: str, layout: Layout, batch: float, lengths: tuple[float, float], precision: Precision = BF16
+) -> ServingScenario:
     return ServingScenario(load_model(model), layout, precision, *lengths, batch, 0.0, 2.0)
 
 
-# Speed-of-light decode times that aiconfigurator 0.12.0 gives for stated inputs (its own ideal roofline, without launches,
-# host or fabric): its `cli estimate` in SOL mode, run 2026-11-21. Tolerance: mean context and head are counted differently.
+# Speed-of-light decode times that aiconfigurator 0.12.0 gives for stated inputs (its own ideal roofline, without
+# launches, host or fabric): its `cli estimate` in SOL mode, run 2026-11-21. Tolerance: mean context and head are
+# counted differently.
 SOL = [
     ("llama-3.1-70b", "h100-nvl8", Layout(tp=8), 32, (2048, 256), Precision(), 6.55e-3),
     ("llama-3.1-70b", "h100-nvl8", Layout(tp=8), 1, (2048, 256), Precision(), 5.23e-3),
@@ -34,7 +44,9 @@ SOL = [
 
 
 @pytest.mark.parametrize(("model", "system", "layout", "batch", "lengths", "precision", "published_s"), SOL)
-def test_ideal_decode_against_another_tools_limit(model, system, layout, batch, lengths, precision, published_s) -> None:
+def test_ideal_decode_against_another_tools_limit(
+    model, system, layout, batch, lengths, precision, published_s
+) -> None:
     result = ideal_serving(scenario(model, layout, batch, lengths, precision), Machine(load_system(system)))
     on_chip = total_s(one for one in result.decode if not np.any(one.network_s))
     assert float(on_chip) == pytest.approx(published_s, rel=0.1)
@@ -56,7 +68,9 @@ def test_cost_is_conserved() -> None:
 
 
 def test_identities_of_the_result() -> None:
-    result = estimate_serving(scenario("llama-3.1-8b", Layout(), 64, (1024, 256)), Machine(load_system("h100-nvl8"), efficiency()))
+    result = estimate_serving(
+        scenario("llama-3.1-8b", Layout(), 64, (1024, 256)), Machine(load_system("h100-nvl8"), efficiency())
+    )
     assert float(result.output_tokens_per_s_per_user * result.tpot_s) == pytest.approx(1)
     assert float(result.gpu_s_per_output_token * result.output_tokens_per_s_per_gpu) == pytest.approx(1)
     assert result.ttft_s > result.prefill_s
@@ -66,7 +80,10 @@ def test_identities_of_the_result() -> None:
 def test_cached_tokens_are_cheaper_than_new_ones_and_shorten_ttft() -> None:
     machine = Machine(load_system("h200-nvl8"), efficiency())
     one = scenario("deepseek-v3", Layout(tp=8, ep=8), 32, (8192, 512), FP8)
-    fresh, cached = estimate_serving(one, machine), estimate_serving(replace(one, input_tokens=1024.0, cached_tokens=7168.0), machine)
+    fresh, cached = (
+        estimate_serving(one, machine),
+        estimate_serving(replace(one, input_tokens=1024.0, cached_tokens=7168.0), machine),
+    )
     assert cached.ttft_s < fresh.ttft_s
     assert fresh.usd_per_mtok_cached_read < 0.5 * fresh.usd_per_mtok_input
 
@@ -90,7 +107,8 @@ def test_front_is_undominated_and_within_memory() -> None:
     assert len(front) > 5
     for point in front:
         assert not any(
-            other.tpot_s < point.tpot_s and other.output_tokens_per_s_per_gpu > point.output_tokens_per_s_per_gpu for other in options
+            other.tpot_s < point.tpot_s and other.output_tokens_per_s_per_gpu > point.output_tokens_per_s_per_gpu
+            for other in options
         )
 
 
@@ -129,7 +147,9 @@ def test_published_production_day_within_a_factor_of_two() -> None:
     machine = Machine(load_system("h800-nvl8"), efficiency())
     one = ServingScenario(load_model("deepseek-v3"), Layout(dp=128, ep=128), FP8, 1917.0, 1211.0, 128 * 64.0, 2465.0)
     result = estimate_serving(one, machine)
-    replica_s = 266e9 * result.prefill_busy_s / 1917 + 168e9 * result.decode_s / one.batch + 342e9 * result.cached_busy_s
+    replica_s = (
+        266e9 * result.prefill_busy_s / 1917 + 168e9 * result.decode_s / one.batch + 342e9 * result.cached_busy_s
+    )
     assert 0.5 < float(replica_s) * 128 / (226.75 * 8 * 86400) < 2.0
 
 

@@ -20,7 +20,7 @@ def annuity_fraction(rate_fraction: Num, years: Num) -> Num:
     rate_fraction : float or ndarray
         Cost of capital per year [-].
     years : float or ndarray
-        Life [-].
+        Life [year].
 
     Returns
     -------
@@ -46,7 +46,7 @@ class Ownership:
     capex_usd_per_gpu : float or ndarray
         Purchase with its share of servers, network and building [USD].
     life_years : float or ndarray
-        Years of service [-].
+        Years of service [year].
     cost_of_capital_fraction : float or ndarray
         Per year [-].
     facility_w_per_gpu : float or ndarray
@@ -54,7 +54,7 @@ class Ownership:
     electricity_usd_per_kwh : float or ndarray
         Price of electricity [USD/kWh].
     operation_usd_per_gpu_year : float or ndarray
-        Staff, repair, space [USD].
+        Staff, repair, space [USD/year].
     occupancy_fraction : float or ndarray
         Sold hours over owned hours [-].
     """

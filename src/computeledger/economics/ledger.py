@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +13,15 @@ from computeledger.economics.phase_pretraining import pretraining_phase
 from computeledger.economics.phase_rl import rl_phase
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
-from computeledger.economics.setting import Setting, make_setting, price_kind, system_of, uncertain_inputs
+from computeledger.economics.setting import Setting, make_setting, price_kind, price_of, system_of, uncertain_inputs
 from computeledger.facts.load import load_prices
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard_training import overtraining_ratio
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
+
+#: Rank correlation below which an input is no driver.
+WEAKEST_DRIVER = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +34,19 @@ class Driver:
         Of the input.
     value : Range
         Its 90 % interval, in SI.
-    gpu_hours, usd : float
-        Rank correlation with the total [-].
+    gpu_hours_correlation, usd_correlation : float
+        Rank correlation with the plan's total [-].
     """
 
     name: str
     value: Range
-    gpu_hours: float
-    usd: float
+    gpu_hours_correlation: float
+    usd_correlation: float
+
+    @property
+    def strength(self) -> float:
+        """The stronger of the two correlations, without its sign [-]."""
+        return max(abs(self.gpu_hours_correlation), abs(self.usd_correlation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class Ledger:
     drivers : tuple of Driver
         Strongest first.
     assumptions : tuple of Term
-        What was assumed because the plan is silent, and the efficiency factors.
+        What was assumed because the plan is silent.
     editions : mapping of str to str
         Dated facts that were used.
     sources : tuple of str
@@ -79,19 +87,40 @@ class Ledger:
     seed: int
 
     def total(self, quantity: str) -> Num:
-        """Sum of a quantity over all phases, experiments included, in its own unit."""
-        total: Num = 0.0
-        for phase in self.phases.values():
-            total = total + getattr(phase, quantity)
-        return total
+        """Sum of a quantity over all phases, experiments included.
+
+        Parameters
+        ----------
+        quantity : str
+            ``flop``, ``gpu_hours``, ``usd`` or ``energy_j``.
+
+        Returns
+        -------
+        float or ndarray
+            The sum, in the quantity's own unit.
+        """
+        return _total(self.phases.values(), quantity)
 
     def shares(self, quantity: str) -> dict[str, Num]:
-        """Each of the three ledgers' share of a quantity, experiments apart [-]."""
-        three = {name: getattr(phase, quantity) for name, phase in self.phases.items() if name != "experiments"}
-        total: Num = 0.0
-        for part in three.values():
-            total = total + part
-        return {name: part / np.maximum(total, 1e-300) for name, part in three.items()}
+        """Each of the three ledgers' share of a quantity, experiments apart.
+
+        Parameters
+        ----------
+        quantity : str
+            ``flop``, ``gpu_hours``, ``usd`` or ``energy_j``.
+
+        Returns
+        -------
+        dict of str to float or ndarray
+            By phase; they add up to one [-].
+        """
+        three = {name: phase for name, phase in self.phases.items() if name != "experiments"}
+        total = np.maximum(_total(three.values(), quantity), 1e-300)
+        return {name: getattr(phase, quantity) / total for name, phase in three.items()}
+
+
+def _total(phases: Iterable[Phase], quantity: str) -> Num:
+    return sum((getattr(phase, quantity) for phase in phases), start=0.0)
 
 
 def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
@@ -111,6 +140,11 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     Ledger
         Phases, balance, drivers and working.
 
+    Raises
+    ------
+    InputError
+        Where a model, system or layout of the plan does not exist or does not fit.
+
     Examples
     --------
     >>> from computeledger.economics.plan import read_plan
@@ -118,144 +152,169 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
     >>> ledger = estimate_ledger(plan, n_samples=64)
-    >>> round(ledger.phases["pretraining"].gpu_hours / 1e6, 2)
-    0.47
+    >>> round(ledger.phases["pretraining"].gpu_hours / 1e6, 2), round(ledger.total("usd") / 1e6, 2)
+    (0.47, 0.95)
+    >>> {name: float(share) for name, share in ledger.shares("gpu_hours").items()}
+    {'pretraining': 1.0}
     """
     inputs = uncertain_inputs(plan)
     draws = sample(inputs, n_samples, seed)
-    settings = {name: _settings(plan, section, draws) for name, section in plan.sections.items() if "skip" not in section}
-    phases, figures = _phases(plan, settings)
-    if "experiments" in plan.sections:
+    planned = {name: section for name, section in plan.sections.items() if "skip" not in section}
+    settings = {name: _settings(plan, section, draws) for name, section in planned.items() if name != "experiments"}
+    phases = _phases(settings)
+    if "experiments" in planned:
         phases["experiments"] = _experiments(plan, draws, phases)
-    balance, more = _balance(phases)
-    figures = (*figures, *more)
-    everything = [*figures, *(figure for phase in phases.values() for figure in phase.figures)]
+    balance, figures = _balance(phases)
+    assumptions = {term.name: term for parts in settings.values() for one, _ in parts for term in one.defaults}
     return Ledger(
         plan=plan,
         phases=phases,
         balance=balance,
         figures=figures,
         drivers=_drivers(inputs, draws, phases),
-        assumptions=tuple(term for parts in settings.values() for one, _ in parts for term in one.defaults),
+        assumptions=tuple(assumptions.values()),
         editions=_editions(plan),
-        sources=tuple(sorted(sources_of(everything))),
+        sources=tuple(sorted(sources_of([*figures, *(one for phase in phases.values() for one in phase.figures)]))),
         n_samples=n_samples,
         seed=seed,
     )
 
 
 def _settings(plan: Plan, section: Section, draws: Mapping[str, Num]) -> list[tuple[Setting, Section]]:
-    if section.name == "experiments":
-        return []
-    if not section.traffic:
-        return [(make_setting(plan, section, draws), section)]
-    return [(make_setting(plan, section, draws, stream.text("model")), stream) for stream in section.traffic]
+    """A setting for each stream of traffic; the section itself is one where it has none."""
+    streams = section.traffic or (section,)
+    return [(make_setting(plan, section, draws, stream.text("model")), stream) for stream in streams]
 
 
-def _phases(
-    plan: Plan, settings: Mapping[str, list[tuple[Setting, Section]]]
-) -> tuple[dict[str, Phase], tuple[Figure, ...]]:
-    """Inference first where pretraining is to balance with it, then pretraining, then RL."""
+def _phases(settings: Mapping[str, list[tuple[Setting, Section]]]) -> dict[str, Phase]:
+    """Inference first, as pretraining may balance with it, then pretraining, then RL."""
     phases: dict[str, Phase] = {}
     if "inference" in settings:
         phases["inference"] = inference_phase(settings["inference"])
-    per_token: Num | None = None
-    hours: Num = 0.0
     if "pretraining" in settings:
-        setting = settings["pretraining"][0][0]
-        if plan.sections["pretraining"].text("tokens") == "balanced":
-            tokens, formula = _balanced_tokens(setting, phases["inference"])
-        else:
-            tokens, formula = setting.number("tokens"), "as the plan states"
-        phases["pretraining"], per_token = pretraining_phase(setting, tokens, formula)
-        hours = phases["pretraining"].gpu_hours
+        phases["pretraining"] = _pretraining(settings["pretraining"][0][0], phases.get("inference"))
     if "rl" in settings:
-        setting = settings["rl"][0][0]
-        same = "pretraining" in phases and phases["pretraining"].accelerator == setting.machine.system.accelerator.id
-        same = same and phases["pretraining"].model == setting.model.id
-        phases["rl"], _ = rl_phase(setting, per_token if same else None, hours)
-    return {name: phases[name] for name in ("pretraining", "rl", "inference") if name in phases}, ()
+        phases["rl"] = _rl(settings["rl"][0][0], phases.get("pretraining"))
+    return {name: phases[name] for name in ("pretraining", "rl", "inference") if name in phases}
 
 
-def _balanced_tokens(setting: Setting, inference: Phase) -> tuple[Num, str]:
-    """Pretraining tokens whose GPU-time equals inference's, from the modelled training step."""
-    trial, _ = pretraining_phase(setting, 1e12, "trial")
-    return inference.gpu_hours / (trial.gpu_hours / 1e12), "balanced: GPU-time equal to inference, D_pre = D_inf / (3 e)"
+def _pretraining(setting: Setting, inference: Phase | None) -> Phase:
+    if inference is None or setting.section.text("tokens") != "balanced":
+        return pretraining_phase(setting, setting.number("tokens"), "as the plan states")
+    # GPU-time is proportional to tokens, so a trial run tells that of one token
+    trial = pretraining_phase(setting, TERA, "trial")
+    tokens = inference.gpu_hours / (trial.gpu_hours / TERA)
+    return pretraining_phase(setting, tokens, "balanced: GPU-time equal to inference, D_pre = D_inf / (3 e)")
+
+
+def _rl(setting: Setting, pretraining: Phase | None) -> Phase:
+    """Beta compares with the plan's own pretraining where model and chip are the same."""
+    if pretraining is None:
+        return rl_phase(setting, None, 0.0)
+    runs_on = (setting.machine.system.accelerator.id, setting.model.id)
+    same = (pretraining.accelerator, pretraining.model) == runs_on
+    return rl_phase(setting, pretraining.gpu_s_per_token if same else None, pretraining.gpu_hours)
 
 
 def _experiments(plan: Plan, draws: Mapping[str, Num], phases: Mapping[str, Phase]) -> Phase:
     section = plan.sections["experiments"]
     system = system_of(plan, section)
-    if "gpu_hours" in section:
-        hours, formula = draws["experiments.gpu_hours"], "as the plan states"
-    else:
-        base = phases["pretraining"].gpu_hours if "pretraining" in phases else 0.0
-        hours = draws["experiments.gpu_time_of_pretraining"] * base
-        formula = "multiple of the pretraining run's GPU-hours"
-    kind = price_kind(plan, section)
-    if kind is None:
-        price = draws["experiments.price" if "price" in section else "plan.price"]
-    else:
-        price = draws[f"price.{system.accelerator.id}.{kind}"]
-    usd, power = hours * price, draws[f"power.{system.id}"]
-    term = Term("GPU-hours", hours, "GPU-hours", "plan", "experiments")
+    hours = _experiment_gpu_hours(section, draws, phases)
+    price = price_of(plan, section, draws)
+    usd = hours.value * price.value
+    hours_term = Term("GPU-hours", hours.value, "GPU-hours", "plan", "experiments")
     return Phase(
-        name="experiments", tokens=0.0, flop=0.0, gpu_hours=hours, utilization_fraction=0.0, usd=usd,
-        energy_j=hours * HOUR_S * power, accelerator=system.accelerator.id, model="research runs",
+        name="experiments",
+        tokens=0.0,
+        flop=0.0,
+        gpu_hours=hours.value,
+        utilization_fraction=0.0,
+        usd=usd,
+        energy_j=hours.value * HOUR_S * draws[f"power.{system.id}"],
+        accelerator=system.accelerator.id,
+        model="research runs",
         peak_flop_per_s=system.accelerator.peak_flop_per_s["bf16"].value,
         details={"clusters": (draws.get("experiments.clusters", 1.0), "")},
-        figures=(Figure("experiments.gpu_hours", hours, "GPU-hours", formula),
-                 Figure("experiments.usd", usd, "USD", "GPU-hours x price", (term, Term("price", price, "usd_per_hour")))),
-        choices={}, operations={},
-    )  # fmt: skip
+        figures=(hours, Figure("experiments.usd", usd, "USD", "GPU-hours x price", (hours_term, price))),
+        choices={},
+        operations={},
+    )
 
 
-def _balance(phases: Mapping[str, Phase]) -> tuple[dict[str, tuple[Num, str]], tuple[Figure, ...]]:
+def _experiment_gpu_hours(section: Section, draws: Mapping[str, Num], phases: Mapping[str, Phase]) -> Figure:
+    if "gpu_hours" in section:
+        return Figure("experiments.gpu_hours", draws["experiments.gpu_hours"], "GPU-hours", "as the plan states")
+    hours = draws["experiments.gpu_time_of_pretraining"] * phases["pretraining"].gpu_hours
+    return Figure("experiments.gpu_hours", hours, "GPU-hours", "multiple of the pretraining run's GPU-hours")
+
+
+Balance = dict[str, tuple[Num, str]]
+
+
+def _balance(phases: Mapping[str, Phase]) -> tuple[Balance, tuple[Figure, ...]]:
     """How the ledgers stand to D_inf = 3 e D_pre and D_RL = (6 / beta) D_pre."""
-    out: dict[str, tuple[Num, str]] = {}
+    out: Balance = {}
     figures: list[Figure] = []
     pre, rl, inference = (phases.get(name) for name in ("pretraining", "rl", "inference"))
     if rl is not None:
         out |= {name: rl.details[name] for name in ("beta_flop", "beta_gpu_time")}
     if pre is None:
         return out, ()
-    d_pre = Term("D_pre", pre.tokens, "tokens")
     n_active = pre.flop / (6 * pre.tokens)
     ratio = overtraining_ratio(pre.tokens, n_active)
     out["overtraining_ratio"] = ratio, ""
-    figures.append(Figure("balance.overtraining_ratio", ratio, "", "D_pre / (20 N)", (d_pre, Term("N", n_active, "params"))))
+    terms = (Term("D_pre", pre.tokens, "tokens"), Term("N", n_active, "params"))
+    figures.append(Figure("balance.overtraining_ratio", ratio, "", "D_pre / (20 N)", terms))
     if inference is not None:
-        e = (inference.flop / inference.gpu_hours) / (pre.flop / pre.gpu_hours)
-        wanted = pre.gpu_hours / inference.gpu_hours * inference.tokens
-        same_model = tokens_inference_balanced(pre.tokens, e)
-        out |= {"inference_efficiency": (e, ""), "tokens_inference_balanced": (wanted, "tokens"),
-                "inference_over_balanced": (inference.gpu_hours / pre.gpu_hours, "")}  # fmt: skip
-        figures += [
-            Figure("balance.inference_efficiency", e, "", "e = (FLOP / GPU-hour of inference) / (FLOP / GPU-hour of pretraining)",
-                   (Term("inference", inference.flop / inference.gpu_hours, "FLOP"), Term("pretraining", pre.flop / pre.gpu_hours, "FLOP"))),
-            Figure("balance.tokens_inference_balanced", same_model, "tokens", "D_inf = 3 e D_pre", (Term("e", e, ""), d_pre)),
-        ]  # fmt: skip
+        more, working = _inference_balance(pre, inference)
+        out, figures = out | more, figures + working
     if rl is not None:
-        beta = rl.details["beta_gpu_time"][0]
-        balanced = tokens_rl_balanced(pre.tokens, beta)
+        balanced = tokens_rl_balanced(pre.tokens, rl.details["beta_gpu_time"][0])
         out |= {"tokens_rl_balanced": (balanced, "tokens"), "rl_over_balanced": (rl.gpu_hours / pre.gpu_hours, "")}
-        figures.append(Figure("balance.tokens_rl_balanced", balanced, "tokens", "D_RL = (6 / beta_gpu_time) D_pre",
-                              (Term("beta_gpu_time", beta, ""), d_pre)))  # fmt: skip
+        terms = (Term("beta_gpu_time", rl.details["beta_gpu_time"][0], ""), Term("D_pre", pre.tokens, "tokens"))
+        formula = "D_RL = (6 / beta_gpu_time) D_pre"
+        figures.append(Figure("balance.tokens_rl_balanced", balanced, "tokens", formula, terms))
     return out, tuple(figures)
 
 
-def _drivers(inputs: Mapping[str, Uncertain], draws: Mapping[str, Num], phases: Mapping[str, Phase]) -> tuple[Driver, ...]:
-    hours: Num = 0.0
-    usd: Num = 0.0
-    for phase in phases.values():
-        hours, usd = hours + phase.gpu_hours, usd + phase.usd
+def _inference_balance(pre: Phase, inference: Phase) -> tuple[Balance, list[Figure]]:
+    """Inference tokens whose GPU-time equals pretraining's: 3 e D_pre where both run the same model."""
+    served, trained = inference.flop / inference.gpu_hours, pre.flop / pre.gpu_hours
+    e = served / trained
+    n_trained, n_served = pre.flop / (6 * pre.tokens), inference.flop / (2 * inference.tokens)
+    balanced = tokens_inference_balanced(pre.tokens, e) * n_trained / n_served
+    formula = "e = (FLOP / GPU-hour of inference) / (FLOP / GPU-hour of pretraining)"
+    rates = (Term("inference", served, "FLOP"), Term("pretraining", trained, "FLOP"))
+    terms = (
+        Term("e", e, ""),
+        Term("D_pre", pre.tokens, "tokens"),
+        Term("N_pre", n_trained, "params"),
+        Term("N_inf", n_served, "params"),
+    )
+    name, equation = "balance.tokens_inference_balanced", "D_inf = 3 e D_pre N_pre / N_inf"
+    figures = [
+        Figure("balance.inference_efficiency", e, "", formula, rates),
+        Figure(name, balanced, "tokens", equation, terms),
+    ]
+    over = inference.gpu_hours / pre.gpu_hours
+    return {
+        "inference_efficiency": (e, ""),
+        "tokens_inference_balanced": (balanced, "tokens"),
+        "inference_over_balanced": (over, ""),
+    }, figures
+
+
+def _drivers(
+    inputs: Mapping[str, Uncertain], draws: Mapping[str, Num], phases: Mapping[str, Phase]
+) -> tuple[Driver, ...]:
+    hours, usd = (_total(phases.values(), quantity) for quantity in ("gpu_hours", "usd"))
     found = [
         Driver(name, value, spearman(draws[name], hours), spearman(draws[name], usd))
         for name, value in inputs.items()
         if isinstance(value, Range)
     ]
-    strong = [one for one in found if max(abs(one.gpu_hours), abs(one.usd)) >= 0.05]
-    return tuple(sorted(strong, key=lambda one: -max(abs(one.gpu_hours), abs(one.usd))))
+    strong = [one for one in found if one.strength >= WEAKEST_DRIVER]
+    return tuple(sorted(strong, key=lambda one: one.strength, reverse=True))
 
 
 def _editions(plan: Plan) -> dict[str, str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from computeledger.arrays import Num, median
-from computeledger.economics.phases import Phase, Spent, close, params_term, stated_hours
+from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.plan import Section
+from computeledger.economics.plan_keys import KINDS
 from computeledger.economics.setting import Setting
 from computeledger.errors import DoesNotFitError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Operation
 from computeledger.units import HOUR_S
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
@@ -25,60 +24,249 @@ from computeledger.workloads.serving_search import (
 )
 
 
-def serving_estimate(setting: Setting, shape: tuple[Num, Num, Num], stream: Section | None = None) -> tuple[ServingResult, str]:
-    """Estimate the engine of a section; search its layout and batch where the plan leaves them out.
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """Tokens that the engine prefills, reads from the cache and generates: of a stream, or of a request."""
+
+    prefilled_tokens: Num
+    cached_tokens: Num
+    output_tokens: Num
+
+    @property
+    def multiplied_tokens(self) -> Num:
+        """Tokens that pass the model: cached ones are read, not multiplied."""
+        return self.prefilled_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A stream on its engine."""
+
+    label: str
+    key: str
+    traffic: _Traffic
+    engine: ServingResult
+    choice: str
+    params: Term
+    curve: PriceOfSpeed
+
+    @property
+    def flop(self) -> Num:
+        return 2 * self.params.value * self.traffic.multiplied_tokens
+
+    @property
+    def prefill_s(self) -> Num:
+        """Replica time of one prefilled token."""
+        return self.engine.prefill_busy_s / self.engine.scenario.input_tokens
+
+    @property
+    def output_s(self) -> Num:
+        """Replica time of one generated token."""
+        return self.engine.decode_s / self.engine.scenario.batch
+
+    @property
+    def busy_gpu_hours(self) -> Num:
+        traffic = self.traffic
+        replica_s = traffic.prefilled_tokens * self.prefill_s + traffic.output_tokens * self.output_s
+        replica_s = replica_s + traffic.cached_tokens * self.engine.cached_busy_s
+        return replica_s * self.engine.scenario.layout.n_gpus / HOUR_S
+
+    def figures(self) -> tuple[Figure, ...]:
+        prefilled = Term("prefilled", self.traffic.prefilled_tokens, "tokens", "plan", self.key)
+        generated = Term("generated", self.traffic.output_tokens, "tokens", "plan", self.key)
+        terms = (
+            Term("GPUs per replica", self.engine.scenario.layout.n_gpus, "GPUs"),
+            Term("t_in", self.prefill_s, "s"),
+            Term("t_out", self.output_s, "s"),
+            Term("t_read", self.engine.cached_busy_s, "s"),
+        )
+        formula = "GPUs per replica x (prefilled x t_in + generated x t_out + cached x t_read) / 3600"
+        flop_terms = (self.params, prefilled, generated)
+        return (
+            Figure(f"{self.label}.flop", self.flop, "FLOP", "2 N (prefilled + generated tokens)", flop_terms),
+            Figure(f"{self.label}.busy_gpu_hours", self.busy_gpu_hours, "GPU-hours", formula, terms),
+        )
+
+    def details(self) -> dict[str, tuple[Num, str]]:
+        return {
+            f"{self.label}: tpot_s": (self.engine.tpot_s, "s"),
+            f"{self.label}: ttft_s": (self.engine.ttft_s, "s"),
+            f"{self.label}: usd_per_mtok_output": (self.engine.usd_per_mtok_output, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_input": (self.engine.usd_per_mtok_input, "USD/Mtok"),
+        }
+
+
+def inference_phase(settings: list[tuple[Setting, Section]]) -> Phase:
+    """Estimate the inference ledger from its streams, ``C = 2 N D`` with ``D`` without cached tokens.
+
+    ``GPU-hours = sum over streams of (GPUs per replica x replica time) / 3600 / occupancy``
 
     Parameters
     ----------
-    setting : Setting
-        Of an inference or RL section.
-    shape : tuple of float or ndarray
-        New input, cached and output tokens of a request [token].
-    stream : Section, optional
-        Traffic whose keys come before the section's.
+    settings : list of (Setting, Section)
+        One per stream; a stream may run a variant of the model.
 
     Returns
     -------
-    tuple of ServingResult and str
-        The estimate, and layout and batch with how they were chosen.
+    Phase
+        Summed over streams; GPU-hours as the plan states them, else from the modelled engines.
 
     Raises
     ------
     DoesNotFitError
-        Where nothing fits.
+        Where no layout holds a model, or a layout does not hold the batch that the plan states.
 
     Examples
     --------
-    >>> serving_estimate.__name__
-    'serving_estimate'
+    >>> from computeledger.arrays import sample
+    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.setting import make_setting, uncertain_inputs
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"skip": "open weights"}, "rl": {"skip": "none"},
+    ...                   "inference": {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"}})
+    >>> section = plan.sections["inference"]
+    >>> phase = inference_phase([(make_setting(plan, section, sample(uncertain_inputs(plan))), section)])
+    >>> phase.details["prefilled_tokens"], phase.details["output_tokens"]
+    ((800000000000.0, 'tokens'), (200000000000.0, 'tokens'))
     """
-    where = stream or setting.section
-    typical = [float(np.median(np.asarray(one))) for one in shape]
-    scenario = ServingScenario(setting.model, Layout(), setting.precision, typical[0], typical[2], 1.0, typical[1], 1.0)
-    text = where.text("layout") or setting.section.text("layout")
-    if text:
-        layouts = [check_layout(parse_layout(text), setting.model)]
+    setting = settings[0][0]
+    streams = [_stream(one, section) for one, section in settings]
+    flop = _sum(one.flop for one in streams)
+    hours = modelled = _gpu_hours(setting, _sum(one.busy_gpu_hours for one in streams))
+    details = {name: detail for one in streams for name, detail in one.details().items()}
+    stated = stated_gpu_hours("inference", setting, flop)
+    if stated is not None:
+        details["modelled_gpu_hours"] = modelled.value, "GPU-hours"
+        hours = stated
+    details |= {
+        "prefilled_tokens": (_sum(one.traffic.prefilled_tokens for one in streams), "tokens"),
+        "cached_tokens": (_sum(one.traffic.cached_tokens for one in streams), "tokens"),
+        "output_tokens": (_sum(one.traffic.output_tokens for one in streams), "tokens"),
+    }
+    spent = Spent(
+        tokens=_sum(one.traffic.multiplied_tokens for one in streams),
+        flop=flop,
+        gpu_hours=hours.value,
+        details=details,
+        figures=(*(figure for one in streams for figure in one.figures()), hours),
+        choices={one.label: one.choice for one in streams},
+        operations={
+            f"{one.label}: {step}": getattr(one.engine, step) for one in streams for step in ("decode", "prefill")
+        },
+    )
+    return replace(make_phase("inference", setting, spent), curves={one.label: one.curve for one in streams})
+
+
+def _sum(parts: Iterable[Num]) -> Num:
+    return sum(parts, start=0.0)
+
+
+def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
+    occupancy = setting.optional("occupancy", 1.0)
+    if "occupancy" in setting.section:
+        occupancy_term = Term("occupancy", occupancy, "", "plan", "inference.occupancy")
     else:
-        layouts = layouts_that_fit(scenario, setting.typical)
-    options = search_serving(scenario, layouts, setting.typical)
-    if "batch" in where or "batch" in setting.section:
-        batch = setting.number("batch", where)
-        fitting = [one for one in options if one.batch >= float(np.median(np.asarray(batch)))] or options
-        best = min(fitting, key=lambda one: one.tpot_s * float(one.layout.n_gpus))
-        room = max(one.batch for one in options if one.layout == best.layout)
-        if np.median(np.asarray(batch)) > 1.5 * room:
-            raise DoesNotFitError(f"[{where.name}] batch = {np.median(np.asarray(batch)):.0f} does not fit {best.layout}: "
-                                  f"about {room} sequences of {sum(typical):.0f} tokens do")  # fmt: skip
+        occupancy_term = Term("occupancy", occupancy, "", "assumption", "no idle GPUs: the plan is silent")
+    terms = (Term("busy GPU-hours", busy_gpu_hours, "GPU-hours"), occupancy_term)
+    hours = busy_gpu_hours / occupancy
+    return Figure("inference.gpu_hours", hours, "GPU-hours", "busy GPU-hours / occupancy", terms)
+
+
+def _stream(setting: Setting, section: Section) -> _Stream:
+    request = _request(setting, section)
+    engine, choice = _engine(setting, request, section)
+    return _Stream(
+        label=section.text("name") or section.name.replace("inference.traffic", "stream "),
+        key=section.name,
+        traffic=_traffic(setting, section, request),
+        engine=engine,
+        choice=choice,
+        params=params_term(setting.model),
+        curve=_typical_curve(setting, engine.scenario),
+    )
+
+
+def _request(setting: Setting, stream: Section) -> _Traffic:
+    """New input, cached prefix and output of a request."""
+    return _Traffic(
+        prefilled_tokens=setting.number("input", stream),
+        cached_tokens=setting.optional("cached", 0.0, stream),
+        output_tokens=setting.number("output", stream),
+    )
+
+
+def _traffic(setting: Setting, stream: Section, request: _Traffic) -> _Traffic:
+    """A stream's tokens by the plan's kinds, or in proportion to a request's."""
+    kinds = stream.kinds
+    if kinds is None:
+        whole = _whole_tokens(setting, stream)
+        total = request.multiplied_tokens + request.cached_tokens
+        return _Traffic(
+            prefilled_tokens=whole * request.prefilled_tokens / total,
+            cached_tokens=whole * request.cached_tokens / total,
+            output_tokens=whole * request.output_tokens / total,
+        )
+    amounts = {name: setting.draws.get(f"{kinds.name}.{name}", 0.0) for name in KINDS}
+    whole = 1.0 if kinds.text("shares") is None else _whole_tokens(setting, stream)
+    return _Traffic(
+        prefilled_tokens=whole * _sum(amounts[name] for name in ("system_prompt", "user_input", "tool_results")),
+        cached_tokens=whole * amounts["cached"],
+        output_tokens=whole * amounts["output"],
+    )
+
+
+def _whole_tokens(setting: Setting, stream: Section) -> Num:
+    if "tokens" in stream:
+        return setting.number("tokens", stream)
+    return setting.number("rate", stream) * setting.number("life", stream)
+
+
+def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[ServingResult, str]:
+    """A stream's engine; its layout and batch are searched where the plan leaves them out."""
+    typical = ServingScenario(
+        model=setting.model,
+        layout=Layout(),
+        precision=setting.precision,
+        input_tokens=median(request.prefilled_tokens),
+        output_tokens=median(request.output_tokens),
+        batch=1.0,
+        cached_tokens=median(request.cached_tokens),
+        usd_per_gpu_hour=1.0,
+    )
+    text = stream.text("layout") or setting.section.text("layout")
+    layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(typical, setting.typical)
+    options = search_serving(typical, layouts, setting.typical)
+    stated = "batch" in stream or "batch" in setting.section
+    if stated:
+        batch = setting.number("batch", stream)
+        layout = _layout_for(median(batch), options, typical, stream)
     else:
         best = _cheapest(options, setting.typical_number("tpot", stream))
-        batch = float(best.batch)
-    chosen = replace(
-        scenario, layout=best.layout, batch=batch, input_tokens=shape[0], cached_tokens=shape[1], output_tokens=shape[2],
+        layout, batch = best.layout, float(best.batch)
+    scenario = replace(
+        typical,
+        layout=layout,
+        batch=batch,
+        input_tokens=request.prefilled_tokens,
+        cached_tokens=request.cached_tokens,
+        output_tokens=request.output_tokens,
         usd_per_gpu_hour=setting.usd_per_gpu_hour,
-    )  # fmt: skip
-    how = "plan" if text and "batch" in where else "searched"
-    label = f"{best.layout}, batch {float(np.median(np.asarray(batch))):.0f} ({how})"
-    return estimate_serving(chosen, setting.machine), label
+    )
+    label = f"{layout}, batch {median(batch):.0f} ({'plan' if text and stated else 'searched'})"
+    return estimate_serving(scenario, setting.machine), label
+
+
+def _layout_for(batch: float, options: list[ServingOption], typical: ServingScenario, stream: Section) -> Layout:
+    """Layout that decodes a stated batch with the least GPU-time."""
+    large = [one for one in options if one.batch >= batch] or options
+    layout = min(large, key=lambda one: one.tpot_s * float(one.layout.n_gpus)).layout
+    room = max(one.batch for one in options if one.layout == layout)
+    if batch > 1.5 * room:
+        raise DoesNotFitError(
+            f"[{stream.name}] batch = {batch:.0f} does not fit {layout}: "
+            f"about {room} sequences of {typical.held_tokens:.0f} tokens do"
+        )
+    return layout
 
 
 def _cheapest(options: list[ServingOption], tpot_s: float) -> ServingOption:
@@ -89,157 +277,14 @@ def _cheapest(options: list[ServingOption], tpot_s: float) -> ServingOption:
     return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Tokens of a stream by what the engine does with them.
-
-    Attributes
-    ----------
-    prefill, cached, output : float or ndarray
-        Tokens prefilled, read from the cache, generated [token].
-    """
-
-    prefill: Num
-    cached: Num
-    output: Num
-
-    @property
-    def multiplied(self) -> Num:
-        """Tokens that pass the model: cached ones are read, not multiplied [token]."""
-        return self.prefill + self.output
-
-
-def traffic_of(setting: Setting, stream: Section) -> Traffic:
-    """Split a stream's tokens by what the engine does with them.
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the inference section.
-    stream : Section
-        The section itself or one of its streams.
-
-    Returns
-    -------
-    Traffic
-        By the plan's kinds, or in proportion to a request's shape.
-
-    Examples
-    --------
-    >>> traffic_of.__name__
-    'traffic_of'
-    """
-    kinds = stream.kinds
-    parts = ("system_prompt", "user_input", "tool_results", "cached", "output")
-    if kinds is not None and kinds.text("shares") is None:
-        amounts = {name: setting.draws.get(f"{kinds.name}.{name}", 0.0) for name in parts}
-        return Traffic(sum((amounts[name] for name in parts[:3]), start=0.0), amounts["cached"], amounts["output"])
-    whole = setting.number("tokens", stream) if "tokens" in stream else setting.number("rate", stream) * setting.number("life", stream)  # fmt: skip
-    if kinds is not None:
-        shares = {name: setting.draws.get(f"{kinds.name}.{name}", 0.0) for name in parts}
-        new = sum((shares[name] for name in parts[:3]), start=0.0)
-        return Traffic(whole * new, whole * shares["cached"], whole * shares["output"])
-    new, cached, output = request_shape(setting, stream)
-    total = new + cached + output
-    return Traffic(whole * new / total, whole * cached / total, whole * output / total)
-
-
-def request_shape(setting: Setting, stream: Section) -> tuple[Num, Num, Num]:
-    """New input, cached and output tokens of a request.
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the inference section.
-    stream : Section
-        The section itself or one of its streams.
-
-    Returns
-    -------
-    tuple of float or ndarray
-        Three amounts [token].
-
-    Examples
-    --------
-    >>> request_shape.__name__
-    'request_shape'
-    """
-    return (
-        setting.number("input", stream),
-        setting.optional("cached", 0.0, stream),
-        setting.number("output", stream),
-    )
-
-
-def inference_phase(settings: list[tuple[Setting, Section]]) -> Phase:
-    """Estimate the inference ledger from its streams.
-
-    Parameters
-    ----------
-    settings : list of (Setting, Section)
-        One per stream; a stream may run a variant of the model.
-
-    Returns
-    -------
-    Phase
-        Summed over streams.
-
-    Examples
-    --------
-    >>> inference_phase.__name__
-    'inference_phase'
-    """
-    setting = settings[0][0]
-    sums: dict[str, Num] = dict.fromkeys(("prefill", "cached", "output", "flop", "busy_hours"), 0.0)
-    figures: list[Figure] = []
-    choices: dict[str, str] = {}
-    operations: dict[str, tuple[Operation, ...]] = {}
-    details: dict[str, tuple[Num, str]] = {}
-    curves: dict[str, PriceOfSpeed] = {}
-    for one, stream in settings:
-        label = stream.text("name") or "inference"
-        traffic, shape = traffic_of(one, stream), request_shape(one, stream)
-        result, choices[label] = serving_estimate(one, shape, stream)
-        scenario, active = result.scenario, params_term(one.model)
-        curves[label] = _typical_curve(one, scenario)
-        per_output, per_input = result.decode_s / scenario.batch, result.prefill_busy_s / scenario.input_tokens
-        replica_s = traffic.prefill * per_input + traffic.output * per_output + traffic.cached * result.cached_busy_s
-        hours = replica_s * scenario.layout.n_gpus / HOUR_S
-        flop = 2 * active.value * traffic.multiplied
-        parts = {"prefill": traffic.prefill, "cached": traffic.cached, "output": traffic.output, "flop": flop}
-        sums = {name: sums[name] + ({**parts, "busy_hours": hours})[name] for name in sums}
-        operations |= {f"{label}: decode": result.decode, f"{label}: prefill": result.prefill}
-        details |= {f"{label}: tpot_s": (result.tpot_s, "s"), f"{label}: ttft_s": (result.ttft_s, "s"),
-                    f"{label}: usd_per_mtok_output": (result.usd_per_mtok_output, "USD/Mtok"),
-                    f"{label}: usd_per_mtok_input": (result.usd_per_mtok_input, "USD/Mtok")}  # fmt: skip
-        figures += [
-            Figure(f"{label}.flop", flop, "FLOP", "2 N (prefilled + generated tokens)",
-                   (active, Term("prefilled", traffic.prefill, "tokens", "plan", f"{stream.name}"),
-                    Term("generated", traffic.output, "tokens", "plan", f"{stream.name}"))),
-            Figure(f"{label}.busy_gpu_hours", hours, "GPU-hours",
-                   "GPUs per replica x (prefilled x t_in + generated x t_out + cached x t_read) / 3600",
-                   (Term("GPUs per replica", scenario.layout.n_gpus, "GPUs"), Term("t_in", per_input, "s"),
-                    Term("t_out", per_output, "s"), Term("t_read", result.cached_busy_s, "s"))),
-        ]  # fmt: skip
-    tokens = sums["prefill"] + sums["output"]
-    stated = stated_hours("inference", 0.0, setting, sums["flop"])
-    occupancy = setting.optional("occupancy", 1.0)
-    hours = sums["busy_hours"] / occupancy
-    figure = Figure("inference.gpu_hours", hours, "GPU-hours", "busy GPU-hours / occupancy",
-                    (Term("busy GPU-hours", sums["busy_hours"], "GPU-hours"),
-                     Term("occupancy", occupancy, "", "plan" if "occupancy" in setting.section else "assumption",
-                          "inference.occupancy" if "occupancy" in setting.section else "no idle GPUs: the plan is silent")))  # fmt: skip
-    if stated is not None:
-        details["modelled_gpu_hours"] = (hours, "GPU-hours")
-        hours, figure = stated
-    details |= {"prefilled_tokens": (sums["prefill"], "tokens"), "cached_tokens": (sums["cached"], "tokens"),
-                "output_tokens": (sums["output"], "tokens")}  # fmt: skip
-    spent = Spent(tokens, sums["flop"], hours, details, (*figures, figure), choices, operations)
-    return replace(close("inference", setting, spent), curves=curves)
-
-
 def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:
     """Cost against speed of an engine at the medians of its inputs."""
-    names = ("batch", "input_tokens", "cached_tokens", "output_tokens", "usd_per_gpu_hour")
-    numbers = {name: median(getattr(scenario, name)) for name in names}
-    return price_of_speed(replace(scenario, **numbers), setting.typical)
+    typical = replace(
+        scenario,
+        batch=median(scenario.batch),
+        input_tokens=median(scenario.input_tokens),
+        cached_tokens=median(scenario.cached_tokens),
+        output_tokens=median(scenario.output_tokens),
+        usd_per_gpu_hour=median(scenario.usd_per_gpu_hour),
+    )
+    return price_of_speed(typical, setting.typical)

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from computeledger.arrays import Num
-from computeledger.economics.phases import Phase, Spent, close, params_term, stated_hours
+from computeledger.arrays import Num, median
+from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.setting import Setting
-from computeledger.errors import PlanError
+from computeledger.errors import LayoutError, PlanError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Operation
 from computeledger.physics.training import Batch
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.pretraining import (
@@ -29,6 +28,8 @@ def training_estimate(
 ) -> tuple[PretrainingResult, str]:
     """Estimate the trainer of a section; search its layout where the plan leaves it out.
 
+    A search also chooses microbatch and recomputation, and rounds the global batch to a power of two in sequences.
+
     Parameters
     ----------
     setting : Setting
@@ -45,35 +46,53 @@ def training_estimate(
     tuple of PretrainingResult and str
         The estimate, and the layout with how it was chosen.
 
+    Raises
+    ------
+    LayoutError
+        Where the layout does not suit the model or the GPUs.
+    DoesNotFitError
+        Where no layout fits.
+
     Examples
     --------
-    >>> training_estimate.__name__
-    'training_estimate'
+    >>> from computeledger.arrays import sample
+    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.setting import make_setting, uncertain_inputs
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "15T tokens", "gpus": 64, "layout": "tp2"},
+    ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+    >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
+    >>> result, layout = training_estimate(setting, "layout", 15e12)
+    >>> layout, result.gpu_hours.shape
+    ('tp2-dp32 (plan)', (4096,))
     """
-    section = setting.section
-    sequence = setting.typical_number("sequence")
-    wanted = setting.typical_number("global_batch") if batch_tokens is None else float(np.median(batch_tokens))
-    sequences = max(round(wanted / sequence), 1)
-    batch = Batch(
-        sequence_tokens=sequence,
-        global_sequences=float(sequences),
-        microbatch_sequences=setting.optional("microbatch", 1.0),
-        recompute=section.text("recompute") or "selective",
-        virtual_stages=setting.optional("virtual_stages", 1.0),
-    )
+    scenario = _scenario(setting, tokens, batch_tokens)
     n_gpus = int(setting.typical_number("gpus"))
-    scenario = PretrainingScenario(setting.model, Layout(), setting.precision, batch, tokens, setting.usd_per_gpu_hour)
-    given = section.text(layout_key)
+    given = setting.section.text(layout_key)
     if given:
         layout = check_layout(_with_dp(parse_layout(given), n_gpus), setting.model, n_gpus)
         return estimate_pretraining(replace(scenario, layout=layout), setting.machine), f"{layout} (plan)"
-    domain = int(setting.machine.system.n_gpus_scale_up.value)
-    rounded = replace(batch, global_sequences=float(2 ** round(np.log2(sequences))))
-    layouts = training_layouts(setting.model, n_gpus, domain)
-    best = search_pretraining(replace(scenario, batch=rounded, tokens=0.0), layouts, setting.typical, top=1)[0]
-    rounded = replace(rounded, microbatch_sequences=float(best.microbatch_sequences), recompute=best.recompute)
-    result = estimate_pretraining(replace(scenario, layout=best.layout, batch=rounded), setting.machine)
+    layouts = training_layouts(setting.model, n_gpus, int(setting.machine.system.n_gpus_scale_up.value))
+    sequences = 2 ** round(np.log2(median(scenario.batch.global_sequences)))
+    batch = replace(scenario.batch, global_sequences=float(sequences))
+    best = search_pretraining(replace(scenario, batch=batch, tokens=0.0), layouts, setting.typical, top=1)[0]
+    batch = replace(batch, microbatch_sequences=float(best.microbatch_sequences), recompute=best.recompute)
+    result = estimate_pretraining(replace(scenario, layout=best.layout, batch=batch), setting.machine)
     return result, f"{best.layout}, microbatch {best.microbatch_sequences}, recompute {best.recompute} (searched)"
+
+
+def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> PretrainingScenario:
+    """The run as the plan states it, its layout still open."""
+    sequence = setting.typical_number("sequence")
+    wanted = setting.typical_number("global_batch") if batch_tokens is None else median(batch_tokens)
+    batch = Batch(
+        sequence_tokens=sequence,
+        global_sequences=float(max(round(wanted / sequence), 1)),
+        microbatch_sequences=setting.optional("microbatch", 1.0),
+        recompute=setting.section.text("recompute") or "selective",
+        virtual_stages=setting.optional("virtual_stages", 1.0),
+    )
+    return PretrainingScenario(setting.model, Layout(), setting.precision, batch, tokens, setting.usd_per_gpu_hour)
 
 
 def _with_dp(layout: Layout, n_gpus: int) -> Layout:
@@ -83,8 +102,8 @@ def _with_dp(layout: Layout, n_gpus: int) -> Layout:
     return layout
 
 
-def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> tuple[Phase, Num]:
-    """Estimate the pretraining ledger.
+def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> Phase:
+    """Estimate the pretraining ledger, ``C = 6 N D``.
 
     Parameters
     ----------
@@ -97,44 +116,74 @@ def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> tup
 
     Returns
     -------
-    tuple of Phase and float or ndarray
-        The phase, and the GPU-time of one token [s].
+    Phase
+        GPU-hours as the plan states them, else from the modelled training step.
+
+    Raises
+    ------
+    PlanError
+        Where the plan gives neither GPUs, nor GPU-hours, nor a utilisation.
+    LayoutError
+        Where the plan's layout leaves GPUs of the job idle.
 
     Examples
     --------
-    >>> pretraining_phase.__name__
-    'pretraining_phase'
+    >>> from computeledger.arrays import sample
+    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.setting import make_setting, uncertain_inputs
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+    >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
+    >>> phase = pretraining_phase(setting, 15e12, "as the plan states")
+    >>> [one.name for one in phase.figures][:3]
+    ['pretraining.tokens', 'pretraining.flop', 'pretraining.gpu_hours']
     """
     active = params_term(setting.model)
     flop = 6 * active.value * tokens
-    figures = [
-        Figure("pretraining.tokens", tokens, "tokens", tokens_formula),
-        Figure("pretraining.flop", flop, "FLOP", "6 N D", (active, Term("D", tokens, "tokens", "plan", tokens_formula))),
-    ]
+    flop_terms = (active, Term("D", tokens, "tokens", "plan", tokens_formula))
+    hours = stated_gpu_hours("pretraining", setting, flop)
     details: dict[str, tuple[Num, str]] = {}
-    choices: dict[str, str] = {}
-    operations: dict[str, tuple[Operation, ...]] = {}
-    stated = stated_hours("pretraining", 0.0, setting, flop)
+    choices = {}
+    operations = {}
     if "gpus" in setting.section:
         result, choices["layout"] = training_estimate(setting, "layout", tokens)
-        modelled = result.gpu_hours
+        _check_whole(result, setting)
         operations["training"] = result.step.operations
-        details |= {
-            "mfu_fraction": (result.mfu_fraction, ""),
-            "hfu_fraction": (result.hfu_fraction, ""),
-            "step_s": (result.step_s, "s"),
-            "modelled_gpu_hours": (modelled, "GPU-hours"),
-            "flop_with_attention": (result.flop_per_token * tokens, "FLOP"),
-        }
-        if stated is None:
-            terms = (Term("D", tokens, "tokens"), Term("tokens/s/GPU", result.tokens_per_s_per_gpu, "tokens/s"))
-            formula = "D / (tokens/s/GPU x 3600 s/h), tokens/s/GPU from the modelled training step"
-            stated = modelled, Figure("pretraining.gpu_hours", modelled, "GPU-hours", formula, terms)
-    if stated is None:
+        details = _details(result)
+        hours = hours or _modelled_gpu_hours(result)
+        details["days"] = hours.value * HOUR_S / setting.number("gpus") / DAY_S, "days"
+    if hours is None:
         raise PlanError("[pretraining] gpus is missing (or gpu_hours, or utilization)")
-    hours, figure = stated
-    if "gpus" in setting.section:
-        days = hours * HOUR_S / setting.number("gpus") / DAY_S
-        details["days"] = (days, "days")
-    spent = Spent(tokens, flop, hours, details, (*figures, figure), choices, operations)
-    return close("pretraining", setting, spent), hours * HOUR_S / np.maximum(tokens, 1e-300)
+    figures = (
+        Figure("pretraining.tokens", tokens, "tokens", tokens_formula),
+        Figure("pretraining.flop", flop, "FLOP", "6 N D", flop_terms),
+        hours,
+    )
+    return make_phase("pretraining", setting, Spent(tokens, flop, hours.value, details, figures, choices, operations))
+
+
+def _check_whole(result: PretrainingResult, setting: Setting) -> None:
+    """A layout that leaves GPUs of the job idle would make its days and its GPU-hours disagree."""
+    layout, n_gpus = result.scenario.layout, int(setting.typical_number("gpus"))
+    if int(layout.n_gpus) != n_gpus:
+        raise LayoutError(
+            f"layout {layout} uses {int(layout.n_gpus)} of {n_gpus} GPUs: leave dp out to use all of them"
+        )
+
+
+def _details(result: PretrainingResult) -> dict[str, tuple[Num, str]]:
+    return {
+        "mfu_fraction": (result.mfu_fraction, ""),
+        "hfu_fraction": (result.hfu_fraction, ""),
+        "step_s": (result.step_s, "s"),
+        "modelled_gpu_hours": (result.gpu_hours, "GPU-hours"),
+        "flop_with_attention": (result.flop_per_token * result.scenario.tokens, "FLOP"),
+    }
+
+
+def _modelled_gpu_hours(result: PretrainingResult) -> Figure:
+    rate = Term("tokens/s/GPU", result.tokens_per_s_per_gpu, "tokens/s")
+    terms = (Term("D", result.scenario.tokens, "tokens"), rate)
+    formula = "D / (tokens/s/GPU x 3600 s/h), tokens/s/GPU from the modelled training step"
+    return Figure("pretraining.gpu_hours", result.gpu_hours, "GPU-hours", formula, terms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.roofline import Operation
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S
-from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving_search import PriceOfSpeed
 
 
@@ -62,8 +62,8 @@ class Phase:
 
     @property
     def gpu_s_per_token(self) -> Num:
-        """GPU-time of one token of the phase [s]."""
-        return self.gpu_hours * HOUR_S / self.tokens
+        """GPU-time of one token of the phase [s/token]."""
+        return self.gpu_hours * HOUR_S / np.maximum(self.tokens, 1e-300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class Spent:
     tokens: Num
     flop: Num
     gpu_hours: Num
-    details: Mapping[str, tuple[Num, str]]
-    figures: tuple[Figure, ...]
-    choices: Mapping[str, str]
-    operations: Mapping[str, tuple[Operation, ...]]
+    details: Mapping[str, tuple[Num, str]] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
+    operations: Mapping[str, tuple[Operation, ...]] = field(default_factory=dict)
 
 
 def params_term(model: Model) -> Term:
@@ -109,19 +109,19 @@ def params_term(model: Model) -> Term:
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> params_term(load_model("llama-3.1-8b")).name
-    'N'
+    >>> term = params_term(load_model("llama-3.1-8b"))
+    >>> term.name, term.value, term.unit
+    ('N', 7504658432, 'params')
     """
     ground = f"counted from the configuration of {model.id}: output head in, input embedding out"
     return Term("N", n_params_active(model), "params", "figure", ground)
 
 
-def plan_term(name: str, value: Num, unit: str, key: str) -> Term:
-    return Term(name, value, unit, "plan", key)
-
-
-def close(name: str, setting: Setting, spent: Spent) -> Phase:
+def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
     """Add utilisation, money and energy to what a phase spends.
+
+    ``utilisation = FLOP / (GPU-hours x 3600 s/h x dense bf16 peak)``; ``USD = GPU-hours x price``;
+    ``J = GPU-hours x 3600 s/h x facility power``.
 
     Parameters
     ----------
@@ -139,42 +139,93 @@ def close(name: str, setting: Setting, spent: Spent) -> Phase:
 
     Examples
     --------
-    >>> close.__name__
-    'close'
+    >>> from computeledger.arrays import sample
+    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.setting import make_setting, uncertain_inputs
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+    >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
+    >>> phase = make_phase("pretraining", setting, Spent(15e12, 6.75e23, 0.5e6))
+    >>> phase.usd, round(float(phase.utilization_fraction), 3)
+    (1000000.0, 0.379)
     """
     peak = setting.machine.bf16_flop_per_s
     hours = spent.gpu_hours
     utilization = spent.flop / (np.maximum(hours, 1e-300) * HOUR_S * peak)
     usd = hours * setting.usd_per_gpu_hour
     energy = hours * HOUR_S * setting.facility_w_per_gpu
-    peak_fact = setting.machine.system.accelerator.peak_flop_per_s["bf16"]
-    ground = f"{peak_fact.source}, {peak_fact.date}, {peak_fact.locator}"
     hours_term, flop_term = Term("GPU-hours", hours, "GPU-hours"), Term("FLOP", spent.flop, "FLOP")
+    accelerator = setting.machine.system.accelerator
+    peak_term = replace(fact_term("dense bf16 peak", accelerator.peak_flop_per_s["bf16"]), unit="FLOP/s")
+    formula = "FLOP / (GPU-hours x 3600 s/h x dense bf16 peak)"
+    energy_terms = (hours_term, setting.power_term)
     figures = (
         *spent.figures,
-        Figure(f"{name}.utilization_fraction", utilization, "", "FLOP / (GPU-hours x 3600 s/h x dense bf16 peak)",
-               (flop_term, hours_term, Term("dense bf16 peak", peak, "FLOP/s", "fact", ground))),
+        Figure(f"{name}.utilization_fraction", utilization, "", formula, (flop_term, hours_term, peak_term)),
         Figure(f"{name}.usd", usd, "USD", "GPU-hours x price", (hours_term, setting.price_term)),
-        Figure(f"{name}.energy_j", energy, "J", "GPU-hours x 3600 s/h x facility power", (hours_term, setting.power_term)),
-    )  # fmt: skip
+        Figure(f"{name}.energy_j", energy, "J", "GPU-hours x 3600 s/h x facility power", energy_terms),
+    )
     return Phase(
-        name=name, tokens=spent.tokens, flop=spent.flop, gpu_hours=hours, utilization_fraction=utilization, usd=usd,
-        energy_j=energy, accelerator=setting.machine.system.accelerator.id, model=setting.model.id, peak_flop_per_s=peak,
-        details=spent.details, figures=figures, choices=spent.choices, operations=spent.operations,
-    )  # fmt: skip
+        name=name,
+        tokens=spent.tokens,
+        flop=spent.flop,
+        gpu_hours=hours,
+        utilization_fraction=utilization,
+        usd=usd,
+        energy_j=energy,
+        accelerator=accelerator.id,
+        model=setting.model.id,
+        peak_flop_per_s=peak,
+        details=spent.details,
+        figures=figures,
+        choices=spent.choices,
+        operations=spent.operations,
+    )
 
 
-def stated_hours(name: str, hours: Num, setting: Setting, flop: Num) -> tuple[Num, Figure] | None:
-    """GPU-hours that the plan states, or that follow from a utilisation it states."""
-    section = setting.section
-    if "gpu_hours" in section:
+def stated_gpu_hours(name: str, setting: Setting, flop: Num) -> Figure | None:
+    """GPU-hours that the plan states, or that follow from a utilisation it states.
+
+    ``GPU-hours = FLOP / (utilisation x dense bf16 peak x 3600 s/h)``
+
+    Parameters
+    ----------
+    name : str
+        Of the phase.
+    setting : Setting
+        Of its section.
+    flop : float or ndarray
+        Model FLOP of the phase [FLOP].
+
+    Returns
+    -------
+    Figure or None
+        GPU-hours with their working; None where the plan leaves them to the model.
+
+    Examples
+    --------
+    >>> from computeledger.arrays import sample
+    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.setting import make_setting, uncertain_inputs
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+    >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
+    >>> round(stated_gpu_hours("pretraining", setting, 6.75e23).value)
+    473772
+    """
+    if "gpu_hours" in setting.section:
         given = setting.number("gpu_hours")
-        return given, Figure(f"{name}.gpu_hours", given, "GPU-hours", "as the plan states",
-                             (plan_term("GPU-hours", given, "GPU-hours", f"{name}.gpu_hours"),))  # fmt: skip
-    if "utilization" in section:
+        term = Term("GPU-hours", given, "GPU-hours", "plan", f"{name}.gpu_hours")
+        return Figure(f"{name}.gpu_hours", given, "GPU-hours", "as the plan states", (term,))
+    if "utilization" in setting.section:
         share, peak = setting.number("utilization"), setting.machine.bf16_flop_per_s
-        value = flop / (share * peak * HOUR_S)
-        terms = (Term("FLOP", flop, "FLOP"), plan_term("utilisation", share, "", f"{name}.utilization"),
-                 Term("dense bf16 peak", peak, "FLOP/s"))  # fmt: skip
-        return value, Figure(f"{name}.gpu_hours", value, "GPU-hours", "FLOP / (utilisation x dense bf16 peak x 3600 s/h)", terms)  # fmt: skip
+        terms = (
+            Term("FLOP", flop, "FLOP"),
+            Term("utilisation", share, "", "plan", f"{name}.utilization"),
+            Term("dense bf16 peak", peak, "FLOP/s"),
+        )
+        formula = "FLOP / (utilisation x dense bf16 peak x 3600 s/h)"
+        return Figure(f"{name}.gpu_hours", flop / (share * peak * HOUR_S), "GPU-hours", formula, terms)
     return None

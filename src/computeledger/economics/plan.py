@@ -1,129 +1,25 @@
-"""Plans: what a PLAN.toml may say, read into checked quantities.
-
-The tables below are the schema: they check a file, word its errors, and become the JSON Schema for editors.
-"""
+"""Plans: a PLAN.toml read into checked quantities."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from computeledger.arrays import Uncertain
+from computeledger.economics.plan_keys import (
+    KINDS,
+    REQUIRED_SECTIONS,
+    SECTIONS,
+    TOP,
+    TRAFFIC,
+    Key,
+    efficiency_keys,
+)
 from computeledger.errors import InputError, PlanError, nearest
-from computeledger.physics.efficiency import load_factors
-from computeledger.units import DIMENSIONLESS, parse_quantity
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key of a plan.
-
-    Attributes
-    ----------
-    kind : str
-        A dimension of :data:`computeledger.units.DIMENSIONS`, ``text``, or choices joined by ``|``.
-    help : str
-        What it means.
-    example : str
-        A value.
-    words : tuple of str
-        Words that may stand instead of a quantity.
-    """
-
-    kind: str
-    help: str
-    example: str
-    words: tuple[str, ...] = ()
-
-
-_MADE_OF = {
-    "model": Key("text", "bundled model id, or path to a config.json", "deepseek-v3"),
-    "system": Key("text", "bundled system id, or path to a system TOML", "h800-nvl8"),
-    "price": Key("usd_per_hour", "price of a GPU-hour, or rent / reserve of the price edition", "$2/h",
-                 words=("rent", "reserve")),
-    "precision": Key("bf16|fp8|fp4", "precision of the weights and matrix products", "fp8"),
-}  # fmt: skip
-_TIMED = {
-    "gpus": Key("count", "GPUs of the phase", "2048"),
-    "gpu_hours": Key("gpu_hours", "GPU-time of the phase, where it is known", "2.664M GPU-hours"),
-    "utilization": Key("fraction", "FLOP over dense bf16 peak x GPU-time, where it is known", "30%..40%"),
-}
-_OTHER = {"skip": Key("text", "why this plan has no such phase", "open weights, trained by others")}
-
-TOP = {"title": Key("text", "what the plan is about", "DeepSeek-V3 as published"), **_MADE_OF}
-SECTIONS: dict[str, dict[str, Key]] = {
-    "pretraining": {
-        **_MADE_OF, **_TIMED, **_OTHER,
-        "tokens": Key("tokens", "tokens of the run, or balanced: what equals the inference ledger", "14.8T tokens",
-                      words=("balanced",)),
-        "layout": Key("text", "of the whole job; searched where it is left out", "tp1-pp16-dp128-ep64"),
-        "sequence": Key("tokens", "length of a sequence", "4096 tokens"),
-        "global_batch": Key("tokens", "tokens per optimiser step", "60M tokens"),
-        "microbatch": Key("count", "sequences that pass a stage at once", "1 sequences"),
-        "recompute": Key("none|selective|full", "activations computed again in backward", "selective"),
-        "virtual_stages": Key("count", "interleaved chunks per pipeline stage", "2"),
-    },
-    "rl": {
-        **_MADE_OF, **_TIMED, **_OTHER,
-        "tokens": Key("tokens", "sampled tokens of the run, or balanced: GPU-time equal to pretraining", "1T tokens",
-                      words=("balanced",)),
-        "steps": Key("count", "optimiser steps, instead of tokens", "2000 steps"),
-        "prompts_per_step": Key("count", "prompts of a step", "512"),
-        "group_size": Key("count", "rollouts per prompt", "16"),
-        "rollout": Key("tokens", "mean length of a rollout", "10K..20K tokens"),
-        "prompt": Key("tokens", "mean length of a prompt", "500 tokens"),
-        "longest_over_mean": Key("count", "longest rollout of a step over the mean", "2..4"),
-        "layout": Key("text", "of one generation replica; searched where it is left out", "tp8-ep8"),
-        "batch": Key("count", "rollouts decoding per replica", "256"),
-        "training_layout": Key("text", "of the trainer; searched where it is left out", "tp1-pp16-dp128-ep64"),
-        "sequence": Key("tokens", "packed length of a training sequence", "16K tokens"),
-        "global_batch": Key("tokens", "tokens the trainer sees per optimiser step", "8M tokens"),
-        "kept": Key("fraction", "share of rollouts that the update trains on", "0.5..1"),
-        "logprob_passes": Key("count", "forward passes beside the update (old policy, reference)", "1"),
-        "updates_per_batch": Key("count", "passes of the optimiser over the kept rollouts", "1"),
-        "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s"),
-        "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
-        "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),
-        "steps_in_flight": Key("count", "steps' worth of rollouts that decode at once when asynchronous", "4"),
-        "beta_gpu_time": Key("count", "RL's coefficient in GPU-time, where it was measured", "20..45"),
-    },
-    "inference": {
-        **_MADE_OF, **_TIMED, **_OTHER,
-        "tokens": Key("tokens", "tokens over the model's life, all kinds", "100T..600T tokens"),
-        "rate": Key("tokens_per_s", "mean traffic, all kinds, instead of tokens", "10M..100M tokens/s"),
-        "life": Key("s", "how long the traffic lasts", "1..3 months"),
-        "input": Key("tokens", "new input tokens of a request", "2000 tokens"),
-        "cached": Key("tokens", "cached prefix of a request", "2000 tokens"),
-        "output": Key("tokens", "output tokens of a request", "1000 tokens"),
-        "layout": Key("text", "of one replica; searched where it is left out", "tp8-ep8"),
-        "batch": Key("count", "sequences decoding per replica, all attention-DP ranks together", "256"),
-        "tpot": Key("s", "slowest acceptable time per output token, where the batch is searched", "50 ms"),
-        "occupancy": Key("fraction", "busy GPU-hours over GPU-hours paid", "40%..80%"),
-    },
-    "experiments": {
-        "system": _MADE_OF["system"], "price": _MADE_OF["price"],
-        "gpu_hours": Key("gpu_hours", "GPU-time of research runs", "3M GPU-hours"),
-        "gpu_time_of_pretraining": Key("count", "the same as a multiple of the pretraining run", "0.5..2"),
-        "clusters": Key("count", "clusters it runs on", "40"),
-    },
-}  # fmt: skip
-KINDS = {
-    name: Key("tokens", f"{text} over the model's life, or all kinds as shares", "10T tokens")
-    for name, text in {
-        "system_prompt": "system prompts, not cached", "user_input": "what users write",
-        "tool_results": "what tools return", "cached": "prefix tokens found in the cache", "output": "generated tokens",
-    }.items()
-}  # fmt: skip
-TRAFFIC = {
-    "name": Key("text", "what the traffic is", "free chat"),
-    "paid": Key("yes|no", "whether it is paid for", "yes"),
-    **{name: SECTIONS["inference"][name] for name in
-       ("model", "tokens", "rate", "life", "input", "cached", "output", "layout", "batch", "tpot")},
-}  # fmt: skip
-REQUIRED_SECTIONS = ("pretraining", "rl", "inference")
+from computeledger.units import parse_quantity
 
 Value = Uncertain | str
 
@@ -150,9 +46,46 @@ class Section:
     traffic: tuple[Section, ...] = ()
 
     def text(self, key: str) -> str | None:
-        """A value that is a word, or None."""
+        """A value that is a word.
+
+        Parameters
+        ----------
+        key : str
+            Of the section.
+
+        Returns
+        -------
+        str or None
+            None where the section is silent or holds a quantity.
+
+        Examples
+        --------
+        >>> section = Section("rl", {"mode": "synchronous", "gpus": 8.0})
+        >>> section.text("mode"), section.text("gpus")
+        ('synchronous', None)
+        """
         value = self.values.get(key)
         return value if isinstance(value, str) else None
+
+    def parts(self) -> Iterator[Section]:
+        """The section, its tokens by kind, and its streams with theirs.
+
+        Yields
+        ------
+        Section
+            Each with values of its own.
+
+        Examples
+        --------
+        >>> streams = (Section("inference.traffic1", {}, Section("inference.traffic1.kinds", {})),)
+        >>> [part.name for part in Section("inference", {}, None, streams).parts()]
+        ['inference', 'inference.traffic1', 'inference.traffic1.kinds']
+        """
+        yield self
+        if self.kinds is not None:
+            yield self.kinds
+        for stream in self.traffic:
+            yield from stream.parts()
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -180,18 +113,49 @@ class Plan:
     efficiency: Section = field(default_factory=lambda: Section("efficiency", {}))
 
     def value(self, section: Section, key: str) -> Value | None:
-        """A section's value, or the plan's own where the section is silent."""
+        """A section's value, or the plan's own where the section is silent.
+
+        Parameters
+        ----------
+        section : Section
+            Of this plan.
+        key : str
+            Of the section.
+
+        Returns
+        -------
+        float, Range, str or None
+            None where both are silent.
+
+        Examples
+        --------
+        >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}))
+        >>> plan.value(Section("rl", {}), "system")
+        'h100-nvl8'
+        """
         return section.values.get(key, self.top.values.get(key))
 
     def uncertain(self) -> dict[str, Uncertain]:
-        """Every quantity of the plan by dotted name, for sampling."""
-        out: dict[str, Uncertain] = {}
-        for section in (self.top, self.efficiency, *self.sections.values()):
-            for one in (section, *((section.kinds,) if section.kinds else ()), *section.traffic):
-                for part in (one, *((one.kinds,) if one.kinds and one is not section else ())):
-                    out |= {f"{part.name}.{key}": value for key, value in part.values.items()
-                            if not isinstance(value, str)}  # fmt: skip
-        return out
+        """Every quantity of the plan, for sampling.
+
+        Returns
+        -------
+        dict of str to float or Range
+            By dotted name, in SI.
+
+        Examples
+        --------
+        >>> rl = Section("rl", {"gpus": 8.0, "layout": "tp8"})
+        >>> Plan("x", Section("plan", {"price": 2.0}), {"rl": rl}).uncertain()
+        {'plan.price': 2.0, 'rl.gpus': 8.0}
+        """
+        parts = [part for one in (self.top, self.efficiency, *self.sections.values()) for part in one.parts()]
+        return {
+            f"{part.name}.{key}": value
+            for part in parts
+            for key, value in part.values.items()
+            if not isinstance(value, str)
+        }
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -248,8 +212,18 @@ def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:
     Plan
         With every quantity in SI.
 
+    Raises
+    ------
+    PlanError
+        In one line: section, key, what was given and what is allowed.
+
     Examples
     --------
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8",
+    ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+    >>> plan.sections["pretraining"].values
+    {'tokens': 15000000000000.0, 'utilization': 0.4}
     >>> read_plan({"model": "deepseek-v3"})
     Traceback (most recent call last):
     computeledger.errors.PlanError: [pretraining] is missing; a phase that the plan leaves out says why: skip = "..."
@@ -264,8 +238,7 @@ def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:
         if key not in sections:
             raise PlanError(f'[{key}] is missing; a phase that the plan leaves out says why: skip = "..."')
     read = {key: _section(key, sections[key]) for key in SECTIONS if key in sections}
-    factors = {key: Key("s" if key.endswith("_s") else "count", "", "") for key in load_factors()}
-    efficiency = Section("efficiency", _values("efficiency", sections.get("efficiency", {}), factors))
+    efficiency = Section("efficiency", _values("efficiency", sections.get("efficiency", {}), efficiency_keys()))
     plan = Plan(name, Section("plan", _values("plan", top, TOP)), read, efficiency)
     _check(plan)
     return plan
@@ -339,33 +312,72 @@ def _check(plan: Plan) -> None:
     """What no single key can tell: sections that say too little, or say a thing twice."""
     for name, section in plan.sections.items():
         if "skip" in section:
-            if len(section.values) > 1:
+            if len(section.values) > 1 or section.kinds or section.traffic:
                 raise PlanError(f"[{name}] skip stands alone: it says that there is no such phase")
             continue
-        if name == "experiments":
-            _one_of(section, ("gpu_hours", "gpu_time_of_pretraining"))
-        else:
+        if name != "experiments":
             for key in ("model", "system"):
                 if plan.value(section, key) is None:
                     raise PlanError(f"[{name}] {key} is missing: give it there or at the top of the plan")
-        if name == "pretraining":
-            _need(section, ("tokens",))
-            _at_most_one(section, ("gpu_hours", "utilization"))
-            if not {"gpu_hours", "utilization", "gpus"} & set(section.values):
-                raise PlanError("[pretraining] gpus is missing (or gpu_hours, or utilization)")
-        if name == "rl":
-            _one_of(section, ("tokens", "steps"))
-            _at_most_one(section, ("gpu_hours", "utilization", "beta_gpu_time"))
-            _need(section, ("rollout", "prompt", "prompts_per_step", "group_size", "gpus"))
-    inference = plan.sections["inference"]
-    if "skip" not in inference:
-        _at_most_one(inference, ("gpu_hours", "utilization"))
-        for stream in inference.traffic or (inference,):
-            _check_stream(stream, inference)
-    if "skip" in inference and plan.sections["pretraining"].text("tokens") == "balanced":
+        _CHECKS[name](section)
+    _check_references(plan)
+
+
+def _check_pretraining(section: Section) -> None:
+    _need(section, ("tokens",))
+    _at_most_one(section, ("gpu_hours", "utilization"))
+    _check_balanced(section)
+    if not any(key in section for key in ("gpu_hours", "utilization", "gpus")):
+        raise PlanError("[pretraining] gpus is missing (or gpu_hours, or utilization)")
+
+
+def _check_rl(section: Section) -> None:
+    _one_of(section, ("tokens", "steps"))
+    _at_most_one(section, ("gpu_hours", "utilization", "beta_gpu_time"))
+    _check_balanced(section)
+    _need(section, ("rollout", "prompt", "prompts_per_step", "group_size", "gpus"))
+
+
+def _check_balanced(section: Section) -> None:
+    if section.text("tokens") == "balanced" and "gpu_hours" in section:
+        raise PlanError(f'[{section.name}] tokens = "balanced" and gpu_hours contradict each other: give one of them')
+
+
+def _check_inference(section: Section) -> None:
+    _at_most_one(section, ("gpu_hours", "utilization"))
+    if section.traffic:
+        whole = [key for key in ("tokens", "rate", "life") if key in section] + ["kinds"] * (section.kinds is not None)
+        if whole:
+            raise PlanError(f"[inference] {whole[0]} stands beside [[inference.traffic]]: give it in each stream")
+        names = [stream.text("name") for stream in section.traffic if "name" in stream]
+        for name in names:
+            if names.count(name) > 1:
+                raise PlanError(f"[inference.traffic] name = {name!r} is given twice")
+    for stream in section.traffic or (section,):
+        _check_stream(stream, section)
+
+
+def _check_experiments(section: Section) -> None:
+    _one_of(section, ("gpu_hours", "gpu_time_of_pretraining"))
+
+
+_CHECKS = {
+    "pretraining": _check_pretraining,
+    "rl": _check_rl,
+    "inference": _check_inference,
+    "experiments": _check_experiments,
+}
+
+
+def _check_references(plan: Plan) -> None:
+    """What rests on a section that is skipped."""
+    pretraining, rl, inference = (plan.sections[name] for name in REQUIRED_SECTIONS)
+    if "skip" in inference and pretraining.text("tokens") == "balanced":
         raise PlanError('[pretraining] tokens = "balanced" needs an [inference] section to balance with')
-    if "skip" in plan.sections["pretraining"] and plan.sections["rl"].text("tokens") == "balanced":
+    if "skip" in pretraining and rl.text("tokens") == "balanced":
         raise PlanError('[rl] tokens = "balanced" needs a [pretraining] section to balance with')
+    if "skip" in pretraining and "gpu_time_of_pretraining" in plan.sections.get("experiments", {}):
+        raise PlanError("[experiments] gpu_time_of_pretraining needs a [pretraining] section; give gpu_hours instead")
 
 
 def _check_stream(stream: Section, inference: Section) -> None:
@@ -401,48 +413,3 @@ def _at_most_one(section: Section, keys: tuple[str, ...]) -> None:
     given = [key for key in keys if key in section]
     if len(given) > 1:
         raise PlanError(f"[{section.name}] {' and '.join(given)} contradict each other: give one of them")
-
-
-def json_schema() -> dict[str, Any]:
-    """Describe plans for editors.
-
-    Returns
-    -------
-    dict
-        A JSON Schema (draft 2020-12) made from the same tables that check a plan.
-
-    Examples
-    --------
-    >>> json_schema()["required"]
-    ['pretraining', 'rl', 'inference']
-    """
-    sections: dict[str, Any] = {name: _object(keys) for name, keys in SECTIONS.items()}
-    kinds = _object(KINDS)
-    sections["inference"]["properties"] |= {
-        "kinds": kinds,
-        "traffic": {"type": "array", "items": {**_object(TRAFFIC), "properties": {**_properties(TRAFFIC), "kinds": kinds}}},
-    }  # fmt: skip
-    sections["efficiency"] = _object({key: Key("s" if key.endswith("_s") else "count", "", "") for key in load_factors()})
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Compute Ledger plan",
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(REQUIRED_SECTIONS),
-        "properties": {**_properties(TOP), **sections},
-    }
-
-
-def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": False, "properties": _properties(keys)}
-
-
-def _properties(keys: Mapping[str, Key]) -> dict[str, Any]:
-    out = {}
-    for name, key in keys.items():
-        if "|" in key.kind:
-            out[name] = {"enum": key.kind.split("|"), "description": key.help}
-        else:
-            kind: Any = ["string", "number"] if key.kind in DIMENSIONLESS else "string"
-            out[name] = {"type": kind, "description": key.help, **({"examples": [key.example]} if key.example else {})}
-    return out

@@ -18,7 +18,7 @@ from computeledger.workloads.result import Term, fact_term
 #: What every phase takes when the plan is silent; each use is listed in the result.
 DEFAULTS: Mapping[str, tuple[float, str]] = {
     "pretraining.sequence": (4096.0, "tokens"),
-    "pretraining.global_batch": (4.0 * 2**20, "tokens"),
+    "pretraining.global_batch": (4_194_304.0, "tokens"),
     "rl.sequence": (16384.0, "tokens"),
     "rl.longest_over_mean": (3.0, ""),
     "rl.steps_in_flight": (4.0, ""),
@@ -43,8 +43,9 @@ def price_kind(plan: Plan, section: Section) -> str | None:
 
     Examples
     --------
-    >>> price_kind(Plan("x", Section("plan", {})), Section("rl", {"price": 2.0})) is None
-    True
+    >>> plan = Plan("x", Section("plan", {"price": "reserve"}))
+    >>> price_kind(plan, Section("rl", {})), price_kind(plan, Section("rl", {"price": 2.0}))
+    ('reserve', None)
     """
     value = plan.value(section, "price")
     if value is None:
@@ -99,7 +100,12 @@ def system_of(plan: Plan, section: Section) -> System:
     Returns
     -------
     System
-        By exact id or from the user's file.
+        By exact id or from the user's file; that of pretraining for experiments which name none.
+
+    Raises
+    ------
+    PlanError
+        Where the plan names none.
 
     Examples
     --------
@@ -112,6 +118,37 @@ def system_of(plan: Plan, section: Section) -> System:
     if not isinstance(given, str):
         raise PlanError(f"[{section.name}] system is missing: give it there or at the top of the plan")
     return load_system(given)
+
+
+def price_of(plan: Plan, section: Section, draws: Mapping[str, Num]) -> Term:
+    """Price of a section's GPU-hour.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+    draws : mapping of str to float or ndarray
+        Samples of :func:`uncertain_inputs`.
+
+    Returns
+    -------
+    Term
+        Price in USD/h, with the key in the plan or the source of the edition as its ground.
+
+    Examples
+    --------
+    >>> term = price_of(Plan("x", Section("plan", {"price": 2.0})), Section("rl", {}), {"plan.price": 2.0})
+    >>> term.value, term.ground
+    (2.0, 'plan.price')
+    """
+    kind = price_kind(plan, section)
+    if kind is None:
+        where = section if "price" in section else plan.top
+        return Term("price", draws[f"{where.name}.price"], "usd_per_hour", "plan", f"{where.name}.price")
+    system = system_of(plan, section)
+    return fact_term("price", price_fact(system, kind), draws[f"price.{system.accelerator.id}.{kind}"])
 
 
 def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
@@ -129,8 +166,9 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
 
     Examples
     --------
-    >>> "efficiency.expert_imbalance" in uncertain_inputs(Plan("x", Section("plan", {})))
-    True
+    >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}), {"rl": Section("rl", {"rollout": Range(1e4, 5e4)})})
+    >>> sorted(name for name in uncertain_inputs(plan) if not name.startswith("efficiency"))
+    ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout']
     """
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_factors().items()}
     inputs |= plan.uncertain()
@@ -184,7 +222,31 @@ class Setting:
     defaults: list[Term]
 
     def number(self, key: str, section: Section | None = None) -> Num:
-        """Samples of a quantity of the section, or its default, which is then listed."""
+        """Samples of a quantity of the section, or its default, which is then listed among the assumptions.
+
+        Parameters
+        ----------
+        key : str
+            Of the section.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        float or ndarray
+            The quantity, in its own SI unit.
+
+        Examples
+        --------
+        >>> from computeledger.economics.plan import read_plan
+        >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+        ...                   "pretraining": {"tokens": "15T tokens", "gpus": 64},
+        ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+        >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+        >>> setting = make_setting(plan, plan.sections["pretraining"], draws)
+        >>> setting.number("gpus"), setting.number("sequence"), [one.name for one in setting.defaults]
+        (64.0, 4096.0, ['pretraining.sequence'])
+        """
         where = section or self.section
         if key in where:
             return self.draws[f"{where.name}.{key}"]
@@ -197,14 +259,42 @@ class Setting:
         return value
 
     def optional(self, key: str, default: float, section: Section | None = None) -> Num:
-        """Samples of a quantity whose absence means a neutral value."""
+        """Samples of a quantity whose absence means a neutral value.
+
+        Parameters
+        ----------
+        key : str
+            Of the section.
+        default : float
+            What it is where the plan is silent, in its own SI unit.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        float or ndarray
+            The quantity, in its own SI unit.
+        """
         where = section or self.section
         if key in where:
             return self.draws[f"{where.name}.{key}"]
         return self.draws.get(f"{self.section.name}.{key}", default)
 
     def typical_number(self, key: str, section: Section | None = None) -> float:
-        """Median of a quantity, for choices that must not depend on a sample."""
+        """Median of a quantity, for choices that must not depend on a sample.
+
+        Parameters
+        ----------
+        key : str
+            Of the section; its default where the plan is silent.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        float
+            The quantity, in its own SI unit.
+        """
         where = section or self.section
         value = where.values.get(key, self.section.values.get(key))
         if isinstance(value, (float, Range)):
@@ -233,31 +323,28 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
 
     Examples
     --------
-    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8"}))
-    >>> inputs = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
-    >>> make_setting(plan, Section("rl", {"price": 2.0}), inputs | {"rl.price": 2.0, "power.h100-nvl8": 1800.0}).model.id
-    'meta-llama/Llama-3.1-8B'
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+    >>> setting = make_setting(plan, Section("rl", {}), {"plan.price": 2.0, "power.h100-nvl8": 1800.0})
+    >>> setting.model.id, setting.usd_per_gpu_hour, setting.precision.name
+    ('meta-llama/Meta-Llama-3.1-8B', 2.0, 'bf16')
     """
     system = system_of(plan, section)
     model = load_model(model_id or str(plan.value(section, "model")))
-    kind = price_kind(plan, section)
-    if kind is None:
-        where = section if "price" in section else plan.top
-        price = draws[f"{where.name}.price"]
-        price_term = Term("price", price, "usd_per_hour", "plan", f"{where.name}.price")
-    else:
-        price = draws[f"price.{system.accelerator.id}.{kind}"]
-        price_term = fact_term("price", price_fact(system, kind), price)
+    price_term = price_of(plan, section, draws)
     power = draws[f"power.{system.id}"]
     overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
-    typical = {f"efficiency.{name}": middle(value) for name, value in plan.efficiency.values.items() if not isinstance(value, str)}
+    typical = {
+        f"efficiency.{name}": middle(value)
+        for name, value in plan.efficiency.values.items()
+        if not isinstance(value, str)
+    }
     return Setting(
         section=section,
         model=model,
         machine=Machine(system, efficiency(draws=overrides)),
         typical=Machine(system, efficiency(draws=typical)),
         precision=_precision(plan, section, model),
-        usd_per_gpu_hour=price,
+        usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,
         price_term=price_term,
         power_term=fact_term("facility power", system.facility_w_per_chip, power),
@@ -273,4 +360,4 @@ def _precision(plan: Plan, section: Section, model: Model) -> Precision:
         return parse_precision(given, moe)
     if section.name == "pretraining":
         return parse_precision("bf16", moe)
-    return Precision(model.weight_precision, model.weight_precision, model.expert_precision)
+    return Precision(model.weight_precision, model.dense_precision, model.expert_precision)

@@ -36,11 +36,11 @@ class Attention:
     q_lora_rank, kv_lora_rank, rope_head_dim : int
         MLA's latents; ``rope_head_dim`` is the shared rotary key, included in ``qk_head_dim``.
     sparse_tokens : int or None
-        Cache entries a query attends to after an indexer chose them (DSA and its kin).
+        Cache entries a query attends to after an indexer chose them, as in DSA [token].
     index_heads, index_head_dim : int
         The indexer's shape.
     index_key_bytes : float
-        Bytes of one indexer key in the cache.
+        One indexer key in the cache [byte].
     conv_width : int
         Width of the short convolution before a linear mixer.
     shares_kv : bool
@@ -58,7 +58,7 @@ class Attention:
     output_params : int
         Parameters of an output projection that is not ``N v D`` (0: it is).
     state_value_bytes : float
-        Bytes of one value in the state of a linear kind.
+        One value in the state of a linear kind [byte].
     """
 
     kind: AttentionKind
@@ -121,7 +121,17 @@ class FeedForward:
 
 @dataclass(frozen=True, slots=True)
 class LayerGroup:
-    """Layers of one shape. ``count`` may be split over a model in any order."""
+    """Layers of one shape.
+
+    Attributes
+    ----------
+    count : int
+        How many; they may stand anywhere in the model.
+    attention : Attention
+        Their token mixer.
+    feed_forward : FeedForward
+        Their feed-forward part.
+    """
 
     count: int
     attention: Attention
@@ -130,7 +140,15 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True)
 class VisionEncoder:
-    """The vision part of a multimodal model, kept apart from the language part."""
+    """The vision part of a multimodal model, kept apart from the language part.
+
+    Attributes
+    ----------
+    n_params, n_layers : int
+        Parameters and layers of the encoder with its projector.
+    tokens_per_image : int or None
+        What an image becomes in the language model's context, where it is fixed [token].
+    """
 
     n_params: int
     n_layers: int
@@ -187,5 +205,5 @@ class Model:
 
     @property
     def n_layers(self) -> int:
-        """``L``, all layers of the model proper."""
+        """``L``, all layers of the model proper [-]."""
         return sum(group.count for group in self.layers)

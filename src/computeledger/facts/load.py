@@ -25,6 +25,7 @@ from computeledger.facts.catalog import (
     system_ids,
     user_path,
 )
+from computeledger.facts.huggingface import parse_config
 from computeledger.facts.reading import Document, Reader, read_facts, read_file, read_provenance, read_record
 from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, PriceEdition, System
 from computeledger.units import format_si
@@ -341,19 +342,13 @@ def read_model(document: Document) -> Model:
     origin = read_provenance(document, "config", table.get("config", {}))
     published = read_facts(document, "published", table.get("published", {}))
     try:
-        model = _parse(table["config_json"], model_id)
+        model = parse_config(table["config_json"], model_id)
     except ModelConfigError as error:
         raise document.error("config_json", str(error), ModelConfigError) from None
     note = f"configuration: {origin['source']}, {origin['locator']} ({origin['date']})"
     return dataclasses.replace(
         model, published=published, aliases=model_aliases().get(model_id, ()), notes=(*model.notes, note)
     )
-
-
-def _parse(config: dict[str, Any], model_id: str) -> Model:
-    from computeledger.facts.huggingface import parse_config
-
-    return parse_config(config, model_id)
 
 
 def _user_model(path: Path) -> Model:
@@ -365,7 +360,7 @@ def _user_model(path: Path) -> Model:
     if path.suffix != ".json":
         return read_model(document)
     try:
-        return _parse(document.table, str(path))
+        return parse_config(document.table, str(path))
     except ModelConfigError as error:
         raise document.error("", str(error), ModelConfigError) from None
 

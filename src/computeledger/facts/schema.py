@@ -22,9 +22,9 @@ class Fact:
     Attributes
     ----------
     value : float
-        In the SI unit that the field's name ends in.
+        In ``unit``.
     unit : str
-        SI unit, such as ``bytes_per_s``.
+        SI unit, such as ``bytes_per_s``: what the name of the field ends in that holds the fact.
     given : str
         As published, with people's units.
     source, date, locator : str
@@ -32,7 +32,7 @@ class Fact:
     note : str
         Conflicts with other sources and the reason of the choice, boundaries, conversions.
     low, high : float or None
-        Range over sources, in SI, where they disagree.
+        Range over sources where they disagree, in ``unit``.
     """
 
     value: float
@@ -47,7 +47,7 @@ class Fact:
 
     @property
     def uncertain(self) -> Uncertain:
-        """The value, or the range over sources where they disagree."""
+        """The value, or the range over sources where they disagree, in ``unit``."""
         if self.low is not None and self.high is not None:
             return Range(self.low, self.high)
         return self.value
@@ -87,15 +87,45 @@ class Accelerator:
     announced: bool = False
 
     def peak(self, precision: str) -> float:
-        """Dense peak for a precision, or the fastest wider one where the chip lacks it [FLOP/s].
+        """Dense peak at a precision, or at the next wider one that the chip has.
 
-        A chip without fp8 units runs fp8 weights through its bf16 units, so the wider peak applies.
+        Parameters
+        ----------
+        precision : str
+            ``bf16``, ``fp8`` or ``fp4``.
+
+        Returns
+        -------
+        float
+            Peak of one package [FLOP/s].
+        """
+        return self.peak_flop_per_s[self.native_precision(precision)].value
+
+    def native_precision(self, precision: str) -> str:
+        """Precision in which the chip multiplies weights stored at a precision.
+
+        A chip without fp8 units runs fp8 weights through its bf16 units.
+
+        Parameters
+        ----------
+        precision : str
+            ``bf16``, ``fp8`` or ``fp4``.
+
+        Returns
+        -------
+        str
+            The same, or the next wider one that the chip has; every chip has bf16.
+
+        Examples
+        --------
+        >>> fact = Fact(1.0, "flop_per_s", "1 FLOP/s", "user", "2024", "example")
+        >>> chip = Accelerator("x", "X", "Y", "one die", fact, fact, {"bf16": fact, "fp8": fact}, fact)
+        >>> chip.native_precision("fp4")
+        'fp8'
         """
         order = ("fp4", "fp8", "bf16")
-        for name in order[order.index(precision) :]:
-            if name in self.peak_flop_per_s:
-                return self.peak_flop_per_s[name].value
-        return self.peak_flop_per_s["bf16"].value
+        wider = order[order.index(precision) :]
+        return next((name for name in wider if name in self.peak_flop_per_s), "bf16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +172,8 @@ class PriceEdition:
         Accelerator id -> kind (``rent``, ``reserve``) -> price [USD/h].
     electricity_usd_per_kwh : Fact
         Industrial electricity [USD/kWh].
+    extra : mapping of str to Fact
+        Further prices by dotted name, which ends in its unit: ``purchase_usd_per_gpu.h100-sxm5-80gb``.
     """
 
     id: str

@@ -26,6 +26,7 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.sources import bibtex, load_sources
+from computeledger.units import format_si
 from computeledger.workloads.pretraining import (
     PretrainingScenario,
     estimate_pretraining,
@@ -55,7 +56,7 @@ def _precision(model: Model, given: str | None, kv: str = "bf16") -> Precision:
     if given is not None:
         return parse_precision(given, _is_moe(model), kv)
     parse_precision("bf16", False, kv)
-    return Precision(model.weight_precision, model.weight_precision, model.expert_precision, kv)
+    return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
 
 
 def _whole(name: str, value: Uncertain | None) -> int | None:
@@ -63,7 +64,9 @@ def _whole(name: str, value: Uncertain | None) -> int | None:
     if value is None:
         return None
     if isinstance(value, Range) or value != int(value) or value < 1:
-        raise InputError(f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1")
+        raise InputError(
+            f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
+        )
     return int(value)
 
 
@@ -102,22 +105,34 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         _positive(f"--{name}-tokens", lengths[name])
     draws, machine, typical = _draw(options, {**lengths, "price": price})
     scenario = ServingScenario(
-        model=model, layout=Layout(), precision=_precision(model, options["precision"], options["kv_precision"]),
-        input_tokens=draws["input"], output_tokens=draws["output"], batch=1.0, cached_tokens=draws["cached"],
+        model=model,
+        layout=Layout(),
+        precision=_precision(model, options["precision"], options["kv_precision"]),
+        input_tokens=draws["input"],
+        output_tokens=draws["output"],
+        batch=1.0,
+        cached_tokens=draws["cached"],
         usd_per_gpu_hour=draws["price"],
-    )  # fmt: skip
+    )
     middles = replace(
-        scenario, input_tokens=middle(lengths["input"]), output_tokens=middle(lengths["output"]),
-        cached_tokens=middle(lengths["cached"]), usd_per_gpu_hour=middle(price),
-    )  # fmt: skip
+        scenario,
+        input_tokens=middle(lengths["input"]),
+        output_tokens=middle(lengths["output"]),
+        cached_tokens=middle(lengths["cached"]),
+        usd_per_gpu_hour=middle(price),
+    )
     _check_context(model, middles)
     gpus, layouts = _layouts(options, middles, typical)
     found = search_serving(middles, layouts, typical)
     batch = _whole("--batch", options["batch"])
     document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
     if options["requests_per_s"] is not None:
-        slo = Slo(*(middle(options[name]) if options[name] is not None else default for name, default in
-                    (("requests_per_s", 0.0), ("ttft", float("inf")), ("tpot", float("inf")))))  # fmt: skip
+        slo = Slo(
+            *(
+                middle(options[name]) if options[name] is not None else default
+                for name, default in (("requests_per_s", 0.0), ("ttft", float("inf")), ("tpot", float("inf")))
+            )
+        )
         _positive("--requests-per-s", slo.requests_per_s)
         fleet = size_fleet(found if batch is None else [one for one in found if one.batch == batch], slo)
         document["fleet"] = documents.fleet_document(fleet)
@@ -150,14 +165,20 @@ def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Mac
     if options["layout"] is not None:
         layout = check_layout(parse_layout(options["layout"]), scenario.model, gpus)
         if int(layout.cp) > 1:
-            raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
+            raise InputError(
+                f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1"
+            )
         return gpus or int(layout.n_gpus), [layout]
     layouts = layouts_that_fit(scenario, machine, gpus)
     return gpus or max(int(one.n_gpus) for one in layouts), layouts
 
 
 def _choose(
-    found: list[ServingOption], batch: int | None, options: Mapping[str, Any], machine: Machine, scenario: ServingScenario
+    found: list[ServingOption],
+    batch: int | None,
+    options: Mapping[str, Any],
+    machine: Machine,
+    scenario: ServingScenario,
 ) -> ServingOption:
     """The layout for a batch, or the cheapest option that is fast enough."""
     if batch is None:
@@ -165,7 +186,8 @@ def _choose(
         fast = [one for one in found if one.tpot_s <= limit]
         if not fast and options["tpot"] is not None:
             best = min(found, key=lambda one: one.tpot_s)
-            raise InputError(f"--tpot {limit * 1e3:g} ms: the fastest layout ({best.layout}, batch {best.batch}) takes {best.tpot_s * 1e3:.3g} ms")
+            fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
+            raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {fastest}")
         return min(fast, key=lambda one: one.usd_per_mtok_output) if fast else min(found, key=lambda one: one.tpot_s)
     layouts = sorted({str(one.layout): one.layout for one in found}.items())
     room = {str(one.layout): max(o.batch for o in found if o.layout == one.layout) for one in found}
@@ -189,13 +211,20 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     draws, machine, typical = _draw(options, {"tokens": options["tokens"], "price": price})
     sequence, wanted = middle(options["sequence_tokens"]), middle(options["global_batch_tokens"])
     batch = Batch(
-        sequence, float(max(round(wanted / sequence), 1)), float(options["microbatch_sequences"]), options["recompute"],
+        sequence,
+        float(max(round(wanted / sequence), 1)),
+        float(options["microbatch_sequences"]),
+        options["recompute"],
         float(options["virtual_stages"]),
-    )  # fmt: skip
+    )
     scenario = PretrainingScenario(
-        model, Layout(), parse_precision(options["precision"] or "bf16", _is_moe(model)), batch, draws["tokens"],
+        model,
+        Layout(),
+        parse_precision(options["precision"] or "bf16", _is_moe(model)),
+        batch,
+        draws["tokens"],
         draws["price"],
-    )  # fmt: skip
+    )
     gpus = _whole("--gpus", options["gpus"])
     if options["layout"] is not None:
         layout = parse_layout(options["layout"])
@@ -207,8 +236,11 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     gpus = gpus or int(system.n_gpus_scale_up.value)
     domain = int(system.n_gpus_scale_up.value)
     search = replace(scenario, tokens=0.0)
-    best = [] if options["layout"] and options["top"] < 1 else search_pretraining(
-        search, training_layouts(model, gpus, domain), typical, max(options["top"], 1))  # fmt: skip
+    best = (
+        []
+        if options["layout"] and options["top"] < 1
+        else search_pretraining(search, training_layouts(model, gpus, domain), typical, max(options["top"], 1))
+    )
     if options["layout"] is None:
         first = best[0]
         chosen = replace(batch, microbatch_sequences=float(first.microbatch_sequences), recompute=first.recompute)
@@ -245,8 +277,17 @@ def answer_fact(given: str) -> dict[str, Any]:
     sources = load_sources()
     if given in sources:
         source = sources[given]
-        return {"id": given, "kind": "source", "title": source.title, "publisher": source.publisher, "url": source.url,
-                "date": source.date, "license": source.license, "verified": source.verified, "facts": {}}  # fmt: skip
+        return {
+            "id": given,
+            "kind": "source",
+            "title": source.title,
+            "publisher": source.publisher,
+            "url": source.url,
+            "date": source.date,
+            "license": source.license,
+            "verified": source.verified,
+            "facts": {},
+        }
     if given.lower() in accelerator_ids():
         record: Any = load_accelerator(given)
         prices = load_prices().usd_per_gpu_hour.get(record.id, {})
@@ -265,8 +306,13 @@ def answer_fact(given: str) -> dict[str, Any]:
             if " could mean " in str(error):
                 raise
         raise UnknownIdError(f"unknown id {given!r}: {nearest(given, every)}") from None
-    return {"id": model.id, "kind": "model", "name": model.id, "facts":
-            {name: documents.fact_document(fact) for name, fact in model.published.items()}, "notes": list(model.notes)}  # fmt: skip
+    return {
+        "id": model.id,
+        "kind": "model",
+        "name": model.id,
+        "facts": {name: documents.fact_document(fact) for name, fact in model.published.items()},
+        "notes": list(model.notes),
+    }
 
 
 def _record_document(record: Any, kind: str, rows: Mapping[str, Fact]) -> dict[str, Any]:
@@ -280,9 +326,15 @@ def _record_document(record: Any, kind: str, rows: Mapping[str, Fact]) -> dict[s
 
 #: Words people search with, by a part of the fact's name.
 _WORDS = {
-    "bytes_per_s": "bandwidth speed", "hbm_bytes": "memory capacity", "peak_flop_per_s": "compute peak throughput", "_w": "power watt",
-    "usd": "price cost dollar", "latency": "delay", "tokens": "training data", "n_params": "parameters size",
-}  # fmt: skip
+    "bytes_per_s": "bandwidth speed",
+    "hbm_bytes": "memory capacity",
+    "peak_flop_per_s": "compute peak throughput",
+    "_w": "power watt",
+    "usd": "price cost dollar",
+    "latency": "delay",
+    "tokens": "training data",
+    "n_params": "parameters size",
+}
 
 
 def answer_search(query: str) -> dict[str, Any]:
@@ -295,8 +347,18 @@ def answer_search(query: str) -> dict[str, Any]:
             source = load_sources().get(fact["source"])
             words_of = " ".join(words for part, words in _WORDS.items() if part in name)
             title = source.title if source else ""
-            text = f"{given} {document['name']} {name} {words_of} {fact['given']} {fact.get('note', '')} {fact['source']} {title}"
-            if all(word in text.lower() for word in words):
+            parts = (
+                given,
+                document["name"],
+                name,
+                words_of,
+                fact["given"],
+                fact.get("note", ""),
+                fact["source"],
+                title,
+            )
+            text = " ".join(parts).lower()
+            if all(word in text for word in words):
                 found.append({"id": given, "kind": document["kind"], "name": name, **fact})
     return {"query": query, "results": found}
 

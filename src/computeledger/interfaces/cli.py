@@ -85,8 +85,8 @@ def _write_file(path: str, text: str) -> None:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(target)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
 
@@ -103,7 +103,8 @@ def plan(
     plan_file: str | None, html_file: str | None, schema: bool, samples: int, seed: int, working: bool, as_json: bool
 ) -> None:
     """The life-cycle ledger of a plan: three phases in FLOP and GPU-time, with intervals and working."""
-    from computeledger.economics.plan import json_schema, load_plan
+    from computeledger.economics.plan import load_plan
+    from computeledger.economics.plan_keys import json_schema
 
     if schema:
         _print_json(json_schema())
@@ -158,9 +159,12 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--gpus", callback=_count, metavar="N", help="GPUs at hand."),
         click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
         click.option("--precision", metavar="P", help="bf16, fp8 or fp4; the stored one when left out."),
-        click.option("--price", callback=_price, metavar="$/h", help="GPU-hour; the price edition's rent when left out."),
-        samples_option, seed_option, working_option, json_option,
-    ]  # fmt: skip
+        click.option("--price", callback=_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."),
+        samples_option,
+        seed_option,
+        working_option,
+        json_option,
+    ]
     for option in reversed(options):
         command = option(command)
     return command
@@ -168,15 +172,22 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 
 @cli.command()
 @_common
-@click.option("--batch", callback=_count, metavar="B", help="Sequences decoding per replica, all attention-DP ranks together.")
-@click.option("--input-tokens", default="4096", show_default=True, callback=_tokens, metavar="I", help="New input per request.")
-@click.option("--output-tokens", default="1024", show_default=True, callback=_tokens, metavar="O", help="Output per request.")
-@click.option("--cached-tokens", default="0", show_default=True, callback=_tokens, metavar="C", help="Cached prefix per request.")
+@click.option(
+    "--batch", callback=_count, metavar="B", help="Sequences decoding per replica, all attention-DP ranks together."
+)
+@click.option("--input-tokens", default="4096", show_default=True, callback=_tokens, metavar="I", help="New input.")
+@click.option("--output-tokens", default="1024", show_default=True, callback=_tokens, metavar="O", help="Output.")
+@click.option("--cached-tokens", default="0", show_default=True, callback=_tokens, metavar="C", help="Cached prefix.")
 @click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
-@click.option("--requests-per-s", callback=_quantity("requests_per_s", "requests/s"), metavar="R", help="Load to size a fleet for.")
+@click.option(
+    "--requests-per-s",
+    callback=_quantity("requests_per_s", "requests/s"),
+    metavar="R",
+    help="Load to size a fleet for.",
+)
 @click.option("--ttft", callback=_seconds, metavar="T", help="Slowest acceptable time to first token, such as 2s.")
 @click.option("--tpot", callback=_seconds, metavar="T", help="Slowest acceptable time per output token, such as 50ms.")
-def serve(**options: Any) -> None:  # fmt: skip
+def serve(**options: Any) -> None:
     """Serving: prefill and decode by operation, TTFT, TPOT, throughput, USD/Mtok, memory.
 
     Without --batch, the Pareto front of speed against throughput over legal layouts and batches; with
@@ -195,14 +206,29 @@ def serve(**options: Any) -> None:  # fmt: skip
 
 @cli.command()
 @_common
-@click.option("--tokens", default="1T tokens", show_default=True, callback=_tokens, metavar="D", help="Tokens of the run.")
-@click.option("--sequence-tokens", default="4096", show_default=True, callback=_tokens, metavar="S", help="Length of a sequence.")
-@click.option("--global-batch-tokens", default="4M", show_default=True, callback=_tokens, metavar="T", help="Tokens per optimiser step.")
-@click.option("--microbatch-sequences", default=1, show_default=True, metavar="M", help="Sequences that pass a stage at once.")
+@click.option(
+    "--tokens", default="1T tokens", show_default=True, callback=_tokens, metavar="D", help="Tokens of the run."
+)
+@click.option(
+    "--sequence-tokens", default="4096", show_default=True, callback=_tokens, metavar="S", help="Length of a sequence."
+)
+@click.option(
+    "--global-batch-tokens",
+    default="4M",
+    show_default=True,
+    callback=_tokens,
+    metavar="T",
+    help="Tokens per optimiser step.",
+)
+@click.option(
+    "--microbatch-sequences", default=1, show_default=True, metavar="M", help="Sequences that pass a stage at once."
+)
 @click.option("--recompute", default="selective", show_default=True, metavar="MODE", help="none, selective or full.")
-@click.option("--virtual-stages", default=1, show_default=True, metavar="V", help="Interleaved chunks per pipeline stage.")
+@click.option(
+    "--virtual-stages", default=1, show_default=True, metavar="V", help="Interleaved chunks per pipeline stage."
+)
 @click.option("--top", default=10, show_default=True, metavar="K", help="Best layouts to list.")
-def pretrain(**options: Any) -> None:  # fmt: skip
+def pretrain(**options: Any) -> None:
     """Pretraining: step time by part, MFU, HFU, memory, days and GPU-hours, the best legal layouts."""
     from computeledger.interfaces.answers import answer_pretrain
 

@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.arrays import Num, Range, median
 from computeledger.economics.ledger import Ledger
 from computeledger.economics.phases import Phase
-from computeledger.economics.plan import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.physics import transformer
@@ -23,8 +23,13 @@ from computeledger.workloads.serving import ServingResult
 from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
 
 PHASE_QUANTITIES = {
-    "tokens": "tokens", "flop": "FLOP", "gpu_hours": "GPU-hours", "utilization_fraction": "", "usd": "USD", "energy_j": "J",
-}  # fmt: skip
+    "tokens": "tokens",
+    "flop": "FLOP",
+    "gpu_hours": "GPU-hours",
+    "utilization_fraction": "",
+    "usd": "USD",
+    "energy_j": "J",
+}
 
 
 def phase_document(phase: Phase) -> dict[str, Any]:
@@ -58,7 +63,13 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         },
         "balance": quantities(ledger.balance),
         "drivers": [
-            {"name": one.name, "low": one.value.low, "high": one.value.high, "unit": driver_unit(one.name), "rank_correlation": {"gpu_hours": one.gpu_hours, "usd": one.usd}}
+            {
+                "name": one.name,
+                "low": one.value.low,
+                "high": one.value.high,
+                "unit": driver_unit(one.name),
+                "rank_correlation": {"gpu_hours": one.gpu_hours_correlation, "usd": one.usd_correlation},
+            }
             for one in ledger.drivers
         ],
         "assumptions": [term_document(term) for term in ledger.assumptions],
@@ -66,7 +77,7 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         "sources": list(ledger.sources),
         "n_samples": ledger.n_samples,
         "seed": ledger.seed,
-    }  # fmt: skip
+    }
     if working:
         everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
         document["working"] = [figure_document(figure) for figure in everything]
@@ -74,8 +85,14 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     return document
 
 
-_PEOPLES_UNITS = {"s": "s", "tokens": "tokens", "tokens_per_s": "tokens/s", "usd_per_hour": "USD/h", "gpu_hours": "GPU-hours",
-                  "fraction": "fraction"}  # fmt: skip
+_PEOPLES_UNITS = {
+    "s": "s",
+    "tokens": "tokens",
+    "tokens_per_s": "tokens/s",
+    "usd_per_hour": "USD/h",
+    "gpu_hours": "GPU-hours",
+    "fraction": "fraction",
+}
 
 
 def driver_unit(name: str) -> str:
@@ -93,8 +110,13 @@ def driver_unit(name: str) -> str:
 
 def term_document(term: Term) -> dict[str, Any]:
     """An input of a formula."""
-    return {"name": term.name, "value": quantity(term.value, term.unit), "unit": term.unit, "origin": term.origin,
-            "ground": term.ground}  # fmt: skip
+    return {
+        "name": term.name,
+        "value": quantity(term.value, term.unit),
+        "unit": term.unit,
+        "origin": term.origin,
+        "ground": term.ground,
+    }
 
 
 def figure_document(figure: Figure) -> dict[str, Any]:
@@ -112,7 +134,9 @@ def efficiency_document(profile: str = "assumed") -> dict[str, Any]:
     """Efficiency factors with their grounds."""
     out = {}
     for name, factor in load_factors(profile).items():
-        ends = (factor.value.low, factor.value.high) if isinstance(factor.value, Range) else (factor.value, factor.value)
+        ends = (
+            (factor.value.low, factor.value.high) if isinstance(factor.value, Range) else (factor.value, factor.value)
+        )
         out[name] = {"low": ends[0], "high": ends[1], "kind": factor.kind, "why": factor.why, "source": factor.source}
     return out
 
@@ -125,15 +149,17 @@ def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]
     for one in every:
         if median(one.time_s) == 0:
             continue
-        out.append({
-            "name": one.name,
-            "flop": median(one.flop),
-            "bytes": median(one.bytes),
-            "network_bytes": median(one.network_bytes),
-            "time_s": quantity(one.time_s, "s"),
-            "share_fraction": float(np.mean(one.time_s / whole)),
-            "bound": main_bound([one]),
-        })  # fmt: skip
+        out.append(
+            {
+                "name": one.name,
+                "flop": median(one.flop),
+                "bytes": median(one.bytes),
+                "network_bytes": median(one.network_bytes),
+                "time_s": quantity(one.time_s, "s"),
+                "share_fraction": float(np.mean(one.time_s / whole)),
+                "bound": main_bound([one]),
+            }
+        )
     return out
 
 
@@ -230,22 +256,22 @@ def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) 
         "recompute": scenario.batch.recompute,
         "sequence_tokens": median(scenario.batch.sequence_tokens),
         "global_batch_tokens": median(scenario.global_batch_tokens),
-        **quantities({
-            "step_s": (result.step_s, "s"),
-            "tokens_per_s_per_gpu": (result.tokens_per_s_per_gpu, "tokens/s"),
-            "mfu_fraction": (result.mfu_fraction, ""),
-            "hfu_fraction": (result.hfu_fraction, ""),
-            "utilization_fraction": (result.utilization_fraction, ""),
-            "gpu_hours": (result.gpu_hours, "GPU-hours"),
-            "days": (result.days, "days"),
-            "usd": (result.gpu_hours * scenario.usd_per_gpu_hour, "USD"),
-        }),
+        **quantities(
+            {
+                "step_s": (result.step_s, "s"),
+                "tokens_per_s_per_gpu": (result.tokens_per_s_per_gpu, "tokens/s"),
+                "mfu_fraction": (result.mfu_fraction, ""),
+                "hfu_fraction": (result.hfu_fraction, ""),
+                "utilization_fraction": (result.utilization_fraction, ""),
+                "gpu_hours": (result.gpu_hours, "GPU-hours"),
+                "days": (result.days, "days"),
+                "usd": (result.gpu_hours * scenario.usd_per_gpu_hour, "USD"),
+            }
+        ),
         "flop_per_token": median(result.flop_per_token),
         "peak_flop_per_s": result.peak_flop_per_s,
         "peak_precision": "bf16",
-        "components": {
-            name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0
-        },
+        "components": {name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0},
         "memory_bytes": {
             **{name: median(getattr(memory, f"{name}_bytes")) for name in tenants},
             "total": median(memory.total_bytes),
@@ -253,17 +279,29 @@ def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) 
         },
         "fits": bool(np.all(result.fits)),
         "best_layouts": [
-            {"layout": str(one.layout), "microbatch_sequences": one.microbatch_sequences, "recompute": one.recompute,
-             "step_s": one.step_s, "mfu_fraction": one.mfu_fraction, "memory_bytes": one.memory_bytes}
+            {
+                "layout": str(one.layout),
+                "microbatch_sequences": one.microbatch_sequences,
+                "recompute": one.recompute,
+                "step_s": one.step_s,
+                "mfu_fraction": one.mfu_fraction,
+                "memory_bytes": one.memory_bytes,
+            }
             for one in best
         ],
-    }  # fmt: skip
+    }
 
 
 def fact_document(fact: Fact) -> dict[str, Any]:
     """A fact with its provenance."""
-    out: dict[str, Any] = {"value": fact.value, "unit": fact.unit, "given": fact.given, "source": fact.source,
-                           "date": fact.date, "locator": fact.locator}  # fmt: skip
+    out: dict[str, Any] = {
+        "value": fact.value,
+        "unit": fact.unit,
+        "given": fact.given,
+        "source": fact.source,
+        "date": fact.date,
+        "locator": fact.locator,
+    }
     if fact.low is not None:
         out |= {"low": fact.low, "high": fact.high}
     return {**out, "note": fact.note} if fact.note else out
@@ -291,9 +329,17 @@ def model_document(model: Model, kv_precision: str = "bf16") -> dict[str, Any]:
         "expert_precision": model.expert_precision,
         "n_mtp_layers": model.n_mtp_layers,
         "attention": [
-            {"kind": kind, "layers": layers, "query_heads": mixer.n_query_heads, "kv_heads": mixer.n_kv_heads,
-             "qk_head_dim": mixer.qk_head_dim, "v_head_dim": mixer.v_head_dim, "window": mixer.window,
-             "kv_lora_rank": mixer.kv_lora_rank or None, "sparse_tokens": mixer.sparse_tokens}
+            {
+                "kind": kind,
+                "layers": layers,
+                "query_heads": mixer.n_query_heads,
+                "kv_heads": mixer.n_kv_heads,
+                "qk_head_dim": mixer.qk_head_dim,
+                "v_head_dim": mixer.v_head_dim,
+                "window": mixer.window,
+                "kv_lora_rank": mixer.kv_lora_rank or None,
+                "sparse_tokens": mixer.sparse_tokens,
+            }
             for kind, mixer, layers in _by_attention(model)
         ],
         "experts": {
@@ -310,7 +356,7 @@ def model_document(model: Model, kv_precision: str = "bf16") -> dict[str, Any]:
         "published": {name: fact_document(fact) for name, fact in model.published.items()},
         "aliases": list(model.aliases),
         "notes": list(model.notes),
-    }  # fmt: skip
+    }
 
 
 def _by_attention(model: Model) -> list[tuple[str, Any, int]]:

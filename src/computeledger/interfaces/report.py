@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import metadata, resources
 from typing import Any
 
@@ -13,11 +13,22 @@ from markupsafe import Markup
 
 from computeledger.arrays import Range
 from computeledger.economics.ledger import Ledger
-from computeledger.interfaces import plots
+from computeledger.interfaces import plot_parts, plots
 from computeledger.interfaces.documents import operations_document
 from computeledger.interfaces.tables import PHASE_NAMES, point
-from computeledger.interfaces.wording import PHASE_SHORT, input_unit, input_words, span, words
+from computeledger.interfaces.wording import (
+    PHASE_SHORT,
+    input_phrase,
+    input_words,
+    interval_words,
+    model_words,
+    percent,
+    span,
+    step_words,
+    words,
+)
 from computeledger.sources import bibtex, load_sources
+from computeledger.workloads.result import quantity
 
 Context = dict[str, Any]
 
@@ -59,7 +70,7 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
         "balance": _balance(document),
         "steps": _steps(ledger),
         "curves": _curves(ledger),
-        "phases": _phases(document),
+        "phases": _phases(ledger),
         "assumptions": [_term(term) for term in document["assumptions"]],
         "efficiency": _efficiency(ledger, document),
         "working": _working(ledger, document),
@@ -71,8 +82,8 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
         "seed": document["seed"],
         "version": _version(),
         "figures": list(figures),
-        "data": _script_json({"figures": figures, "config": plots.CONFIG,
-                              "templates": {"light": plots.template(), "dark": plots.template(dark=True)}}),
+        "data": _script_json({"figures": figures, "config": plot_parts.CONFIG,
+                              "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}),
         "plotly": _plotly(),
         "style": Markup(_asset("report.css")),  # noqa: S704 (shipped with the package)
         "script": Markup(_asset("report.js")),  # noqa: S704 (shipped with the package)
@@ -112,9 +123,9 @@ def _version() -> str:
         return "not installed"
 
 
-def _figures(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, plots.Spec]:
+def _figures(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, plot_parts.Spec]:
     """The plots that the plan has the data for."""
-    out: dict[str, plots.Spec] = {}
+    out: dict[str, plot_parts.Spec] = {}
     if len(document["shares"]["flop"]) > 1:
         out["shares"] = plots.shares_figure(document)
     out["gpu_hours"] = plots.phases_figure(ledger, "gpu_hours")
@@ -130,13 +141,14 @@ def _figures(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, plots.Spe
 
 
 def _amount(value: Any, unit: str) -> dict[str, str]:
-    return {"text": words(point(value), unit), "band": span(value, unit)}
+    return {"text": words(point(value), unit), "band": interval_words(value, unit)}
 
 
 def _bare(value: Any, unit: str) -> dict[str, str]:
     """An amount whose unit stands in the heading."""
     amount = _amount(value, unit)
-    return {key: text.replace(f"\u00a0{unit}", "") for key, text in amount.items()} if unit in ("tokens", "GPU-hours") else amount
+    named = unit in ("tokens", "GPU-hours", "FLOP")
+    return {key: text.removesuffix(f"\u00a0{unit}") for key, text in amount.items()} if named else amount
 
 
 def _in_band(value: Any, unit: str) -> str:
@@ -150,24 +162,28 @@ def _every_phase(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lead(document: Mapping[str, Any]) -> Context:
-    """The answer in one sentence, in parts."""
-    shares = document["shares"]
-    largest = max(shares["gpu_time"], key=lambda name: point(shares["gpu_time"][name]), default="")
-    drivers = [input_words(one["name"]).replace(": ", " ").lower().replace("rl ", "RL ") for one in document["drivers"][:2]]
+    """The answer in words, in parts."""
+    flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
+    leading = [_leader(time), _leader(flop)]
     return {
         "gpu_hours": _amount(document["total"]["gpu_hours"], "GPU-hours"),
         "usd": _amount(document["total"]["usd"], "USD"),
         "experiments": document["experiments"] is not None,
-        "largest": PHASE_NAMES.get(largest, ""),
-        "alone": len(shares["gpu_time"]) < 2,
-        "gpu_share": words(point(shares["gpu_time"][largest]), "fraction") if largest else "",
-        "flop_share": words(point(shares["flop"][largest]), "fraction") if largest else "",
-        "drivers": drivers,
+        "n_ledgers": len(time),
+        "gpu_time": (PHASE_NAMES.get(leading[0], ""), percent(time[leading[0]]) if time else ""),
+        "flop": (PHASE_NAMES.get(leading[1], ""), percent(flop[leading[1]]) if flop else ""),
+        "flop_of_leader": percent(flop[leading[0]]) if time else "",
+        "drivers": [input_phrase(one["name"]) for one in document["drivers"][:2]],
     }
 
 
+def _leader(shares: Mapping[str, Any]) -> str:
+    return max(shares, key=lambda name: point(shares[name]), default="")
+
+
 def _tiles(document: Mapping[str, Any]) -> list[Context]:
-    kinds = (("gpu_hours", "GPU-hours", "GPU-hours"), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"), ("flop", "Compute", "FLOP"))
+    kinds = (("gpu_hours", "GPU-hours", "GPU-hours"), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
+             ("flop", "FLOP", "FLOP"))  # fmt: skip
     return [{"label": label, **_bare(document["total"][name], unit)} for name, label, unit in kinds]
 
 
@@ -178,56 +194,65 @@ def _rows(document: Mapping[str, Any]) -> list[Context]:
         hours_only = name == "experiments"
         cells = [None if hours_only and key in ("tokens", "flop", "utilization_fraction") else _bare(phase[key], unit)
                  for key, _, unit in _COLUMNS]  # fmt: skip
-        rows.append({"name": PHASE_NAMES[name], "key": name, "cells": cells, "note": f"{phase['model']} on {phase['accelerator']}"})
+        note = f"{model_words(phase['model'])} on {phase['accelerator']}"
+        rows.append({"name": PHASE_NAMES[name], "key": name, "cells": cells, "note": note})
     total = document["total"]
     cells = [_bare(total[key], unit) if key in total else None for key, _, unit in _COLUMNS]
     return [*rows, {"name": "Total", "key": "total", "cells": cells, "note": ""}]
 
 
 def _captions(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, str]:
-    """What each plot shows, with its numbers: the alternative to looking."""
-    shares = document["shares"]
+    """The numbers of each plot: the alternative to looking."""
+    flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
     phases = _every_phase(document)
-    out = {
+    drivers = [(input_words(one["name"]), one["rank_correlation"]) for one in document["drivers"][:8]]
+    longest = [(step["name"], step["rows"][0]) for step in _steps(ledger) if step["rows"]]
+    return {
         "shares": "; ".join(
-            f"{PHASE_NAMES[name]}: {_in_band(shares['flop'][name], 'fraction')} of the FLOP, "
-            f"{_in_band(shares['gpu_time'][name], 'fraction')} of the GPU-time"
-            for name in shares["flop"]
+            f"{PHASE_SHORT[name]} {_in_band(flop[name], 'fraction')} of the FLOP and "
+            f"{_in_band(time[name], 'fraction')} of the GPU-time" for name in flop
         ),
-        "gpu_hours": "; ".join(f"{PHASE_SHORT[name]} {_in_band(one['gpu_hours'], 'GPU-hours')}" for name, one in phases.items()),
-        "usd": "; ".join(f"{PHASE_SHORT[name]} {_in_band(one['usd'], 'USD')}" for name, one in phases.items()),
-        "drivers": "; ".join(
-            f"{input_words(one['name'])} {one['rank_correlation']['gpu_hours']:+.2f} with GPU-hours, "
-            f"{one['rank_correlation']['usd']:+.2f} with cost"
-            for one in document["drivers"][:8]
+        "gpu_hours": "; ".join(
+            f"{PHASE_SHORT[key]} {_in_band(one['gpu_hours'], 'GPU-hours')}" for key, one in phases.items()
         ),
-    }
-    bounds = []
-    for step in _steps(ledger):
-        bounds.append(f"{step['name']}: mostly {step['rows'][0]['bound']}, longest {step['rows'][0]['name']} ({step['rows'][0]['share']})")
-    out["roofline"] = out["bounds"] = "; ".join(bounds)
-    return out
+        "usd": "; ".join(f"{PHASE_SHORT[key]} {_in_band(one['usd'], 'USD')}" for key, one in phases.items()),
+        "drivers": "; ".join(f"{name} {_signed(rho['gpu_hours'])} and {_signed(rho['usd'])}" for name, rho in drivers),
+        "bounds": "; ".join(f"{name}: {row['name']} ({row['share']}, {row['bound']})" for name, row in longest),
+    }  # fmt: skip
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "\u2212")
 
 
 _BALANCE = (
-    ("overtraining_ratio", "Pretraining data over compute-optimal data", "D_pre / (20 N)", "times Chinchilla's 20 tokens per active parameter", ""),
-    ("inference_efficiency", "Efficiency of inference", "e", "FLOP per GPU-hour of inference over that of pretraining", ""),
-    ("tokens_inference_balanced", "Inference tokens that balance pretraining", "D_inf = 3 e D_pre", "take as much GPU-time as pretraining", "tokens"),
-    ("inference_over_balanced", "Inference against that balance", "", "times the GPU-time of pretraining", ""),
-    ("beta_flop", "RL's coefficient in FLOP", "beta", "FLOP per active parameter and sampled token (pretraining: 6)", ""),
-    ("beta_gpu_time", "RL's coefficient in GPU-time", "beta", "in the GPU-time of pretraining, whose token counts 6", ""),
-    ("tokens_rl_balanced", "RL tokens that balance pretraining", "D_RL = (6 / beta) D_pre", "take as much GPU-time as pretraining", "tokens"),
-    ("rl_over_balanced", "RL against that balance", "", "times the GPU-time of pretraining", ""),
+    ("overtraining_ratio", "×", "Pretraining data against the compute-optimal",
+     "D_pre / (20 N)", "Tokens of the run over Chinchilla’s 20 per active parameter."),
+    ("inference_efficiency", "", "Efficiency of inference",
+     "e", "FLOP that a GPU-hour of inference does, over what one of pretraining does."),
+    ("tokens_inference_balanced", "tokens", "Inference tokens that balance pretraining",
+     "D_inf = 3 e D_pre", "As many take the GPU-time of pretraining."),
+    ("inference_over_balanced", "×", "Inference against that balance",
+     "", "GPU-time of inference over that of pretraining."),
+    ("beta_flop", "", "RL’s coefficient in FLOP",
+     "beta_flop", "FLOP per active parameter and sampled token; pretraining has 6."),
+    ("beta_gpu_time", "", "RL’s coefficient in GPU-time",
+     "beta_gpu_time", "The same in GPU-time, on a scale where a pretraining token takes 6."),
+    ("tokens_rl_balanced", "tokens", "RL tokens that balance pretraining",
+     "D_RL = (6 / beta_gpu_time) D_pre", "As many sampled tokens take the GPU-time of pretraining."),
+    ("rl_over_balanced", "×", "RL against that balance",
+     "", "GPU-time of RL over that of pretraining."),
 )  # fmt: skip
 
 
 def _balance(document: Mapping[str, Any]) -> list[Context]:
     found = document["balance"]
     return [
-        {"name": name, "formula": formula, "meaning": meaning, **_amount(found[key], unit)}
-        for key, name, formula, meaning, unit in _BALANCE
+        {"name": name, "formula": formula, "meaning": meaning, "ratio": unit == "×",
+         **_amount(found[key], unit.replace("×", ""))}
+        for key, unit, name, formula, meaning in _BALANCE
         if key in found
-    ]
+    ]  # fmt: skip
 
 
 def _steps(ledger: Ledger) -> list[Context]:
@@ -237,16 +262,14 @@ def _steps(ledger: Ledger) -> list[Context]:
         for step, operations in phase.operations.items():
             rows = [
                 {
-                    "name": one["name"], "bound": one["bound"], "share": words(one["share_fraction"], "fraction"),
-                    "width": round(100 * one["share_fraction"], 1),
-                    "flop": words(one["flop"], "FLOP") if one["flop"] else "", "bytes": words(one["bytes"], "bytes") if one["bytes"] else "",
-                    "network": words(one["network_bytes"], "bytes") if one["network_bytes"] else "",
-                    "time": _amount(one["time_s"], "s"),
+                    "name": one["name"], "bound": one["bound"], "share": percent(one["share_fraction"]),
+                    "width": round(100 * one["share_fraction"], 1), "time": _amount(one["time_s"], "s"),
+                    **{name: words(one[key], unit) if one[key] else "" for name, key, unit in
+                       (("flop", "flop", "FLOP"), ("bytes", "bytes", "B"), ("network", "network_bytes", "B"))},
                 }
                 for one in sorted(operations_document(operations), key=lambda one: -one["share_fraction"])
             ]  # fmt: skip
-            label = step if step.lower().startswith(name) else f"{PHASE_SHORT[name]}, {step}"
-            out.append({"name": label, "rows": rows, "accelerator": phase.accelerator})
+            out.append({"name": step_words(name, step), "rows": rows, "accelerator": phase.accelerator})
     return out
 
 
@@ -257,10 +280,10 @@ def _curves(ledger: Ledger) -> list[Context]:
         return []
     return [
         {
-            "name": label, "batch": words(curve.batch, ""), "floor": words(curve.latency_floor_s, "s"),
-            "ratio": f"{words(curve.fast_mode_costs_ratio, '')} times", "plateau": words(curve.usd_per_mtok_output_plateau, "USD/Mtok"),
-            "saves": words(curve.slow_mode_saves_fraction, "fraction"), "largest": words(curve.options[-1].batch, ""),
-            "choice": phase.choices.get(label, ""),
+            "name": label, "floor": words(curve.latency_floor_s, "s"),
+            "ratio": f"{words(curve.fast_mode_costs_ratio, '')} times", "largest": curve.options[-1].batch,
+            "plateau": words(curve.usd_per_mtok_output_plateau, "USD/Mtok"),
+            "saves": percent(curve.slow_mode_saves_fraction), "choice": phase.choices.get(label, ""),
         }
         for label, curve in phase.curves.items()
     ]  # fmt: skip
@@ -271,35 +294,30 @@ _DETAILS = {
     "modelled_gpu_hours": "GPU-hours by the model", "flop_with_attention": "FLOP with attention", "days": "duration",
     "beta_flop": "beta in FLOP", "beta_gpu_time": "beta in GPU-time", "steps": "optimiser steps",
     "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
-    "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled", "cached_tokens": "read from the cache",
-    "output_tokens": "generated", "generation_fraction": "generation", "log-probs_fraction": "log-probs",
-    "update_fraction": "update", "weight sync_fraction": "weight sync",
+    "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled",
+    "cached_tokens": "read from the cache", "output_tokens": "generated",
 }  # fmt: skip
 
 
-def _phases(document: Mapping[str, Any]) -> list[Context]:
+def _phases(ledger: Ledger) -> list[Context]:
     """Choices and further figures of each phase."""
     out = []
-    for name, phase in _every_phase(document).items():
+    for name, phase in ledger.phases.items():
         details = []
-        for key, value in phase["details"].items():
-            stream, _, plain = key.rpartition(": ")
-            unit = value["unit"] if isinstance(value, Mapping) else _unit_of(plain)
-            unit = "fraction" if plain.endswith("_fraction") else unit
-            label = _DETAILS.get(plain, plain.removesuffix("_fraction").replace("_", " "))
-            label = f"{label} (share of GPU-time)" if plain.endswith("_fraction") and "fu_" not in plain else label
-            details.append({"name": f"{stream}: {label}" if stream else label, **_amount(value, unit)})
-        if phase["choices"] or details:
-            out.append({"name": PHASE_NAMES[name], "key": name, "choices": dict(phase["choices"]), "details": details,
-                        "model": phase["model"], "accelerator": phase["accelerator"],
-                        "peak": words(phase["peak_flop_per_s"], "FLOP/s")})  # fmt: skip
+        for key, (value, unit) in phase.details.items():
+            stream, _, measure = key.rpartition(": ")
+            label, shown = _DETAILS.get(measure, measure.replace("_", " ")), unit
+            if measure.endswith("_fraction"):
+                shown = "fraction"
+                label = _DETAILS.get(measure, f"GPU-time: {measure.removesuffix('_fraction')}")
+            stream = "" if stream == name else stream
+            details.append({"name": f"{stream}: {label}" if stream else label,
+                            **_amount(quantity(value, unit), shown)})  # fmt: skip
+        choices = {label if label != name else "engine": text for label, text in phase.choices.items()}
+        out.append({"name": PHASE_NAMES[name], "key": name, "choices": choices, "details": details,
+                    "model": model_words(phase.model), "accelerator": phase.accelerator,
+                    "peak": words(phase.peak_flop_per_s, "FLOP/s")})  # fmt: skip
     return out
-
-
-def _unit_of(key: str) -> str:
-    """Unit of an exact figure, from its name's ending: a document gives exact numbers without one."""
-    endings = {"_s": "s", "_tokens": "tokens", "gpu_hours": "GPU-hours", "days": "days", "flop_with_attention": "FLOP"}
-    return next((unit for ending, unit in endings.items() if key.endswith(ending)), "USD/Mtok" if key.startswith("usd_per_mtok") else "")
 
 
 def _efficiency(ledger: Ledger, document: Mapping[str, Any]) -> list[Context]:
@@ -312,8 +330,8 @@ def _efficiency(ledger: Ledger, document: Mapping[str, Any]) -> list[Context]:
             low, high = (given.low, given.high) if isinstance(given, Range) else (given, given)
             kind, why, source = "plan", f"the plan's own: efficiency.{name}", ""
         unit = "s" if name.endswith("_s") else ""
-        text = words(low, unit) if low == high else f"{words(low, unit)} – {words(high, unit)}"
-        inside = name.endswith("_fraction") or "_fraction_" in name or name.endswith("interference")
+        text = span(low, high, unit) or words(low, unit)
+        inside = "_fraction" in name or name.endswith("interference")
         rows.append({
             "name": name.removesuffix("_s").replace("_", " "), "range": text, "kind": kind, "why": why,
             "source": source if source in load_sources() else "",
@@ -323,7 +341,7 @@ def _efficiency(ledger: Ledger, document: Mapping[str, Any]) -> list[Context]:
 
 
 def _term(term: Mapping[str, Any]) -> Context:
-    key, comma, rest = term["ground"].partition(",")
+    key, _, rest = term["ground"].partition(",")
     known = key in load_sources()
     return {
         "name": term["name"], **_amount(term["value"], term["unit"]), "origin": term["origin"],
@@ -344,7 +362,8 @@ def _working(ledger: Ledger, document: Mapping[str, Any]) -> list[Context]:
 
 
 def _card(figure: Mapping[str, Any]) -> Context:
-    return {"name": figure["name"], "formula": figure["formula"], **_amount(figure["value"], figure["unit"]),
+    unit = "fraction" if figure["name"].endswith("_fraction") else figure["unit"]
+    return {"name": figure["name"], "formula": figure["formula"], **_amount(figure["value"], unit),
             "terms": [_term(term) for term in figure["terms"]]}  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +15,7 @@ from computeledger.units import DAY_S, WH_J, format_percent, format_si, format_u
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 DIM = "bright_black"
 ACCENT = "cyan"
+_MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h"}
 
 
 def console() -> Console:
@@ -30,25 +31,17 @@ def point(value: Any, key: str = "p50") -> float:
 
 def show(value: float, unit: str) -> str:
     """One number with a unit people read."""
-    if unit == "USD":
-        return format_usd(value)
-    if unit == "USD/Mtok":
-        return f"{format_usd(value)}/Mtok"
+    if unit in _MONEY:
+        return format_usd(value) + _MONEY[unit]
     if unit == "fraction":
         return format_percent(value)
     if unit == "J":
         return format_si(value / WH_J, "Wh")
-    if unit == "GPU-hours":
-        return format_si(value)
-    if unit == "days":
-        return f"{format_si(value)} days"
     if unit == "s" and value >= DAY_S:
         return f"{format_si(value / DAY_S)} days"
-    if unit == "x":
-        return f"{format_si(value)} x"
-    if unit == "USD/h":
-        return f"{format_usd(value)}/h"
-    return format_si(value, unit)
+    if unit in ("days", "x"):
+        return f"{format_si(value)} {unit}"
+    return format_si(value, "" if unit == "GPU-hours" else unit)
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -68,18 +61,43 @@ def interval(value: Any, unit: str) -> Text:
     return text
 
 
-def _table(title: str, columns: Sequence[tuple[str, JustifyMethod]]) -> Table:
-    named = any(name for name, _ in columns)
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD if named else None,
-                  pad_edge=False, header_style=DIM, show_header=named, padding=(0, 2, 0, 0))  # fmt: skip
-    for name, justify in columns:
-        table.add_column(name, justify=justify)
+def new_table(title: str, *columns: str) -> Table:
+    """An empty table; a column whose name starts with ``>`` holds numbers and is set right."""
+    named = any(columns)
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD if named else None,
+        pad_edge=False,
+        header_style=DIM,
+        show_header=named,
+        padding=(0, 2, 0, 0),
+    )
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
     return table
 
 
-def _bar(fraction: float, width: int = 20) -> Text:
+def note(out: Console, text: str) -> None:
+    """Print a quiet line."""
+    out.print(Text(text, style=DIM))
+
+
+def bar(fraction: float, width: int = 20) -> Text:
+    """A share as a bar."""
     filled = round(max(0.0, min(fraction, 1.0)) * width)
-    return Text("█" * filled, style=ACCENT).append("·" * (width - filled), style=DIM).append(" ", style="")
+    return Text().append("█" * filled, style=ACCENT).append("·" * (width - filled) + " ", style=DIM)
+
+
+_PHASE_ROWS = [
+    ("tokens", "tokens", ""),
+    ("FLOP", "flop", "FLOP"),
+    ("GPU-hours", "gpu_hours", "GPU-hours"),
+    ("utilisation", "utilization_fraction", "fraction"),
+    ("cost", "usd", "USD"),
+    ("energy", "energy_j", "J"),
+]
 
 
 def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
@@ -90,10 +108,8 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
         phases["experiments"] = document["experiments"]
     out.print(Text(document["title"], style="bold"))
     out.print(Text("median, and the 90 % interval beside it", style=DIM))
-    table = _table("", [("", "left"), *((PHASE_NAMES[name], "left") for name in phases), ("Total", "left")])
-    rows = [("tokens", "tokens", ""), ("FLOP", "flop", "FLOP"), ("GPU-hours", "gpu_hours", "GPU-hours"),
-            ("utilisation", "utilization_fraction", "fraction"), ("cost", "usd", "USD"), ("energy", "energy_j", "J")]  # fmt: skip
-    for label, key, unit in rows:
+    table = new_table("", "", *(PHASE_NAMES[name] for name in phases), "Total")
+    for label, key, unit in _PHASE_ROWS:
         cells = []
         for name, phase in phases.items():
             empty = name == "experiments" and key in ("tokens", "flop", "utilization_fraction")
@@ -111,11 +127,14 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     if choices:
         out.print(Text("runs on   " + "\n          ".join(choices), style=DIM))
     if document["assumptions"]:
-        silent = "; ".join(f"{one['name']} = {show(point(one['value']), one['unit'])}" for one in document["assumptions"])
-        out.print(Text(f"assumed because the plan is silent: {silent}", style=DIM))
+        silent = [f"{one['name']} = {show(point(one['value']), one['unit'])}" for one in document["assumptions"]]
+        note(out, f"assumed because the plan is silent: {'; '.join(silent)}")
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
-    out.print(Text(f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are assumptions "
-                   "with ranges; --working shows every formula, input and source", style=DIM))  # fmt: skip
+    note(
+        out,
+        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are assumptions with "
+        "ranges; --working shows every formula, input and source",
+    )
     if working:
         print_working(out, document)
 
@@ -130,10 +149,10 @@ def _stacked(value: Any, unit: str) -> Text:
 
 
 def _print_shares(out: Console, document: Mapping[str, Any]) -> None:
-    table = _table("Shares of the three ledgers", [("", "left"), ("in FLOP", "left"), ("in GPU-time", "left")])
+    table = new_table("Shares of the three ledgers", "", "in FLOP", "in GPU-time")
     for name, flop in document["shares"]["flop"].items():
         time = document["shares"]["gpu_time"][name]
-        cells = [_bar(point(share), 16).append(interval(share, "fraction")) for share in (flop, time)]
+        cells = [bar(point(share), 16).append(interval(share, "fraction")) for share in (flop, time)]
         table.add_row(PHASE_NAMES[name], *cells)
     out.print(table)
 
@@ -153,7 +172,7 @@ _BALANCE = [
 def _print_balance(out: Console, document: Mapping[str, Any]) -> None:
     if not document["balance"]:
         return
-    table = _table("Balance", [("", "left"), ("", "left")])
+    table = new_table("Balance", "", "")
     for key, unit, words in _BALANCE:
         if key in document["balance"]:
             table.add_row(words, interval(document["balance"][key], unit))
@@ -164,11 +183,13 @@ def _print_drivers(out: Console, document: Mapping[str, Any]) -> None:
     drivers = document["drivers"][:8]
     if not drivers:
         return
-    table = _table("What drives the spread (rank correlation)", [("input", "left"), ("90 % interval", "left"), ("of GPU-hours", "left"), ("of cost", "left")])  # fmt: skip
+    table = new_table("What drives the spread (rank correlation)", "input", "90 % interval", "of GPU-hours", "of cost")
     for one in drivers:
         rho = one["rank_correlation"]
         ends = span(one["low"], one["high"], one["unit"])
-        table.add_row(one["name"], ends, *(_bar(abs(rho[key]), 10).append(f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd")))
+        table.add_row(
+            one["name"], ends, *(bar(abs(rho[key]), 10).append(f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
+        )
     out.print(table)
 
 
@@ -186,7 +207,7 @@ def print_working(out: Console, document: Mapping[str, Any]) -> None:
 
 def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
     """Print the efficiency factors with their grounds."""
-    table = _table("Efficiency factors", [("factor", "left"), ("90 % interval", "left"), ("ground", "left")])
+    table = new_table("Efficiency factors", "factor", "90 % interval", "ground")
     for name, one in document.get("efficiency", {}).items():
         unit = "s" if name.endswith("_s") else ""
         ends = span(one["low"], one["high"], unit)
@@ -195,30 +216,35 @@ def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
     out.print(table)
 
 
-_UNITS = {"GPU-hours": "GPU-hours", "usd_per_hour": "USD/h", "flop_per_s": "FLOP/s", "w": "W", "tokens": "", "params": "",
-          "GPUs": ""}  # fmt: skip
+_UNITS = {"usd_per_hour": "USD/h", "flop_per_s": "FLOP/s", "w": "W", "tokens": "", "params": "", "GPUs": ""}
 
 
 def _unit(unit: str) -> str:
     return _UNITS.get(unit, unit)
 
 
+_SERVE_ROWS = [
+    ("time to first token, no queue", "ttft_s", "s"),
+    ("time per output token", "tpot_s", "s"),
+    ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
+    ("output tokens/s per GPU", "output_tokens_per_s_per_gpu", ""),
+    ("input", "usd_per_mtok_input", "USD/Mtok"),
+    ("cached read", "usd_per_mtok_cached_read", "USD/Mtok"),
+    ("output", "usd_per_mtok_output", "USD/Mtok"),
+]
+
+
 def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
     """Print a serving answer."""
     out = console()
-    precision = document["precision"]
-    widths = "/".join(dict.fromkeys((precision["attention"], precision["experts"])))
-    title = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, batch {document['batch']:.0f}"
-    out.print(Text(title, style="bold"))
-    out.print(Text(f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs; per request "
-                   f"{format_si(document['input_tokens'])} input, {format_si(document['cached_tokens'])} cached, "
-                   f"{format_si(document['output_tokens'])} output tokens", style=DIM))  # fmt: skip
-    table = _table("", [("", "left"), ("median and 90 % interval", "left"), ("physical limit", "left")])
-    rows = [("time to first token", "ttft_s", "s"), ("time per output token", "tpot_s", "s"),
-            ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
-            ("output tokens/s per GPU", "output_tokens_per_s_per_gpu", ""), ("input", "usd_per_mtok_input", "USD/Mtok"),
-            ("cached read", "usd_per_mtok_cached_read", "USD/Mtok"), ("output", "usd_per_mtok_output", "USD/Mtok")]  # fmt: skip
-    for label, key, unit in rows:
+    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
+    what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, batch {document['batch']:.0f}"
+    out.print(Text(what, style="bold"))
+    lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
+    replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
+    note(out, f"{replicas}; per request {', '.join(lengths)} tokens")
+    table = new_table("", "", "median and 90 % interval", "physical limit")
+    for label, key, unit in _SERVE_ROWS:
         limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
         table.add_row(label, interval(document[key], unit), limit)
     out.print(table)
@@ -229,13 +255,23 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
     if "pareto" in document:
         _print_front(out, document)
     if "fleet" in document:
-        fleet = document["fleet"]
-        out.print(Text(f"that load needs {fleet['n_gpus']} GPUs: {fleet['n_replicas']} x {fleet['replica']['layout']} at batch "
-                       f"{fleet['replica']['batch']}, {format_percent(fleet['load_fraction'])} loaded; arrivals taken as even, "
-                       "bursts need headroom", style="bold"))  # fmt: skip
-    out.print(Text(f"GPU-hour: {_price_words(document['price'])}; efficiency factors are assumptions with ranges (--working)", style=DIM))  # fmt: skip
+        _print_fleet(out, document["fleet"])
+    _print_grounds(out, document, "")
     if working:
         print_efficiency(out, document)
+
+
+def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
+    replica = fleet["replica"]
+    replicas = f"{fleet['n_replicas']} x {replica['layout']} at batch {replica['batch']}"
+    words = f"{fleet['n_gpus']} GPUs carry that load: {replicas}"
+    loaded = f", {format_percent(fleet['load_fraction'])} loaded; arrivals taken as even, bursts need headroom"
+    out.print(Text(words + loaded, style="bold"))
+
+
+def _print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
+    price = _price_words(document["price"])
+    note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
 
 
 def _price_words(price: Mapping[str, Any]) -> str:
@@ -247,100 +283,139 @@ def _price_words(price: Mapping[str, Any]) -> str:
 def _print_operations(out: Console, phase: str, document: Mapping[str, Any]) -> None:
     bound = document["bound"] if phase == "decode" else document["prefill_bound"]
     title = f"{phase.capitalize()}, one step: bound by {bound}"
-    table = _table(title, [("operation", "left"), ("FLOP", "right"), ("HBM", "right"), ("network", "right"), ("time", "left"), ("share", "left"), ("bound", "left")])  # fmt: skip
+    table = new_table(title, "operation", ">FLOP", ">HBM", ">network", "time", "share", "bound")
     for one in document["components"][phase]:
-        work = [format_si(one[key], unit) if one[key] else "" for key, unit in (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))]  # fmt: skip
-        share = _bar(one["share_fraction"], 10).append(format_percent(one["share_fraction"]))
+        kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
+        work = [format_si(one[key], unit) if one[key] else "" for key, unit in kinds]
+        share = bar(one["share_fraction"], 10).append(format_percent(one["share_fraction"]))
         table.add_row(one["name"], *work, interval(one["time_s"], "s"), share, one["bound"])
     out.print(table)
 
 
-def _print_memory(out: Console, memory: Mapping[str, float], note: str) -> None:
+def _print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
     parts = [name for name in memory if name not in ("total", "usable")]
     text = Text("Memory of one GPU  ", style="bold")
-    text.append("  ".join(f"{name.replace('_', ' ')} {format_si(memory[name], 'B')}" for name in parts), style="not bold")
-    text.append(f"  = {format_si(memory['total'], 'B')} of {format_si(memory['usable'], 'B')} usable; {note}", style="not bold")
+    text.append(
+        "  ".join(f"{name.replace('_', ' ')} {format_si(memory[name], 'B')}" for name in parts), style="not bold"
+    )
+    total, usable = format_si(memory["total"], "B"), format_si(memory["usable"], "B")
+    text.append(f"  = {total} of {usable} usable; {remark}", style="not bold")
     out.print(text)
 
 
 def _print_speed(out: Console, document: Mapping[str, Any]) -> None:
     speed = document["price_of_speed"]
-    out.print(Text("Price of speed  ", style="bold").append(
-        f"floor {show(speed['latency_floor_s'], 's')} per token at batch 1, {speed['fast_mode_costs_ratio']:.1f}x the cost; the cost "
-        f"plateau at the largest batch is {show(speed['usd_per_mtok_output_plateau'], 'USD/Mtok')}: going slower saves at most "
-        f"{format_percent(speed['slow_mode_saves_fraction'])}", style="not bold"))  # fmt: skip
+    floor, plateau = show(speed["latency_floor_s"], "s"), show(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
+    words = f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; "
+    share = format_percent(speed["slow_mode_saves_fraction"])
+    saves = f"plateau {plateau} at the largest batch: going slower saves at most {share}"
+    out.print(Text("Price of speed  ", style="bold").append(words + saves, style="not bold"))
 
 
 def _print_front(out: Console, document: Mapping[str, Any]) -> None:
-    table = _table(f"Pareto front of {document['n_options']} options (medians)", [("layout", "left"), ("GPUs", "right"), ("batch", "right"), ("TPOT", "right"), ("tok/s/user", "right"), ("tok/s/GPU", "right"), ("TTFT", "right"), ("output", "right"), ("input", "right")])  # fmt: skip
+    table = new_table(
+        f"Pareto front of {document['n_options']} options (medians)",
+        "layout",
+        ">GPUs",
+        ">batch",
+        ">TPOT",
+        ">tok/s/user",
+        ">tok/s/GPU",
+        ">TTFT",
+        ">output",
+        ">input",
+    )
     front = document["pareto"]
     step = max(1, len(front) // 16)
     for one in [*front[::step], *([front[-1]] if (len(front) - 1) % step else [])]:
-        table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), show(one["tpot_s"], "s"),
-                      format_si(one["output_tokens_per_s_per_user"]), format_si(one["output_tokens_per_s_per_gpu"]),
-                      show(one["ttft_s"], "s"), format_usd(one["usd_per_mtok_output"]), format_usd(one["usd_per_mtok_input"]))  # fmt: skip
+        rates = [format_si(one[f"output_tokens_per_s_per_{whom}"]) for whom in ("user", "gpu")]
+        costs = [format_usd(one[f"usd_per_mtok_{kind}"]) for kind in ("output", "input")]
+        times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
+        table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs)
     out.print(table)
+
+
+_PRETRAIN_ROWS = [
+    ("step time", "step_s", "s"),
+    ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
+    ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
+    ("HFU", "hfu_fraction", "fraction"),
+    ("GPU-hours", "gpu_hours", "GPU-hours"),
+    ("days", "days", "days"),
+    ("cost", "usd", "USD"),
+]
 
 
 def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     """Print a pretraining answer."""
     out = console()
-    out.print(Text(f"{document['model']} on {document['n_gpus']} GPUs of {document['system']}, {document['layout']}, microbatch "
-                   f"{document['microbatch_sequences']:.0f}, recompute {document['recompute']}", style="bold"))  # fmt: skip
-    out.print(Text(f"sequence {format_si(document['sequence_tokens'])}, global batch {format_si(document['global_batch_tokens'])} tokens", style=DIM))  # fmt: skip
-    table = _table("", [("", "left"), ("median and 90 % interval", "left")])
-    for label, key, unit in [("step time", "step_s", "s"), ("tokens/s per GPU", "tokens_per_s_per_gpu", ""), ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
-                             ("HFU", "hfu_fraction", "fraction"), ("GPU-hours", "gpu_hours", "GPU-hours"), ("days", "days", "days"), ("cost", "usd", "USD")]:  # fmt: skip
+    where = f"{document['model']} on {document['n_gpus']} GPUs of {document['system']}, {document['layout']}"
+    how = f"microbatch {document['microbatch_sequences']:.0f}, recompute {document['recompute']}"
+    out.print(Text(f"{where}, {how}", style="bold"))
+    sequence, batch = format_si(document["sequence_tokens"]), format_si(document["global_batch_tokens"])
+    note(out, f"sequence {sequence}, global batch {batch} tokens")
+    table = new_table("", "", "median and 90 % interval")
+    for label, key, unit in _PRETRAIN_ROWS:
         table.add_row(label, interval(document[key], unit))
     out.print(table)
     parts = document["components"]
     whole = sum(point(part) for part in parts.values())
-    table = _table("One step", [("part", "left"), ("time", "left"), ("share", "left")])
+    table = new_table("One step", "part", "time", "share")
     for name, part in parts.items():
         share = point(part) / whole
-        table.add_row(name, interval(part, "s"), _bar(share, 16).append(format_percent(share)))
+        table.add_row(name, interval(part, "s"), bar(share, 16).append(format_percent(share)))
     out.print(table)
     _print_memory(out, document["memory_bytes"], "fits" if document["fits"] else "DOES NOT FIT")
-    if document["best_layouts"]:
-        table = _table("Best legal layouts (medians)", [("layout", "left"), ("microbatch", "right"), ("recompute", "left"), ("step", "right"), ("MFU", "right"), ("memory", "right")])  # fmt: skip
-        for one in document["best_layouts"]:
-            table.add_row(one["layout"], str(one["microbatch_sequences"]), one["recompute"], show(one["step_s"], "s"),
-                          format_percent(one["mfu_fraction"]), format_si(one["memory_bytes"], "B"))  # fmt: skip
-        out.print(table)
-    out.print(Text(f"GPU-hour: {_price_words(document['price'])}; efficiency factors are assumptions with ranges (--working); failures are not counted", style=DIM))  # fmt: skip
+    _print_layouts(out, document["best_layouts"])
+    _print_grounds(out, document, "; failures are not counted")
     if working:
         print_efficiency(out, document)
+
+
+def _print_layouts(out: Console, layouts: Sequence[Mapping[str, Any]]) -> None:
+    if not layouts:
+        return
+    table = new_table("Best legal layouts (medians)", "layout", ">microbatch", "recompute", ">step", ">MFU", ">memory")
+    for one in layouts:
+        figures = (show(one["step_s"], "s"), format_percent(one["mfu_fraction"]), format_si(one["memory_bytes"], "B"))
+        table.add_row(one["layout"], str(one["microbatch_sequences"]), one["recompute"], *figures)
+    out.print(table)
 
 
 def print_model(document: Mapping[str, Any]) -> None:
     """Print a model's counts and shape."""
     out = console()
     out.print(Text(document["id"], style="bold"))
-    table = _table("", [("", "left"), ("", "left")])
+    table = new_table("", "", "")
     table.add_row("parameters, total", format_si(document["n_params_total"], digits=4))
     table.add_row("active per token (head in, embedding out)", format_si(document["n_params_active"], digits=4))
     table.add_row("active with embeddings", format_si(document["n_params_active_with_embeddings"], digits=4))
-    table.add_row(f"KV cache per token ({document['kv_precision']})", format_si(document["kv_bytes_per_token"], "B", digits=4))
+    cache = format_si(document["kv_bytes_per_token"], "B", digits=4)
+    table.add_row(f"KV cache per token ({document['kv_precision']})", cache)
     if document["state_bytes_per_sequence"]:
         table.add_row("state per sequence", format_si(document["state_bytes_per_sequence"], "B"))
-    table.add_row("layers, width, vocabulary", f"{document['n_layers']}, {document['hidden_size']}, {document['vocab_size']}")
+    table.add_row(
+        "layers, width, vocabulary", f"{document['n_layers']}, {document['hidden_size']}, {document['vocab_size']}"
+    )
     table.add_row("weights (experts)", f"{document['weight_precision']} ({document['expert_precision']})")
     for one in document["attention"]:
+        heads = f"{one['query_heads']} query heads, {one['kv_heads']} KV heads of {one['qk_head_dim']}"
         extra = f", window {one['window']}" if one["window"] else ""
         extra += f", latent {one['kv_lora_rank']}" if one["kv_lora_rank"] else ""
-        table.add_row(f"{one['layers']} layers of {one['kind']}", f"{one['query_heads']} query heads, {one['kv_heads']} KV heads of {one['qk_head_dim']}{extra}")  # fmt: skip
+        table.add_row(f"{one['layers']} layers of {one['kind']}", heads + extra)
     if experts := document["experts"]:
-        table.add_row(f"{experts['layers']} expert layers", f"{experts['n_experts_active']} of {experts['n_experts']} routed, {experts['n_shared_experts']} shared, width {experts['expert_width']}")  # fmt: skip
+        routed = f"{experts['n_experts_active']} of {experts['n_experts']} routed, {experts['n_shared_experts']} shared"
+        table.add_row(f"{experts['layers']} expert layers", f"{routed}, width {experts['expert_width']}")
     out.print(table)
     _print_fact_table(out, "Published", document["published"])
-    for note in document["notes"]:
-        out.print(Text(note, style=DIM))
+    for remark in document["notes"]:
+        note(out, remark)
 
 
 def _print_fact_table(out: Console, title: str, facts: Mapping[str, Any]) -> None:
     if not facts:
         return
-    table = _table(title, [("fact", "left"), ("value", "left"), ("source", "left"), ("date", "left"), ("where, and why", "left")])
+    table = new_table(title, "fact", "value", "source", "date", "where, and why")
     for name, fact in facts.items():
         where = f"{fact['locator']}. {fact.get('note', '')}".strip()
         table.add_row(name, fact["given"], fact["source"], fact["date"], Text(where, style=DIM))
@@ -362,7 +437,9 @@ def print_facts(document: Mapping[str, Any]) -> None:
 def print_search(document: Mapping[str, Any]) -> None:
     """Print facts that a search found."""
     out = console()
-    table = _table(f"{len(document['results'])} facts mention {document['query']!r}", [("id", "left"), ("fact", "left"), ("value", "left"), ("source", "left"), ("date", "left")])  # fmt: skip
+    table = new_table(
+        f"{len(document['results'])} facts mention {document['query']!r}", "id", "fact", "value", "source", "date"
+    )
     for one in document["results"][:60]:
         table.add_row(one["id"], one["name"], one["given"], one["source"], one["date"])
     out.print(table)

@@ -1,14 +1,22 @@
-"""Words and numbers as people read them: units, intervals, names of inputs."""
+"""Words and numbers as people read them: units, intervals, names of inputs and of steps."""
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
 from typing import Any
 
-from computeledger.economics.plan import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.interfaces.tables import point, show
-from computeledger.units import DAY_S, HOUR_S, format_si, format_usd
+from computeledger.units import DAY_S, HOUR_S, format_percent, format_si, format_usd
 
 PHASE_SHORT = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
+
+_SPELT = {"flop_per_s": "FLOP/s", "w": "W", "bytes": "B", "bytes_per_s": "B/s", "tokens_per_s": "tokens/s"}
+_WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
+            "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
+#: A space that does not break a number from its unit.
+_SPACE = "\u00a0"
 
 
 def words(value: float, unit: str) -> str:
@@ -28,10 +36,9 @@ def words(value: float, unit: str) -> str:
 
     Examples
     --------
-    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s")
-    ('$2/h', '183\\xa0days')
+    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split()
+    ('$2/h', ['183', 'days'])
     """
-    spelt = {"flop_per_s": "FLOP/s", "w": "W", "bytes": "B", "bytes_per_s": "B/s", "tokens_per_s": "tokens/s"}
     if unit == "usd_per_hour":
         text = f"{format_usd(value)}/h"
     elif unit in ("GPU-hours", "gpu_hours"):
@@ -41,11 +48,40 @@ def words(value: float, unit: str) -> str:
     elif unit == "s" and HOUR_S <= value < DAY_S:
         text = f"{format_si(value / HOUR_S)} h"
     else:
-        text = show(value, spelt.get(unit, unit))
-    return text.replace(" ", "\u00a0")
+        text = show(value, _SPELT.get(unit, unit))
+    return text.replace(" ", _SPACE)
 
 
-def span(value: Any, unit: str) -> str:
+def span(low: float, high: float, unit: str) -> str:
+    """An interval, with a unit that both ends share written once; empty where the printed ends are equal.
+
+    Parameters
+    ----------
+    low, high : float
+        Its ends, in their own unit.
+    unit : str
+        As for :func:`words`.
+
+    Returns
+    -------
+    str
+        Such as ``"16.9M – 37.4M"``.
+
+    Examples
+    --------
+    >>> span(4e9, 4.85e9, "W").split()
+    ['4', '–', '4.85', 'GW']
+    """
+    first, last = words(low, unit), words(high, unit)
+    if first == last:
+        return ""
+    for mark in (_SPACE, "/"):
+        if first.partition(mark)[2] and first.partition(mark)[2] == last.partition(mark)[2]:
+            first = first.partition(mark)[0]
+    return f"{first} – {last}"
+
+
+def interval_words(value: Any, unit: str) -> str:
     """The 90 % interval of a document's quantity, empty where it is exact to the printed digits.
 
     Parameters
@@ -62,11 +98,31 @@ def span(value: Any, unit: str) -> str:
 
     Examples
     --------
-    >>> span({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "")
-    '1 – 3'
+    >>> interval_words({"p05": 1.0, "p50": 2.0, "p95": 3.0}, ""), interval_words(2.0, "")
+    ('1 – 3', '')
     """
-    low, high = words(point(value, "p05"), unit), words(point(value, "p95"), unit)
-    return "" if low == high else f"{low} – {high}"
+    return span(point(value, "p05"), point(value, "p95"), unit)
+
+
+def percent(share: Any) -> str:
+    """The median of a share.
+
+    Parameters
+    ----------
+    share : float or dict
+        A fraction, as a document's quantity, in its own unit.
+
+    Returns
+    -------
+    str
+        In percent.
+
+    Examples
+    --------
+    >>> percent(0.346).split()
+    ['34.6', '%']
+    """
+    return format_percent(point(share)).replace(" ", _SPACE)
 
 
 def input_words(name: str) -> str:
@@ -84,8 +140,8 @@ def input_words(name: str) -> str:
 
     Examples
     --------
-    >>> input_words("rl.longest_over_mean")
-    'RL: longest over mean'
+    >>> input_words("efficiency.gemm_fraction_fp8"), input_words("inference.traffic1.rate")
+    ('Efficiency: GEMM fraction fp8', 'Inference, stream 1: rate')
     """
     section, *middle, key = name.split(".")
     if section in ("price", "power"):
@@ -93,7 +149,35 @@ def input_words(name: str) -> str:
     head = {"plan": "Plan", "efficiency": "Efficiency", **PHASE_SHORT}.get(section, section)
     for part in middle:
         head += f", {part.replace('traffic', 'stream ')}"
-    return f"{head}: {key.replace('_', ' ')}"
+    text = key.replace("_", " ")
+    for plain, written in _WRITTEN.items():
+        text = re.sub(rf"\b{plain}\b", written, text)
+    return f"{head}: {text}"
+
+
+def input_phrase(name: str) -> str:
+    """Name of an uncertain input inside a sentence.
+
+    Parameters
+    ----------
+    name : str
+        As the samples go by.
+
+    Returns
+    -------
+    str
+        Such as ``"inference occupancy"``.
+
+    Examples
+    --------
+    >>> input_phrase("inference.occupancy"), input_phrase("rl.rollout"), input_phrase("plan.price")
+    ('inference occupancy', 'RL rollout', 'the price')
+    """
+    head, _, key = input_words(name).partition(": ")
+    if head in ("Plan", "Efficiency"):
+        return f"the {key}"
+    lower = head if head.startswith("RL") else head[0].lower() + head[1:]
+    return f"the {lower} ({key})" if name.startswith(("price.", "power.")) else f"{lower} {key}"
 
 
 def input_unit(name: str) -> str:
@@ -111,13 +195,57 @@ def input_unit(name: str) -> str:
 
     Examples
     --------
-    >>> input_unit("inference.life"), input_unit("efficiency.host_step_s")
-    ('s', 's')
+    >>> input_unit("inference.life"), input_unit("efficiency.host_step_s"), input_unit("plan.price")
+    ('s', 's', 'usd_per_hour')
     """
-    section, key = name.split(".")[0], name.rpartition(".")[2]
+    section, key = name.partition(".")[0], name.rpartition(".")[2]
     if section == "efficiency":
         return "s" if key.endswith("_s") else ""
     if section in ("price", "power"):
         return "usd_per_hour" if section == "price" else "w"
     keys = {**KINDS, **TRAFFIC, **SECTIONS.get(section, TOP)}
     return keys[key].kind if key in keys else ""
+
+
+def step_words(phase: str, step: str) -> str:
+    """Name of a phase's step.
+
+    Parameters
+    ----------
+    phase : str
+        Such as ``rl``.
+    step : str
+        Key of the phase's operations, such as ``rollout decode``.
+
+    Returns
+    -------
+    str
+        Such as ``"RL · rollout decode"``.
+
+    Examples
+    --------
+    >>> step_words("rl", "rollout decode"), step_words("inference", "inference: decode")
+    ('RL · rollout decode', 'Inference · decode')
+    """
+    return f"{PHASE_SHORT[phase]} · {step.removeprefix(f'{phase}: ')}"
+
+
+def model_words(model: str) -> str:
+    """Name of a model: its id, or the end of the path to the user's own configuration.
+
+    Parameters
+    ----------
+    model : str
+        Id or path.
+
+    Returns
+    -------
+    str
+        Without the folders above the configuration's own.
+
+    Examples
+    --------
+    >>> model_words("deepseek-ai/DeepSeek-V3"), model_words("/home/me/plans/own-moe/config.json")
+    ('deepseek-ai/DeepSeek-V3', 'own-moe/config.json')
+    """
+    return "/".join(PurePath(model).parts[-2:]) if model.endswith(".json") else model

@@ -68,16 +68,20 @@ def visible_tokens(attention: Attention, context_tokens: Num) -> Num:
     if attention.kind == "none" or attention.kind in LINEAR_KINDS:
         return 0.0 * context
     if attention.compression != 1:
-        local = np.minimum(context, attention.window or 0)
-        return local + np.minimum(_compressed(attention, context), attention.sparse_tokens or np.inf)
+        far = _clipped(_compressed(attention, context), attention.sparse_tokens or np.inf)
+        return _clipped(context, attention.window or 0) + far
     if attention.chunked and attention.window:
         return np.where(context > 0, np.mod(context - 1, attention.window) + 1, 0.0)
-    return np.minimum(context, min(attention.window or np.inf, attention.sparse_tokens or np.inf))
+    return _clipped(context, min(attention.window or np.inf, attention.sparse_tokens or np.inf))
 
 
-def _compressed(attention: Attention, context: Num) -> Num:
-    """Compressed entries of a context."""
-    return context / attention.compression if attention.compression else 0.0 * context
+def _clipped(amount: Num, limit: float) -> Num:
+    return np.asarray(np.minimum(amount, limit))
+
+
+def _compressed(attention: Attention, amount: Num) -> Num:
+    """Per compressed entry instead of per token; 0 where nothing is kept beyond the window."""
+    return amount / attention.compression if attention.compression else 0.0 * amount
 
 
 def mean_visible_tokens(attention: Attention, sequence_tokens: Num, context_tokens: Num = 0.0) -> Num:
@@ -121,19 +125,20 @@ def _summed_visible(attention: Attention, n: Num) -> Num:
         return local + _summed_clipped(n, (attention.sparse_tokens or np.inf) * ratio) / ratio
     if attention.chunked and attention.window:
         chunk = attention.window
-        chunks, rest = np.divmod(n, chunk)
+        chunks: Num = np.floor_divide(n, chunk)
+        rest = n - chunks * chunk
         return chunks * chunk * (chunk + 1) / 2 + rest * (rest + 1) / 2
     return _summed_clipped(n, min(attention.window or np.inf, attention.sparse_tokens or np.inf))
 
 
 def _summed_clipped(n: Num, limit: float) -> Num:
     """Sum of min(p, limit) over p = 1..n."""
-    inside = np.minimum(n, limit)
-    beyond = np.maximum(n - limit, 0.0)
+    inside = _clipped(n, limit)
+    beyond = n - inside
     return inside * (inside + 1) / 2 + (beyond * limit if np.isfinite(limit) else 0.0)
 
 
-def attention_flop_per_query(attention: Attention, visible: Num, absorbed: bool) -> Num:
+def attention_flop_per_query(attention: Attention, visible_tokens: Num, absorbed: bool) -> Num:
     """Scores and weighted values of one query token in one layer; a linear mixer's state update and read-out.
 
     ``gqa``: ``2 N (qk + v) visible``. ``mla`` absorbed, as decode runs it: ``2 N ((r + rope) + r) visible``; not
@@ -144,8 +149,8 @@ def attention_flop_per_query(attention: Attention, visible: Num, absorbed: bool)
     ----------
     attention : Attention
         The mixer.
-    visible : float or ndarray
-        Entries attended to, from :func:`visible_tokens` [token].
+    visible_tokens : float or ndarray
+        Entries attended to, from the function of that name [token].
     absorbed : bool
         Whether a latent mixer attends in its latent space.
 
@@ -165,11 +170,13 @@ def attention_flop_per_query(attention: Attention, visible: Num, absorbed: bool)
     n = attention.n_query_heads
     if attention.kind in LINEAR_KINDS:
         per_state_value = _STATE_FLOP[attention.kind]
-        return per_state_value * n * attention.qk_head_dim * attention.v_head_dim + 0.0 * np.asarray(visible, float)
+        return per_state_value * n * attention.qk_head_dim * attention.v_head_dim + 0.0 * np.asarray(
+            visible_tokens, float
+        )
     width = attention.qk_head_dim + attention.v_head_dim
     if attention.kind == "mla" and absorbed:
         width = 2 * attention.kv_lora_rank + attention.rope_head_dim
-    return 2.0 * n * width * np.asarray(visible, float)
+    return 2.0 * n * width * np.asarray(visible_tokens, float)
 
 
 def indexer_flop_per_query(attention: Attention, context_tokens: Num) -> Num:
@@ -315,10 +322,10 @@ def kv_cache_bytes(attention: Attention, context_tokens: Num, kv_bytes_per_value
     context = np.asarray(context_tokens, float)
     entry = cached_values_per_entry(attention) * np.asarray(kv_bytes_per_value, float)
     if attention.compression == 1:
-        kept = np.minimum(context, attention.window or np.inf)
+        kept = _clipped(context, attention.window or np.inf)
         return kept * entry + kept * attention.index_key_bytes + state_bytes(attention)
     compressed = _compressed(attention, context)
-    return np.minimum(context, attention.window or 0) * entry + compressed * (entry + attention.index_key_bytes)
+    return _clipped(context, attention.window or 0) * entry + compressed * (entry + attention.index_key_bytes)
 
 
 def kv_read_bytes(attention: Attention, context_tokens: Num, kv_bytes_per_value: Num) -> Num:

@@ -277,7 +277,7 @@ def activation_bytes(model: Model, tokens: Num, tp: Num) -> Num:
     --------
     >>> from computeledger.facts.load import load_model
     >>> round(float(activation_bytes(load_model("llama-3.1-8b"), 1.0, 1)) / 1e6, 1)
-    7.3
+    8.9
     """
     residual, wide = _activation_values(model.layers, model.hidden_size)
     return ACTIVATION_BYTES * tokens * (residual + wide / tp)

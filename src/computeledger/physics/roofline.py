@@ -230,10 +230,8 @@ class Machine:
         >>> h100.gemm_flop_per_s("fp4") == h100.gemm_flop_per_s("fp8") == 1979e12
         True
         """
-        peaks = self.system.accelerator.peak_flop_per_s
-        order = ("fp4", "fp8", "bf16")
-        native = next((name for name in order[order.index(precision) :] if name in peaks), "bf16")
-        return peaks[native].value * self.efficiency.gemm_fraction(native)
+        chip = self.system.accelerator
+        return chip.peak(precision) * self.efficiency.gemm_fraction(chip.native_precision(precision))
 
     @property
     def bf16_flop_per_s(self) -> float:

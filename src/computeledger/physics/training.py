@@ -306,23 +306,30 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
     tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
     dense_local = (always + tables) / (layout.tp * layout.pp)
     expert_local = stored / (layout.n_gpus_per_stage * layout.pp) * _expert_replicas(layout)
-    replicas = layout.dp * layout.cp
-    exchange = collectives.ring_s(
-        dense_local * (GRADIENT_BYTES + WEIGHT_BYTES), replicas, machine, passes=1
-    ) + collectives.ring_s(expert_local * (GRADIENT_BYTES + WEIGHT_BYTES), _expert_replicas(layout), machine, passes=1)
-    if batch.sharded_weights:
-        gathered = collectives.ring_s(dense_local * WEIGHT_BYTES, replicas, machine, passes=1)
-        exchange = exchange + 2 * n_micro * gathered
-    shard = dense_local / replicas + expert_local / _expert_replicas(layout)
+    shard = dense_local / (layout.dp * layout.cp) + expert_local / _expert_replicas(layout)
     return StepTime(
         operations=operations,
         microbatch_s=one,
         microbatches=n_micro,
         bubble_s=one * (layout.pp - 1) / batch.virtual_stages,
-        gradients_s=eff.exposed_fraction * exchange,
+        gradients_s=eff.exposed_fraction * _exchange_s((dense_local, expert_local), batch, layout, machine),
         optimizer_s=shard * OPTIMIZER_TRAFFIC_BYTES / machine.weight_bytes_per_s,
         fixed_s=eff.training_step_s,
     )
+
+
+def _exchange_s(local: tuple[Num, Num], batch: Batch, layout: Layout, machine: Machine) -> Num:
+    """Gradients reduced and parameters gathered once per step; sharded weights are gathered per microbatch as well."""
+    dense, experts = local
+    replicas = layout.dp * layout.cp
+    once = GRADIENT_BYTES + WEIGHT_BYTES
+    exchange = collectives.ring_s(dense * once, replicas, machine, passes=1) + collectives.ring_s(
+        experts * once, _expert_replicas(layout), machine, passes=1
+    )
+    if batch.sharded_weights:
+        gathered = collectives.ring_s(dense * WEIGHT_BYTES, replicas, machine, passes=1)
+        exchange = exchange + 2 * batch.microbatches(layout) * gathered
+    return exchange
 
 
 def _expert_replicas(layout: Layout) -> Num:
@@ -386,10 +393,10 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
     replicas = layout.dp * layout.cp
     held = dense / replicas + experts / copies if batch.sharded_weights else dense + experts
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
-    alive = np.minimum(batch.microbatches(layout), layout.pp) if np.any(np.asarray(layout.pp) > 1) else 1.0
-    per_layer = model.hidden_size * 1.0 if batch.recompute == "full" else _kept_values(model.layers, model.hidden_size)
-    per_layer = per_layer * (model.n_layers if batch.recompute == "full" else 1.0)
-    kept = tokens * ACTIVATION_BYTES * per_layer / (layout.tp * layout.pp)
+    alive = np.minimum(batch.microbatches(layout), layout.pp)
+    full = batch.recompute == "full"
+    values = model.n_layers * model.hidden_size if full else _kept_values(model.layers, model.hidden_size)
+    kept = tokens * ACTIVATION_BYTES * values / (layout.tp * layout.pp)
     return TrainingMemory(
         weights_bytes=held * WEIGHT_BYTES,
         gradients_bytes=held * GRADIENT_BYTES,

@@ -47,6 +47,7 @@ __all__ = [
     "visible_tokens",
 ]
 
+
 def attention_params(attention: Attention, hidden_size: int) -> int:
     """Parameters of a mixer's projections, each multiplied once per token.
 
@@ -319,7 +320,7 @@ def kv_bytes_per_token(model: Model, kv_bytes_per_value: Num) -> Num:
     Returns
     -------
     float or ndarray
-        Bytes per token [byte].
+        Cache that a token adds [byte/token].
 
     Examples
     --------
@@ -404,7 +405,7 @@ def forward_flop_per_token(model: Model, context_tokens: Num) -> Num:
     Returns
     -------
     float or ndarray
-        FLOP per token [FLOP].
+        Work of one token [FLOP/token].
 
     Examples
     --------
@@ -436,7 +437,7 @@ def training_flop_per_token(model: Model, sequence_tokens: Num) -> Num:
     Returns
     -------
     float or ndarray
-        Model FLOP per token [FLOP].
+        Model work of one token [FLOP/token].
 
     Examples
     --------

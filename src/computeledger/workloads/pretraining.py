@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, LayoutError
@@ -14,8 +15,10 @@ from computeledger.physics.parallelism import Layout, check_layout, powers_of_tw
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import RECOMPUTE, Batch, StepTime, TrainingMemory, step_time, training_memory
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
-from computeledger.units import DAY_S, HOUR_S
+from computeledger.units import DAY_S, GIGA, HOUR_S
 
+#: Microbatches that a search tries, in sequences.
+MICROBATCHES = np.array([1.0, 2.0, 4.0, 8.0])
 #: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
 USABLE_FRACTION = 0.94
 
@@ -66,9 +69,9 @@ class PretrainingResult:
     memory : TrainingMemory
         HBM of the busiest GPU.
     flop_per_token : float or ndarray
-        Model FLOP, causal attention in, recomputation out [FLOP].
+        Model FLOP, causal attention in, recomputation out [FLOP/token].
     executed_flop_per_token : float or ndarray
-        With recomputation [FLOP].
+        With recomputation [FLOP/token].
     peak_flop_per_s : float
         Dense bf16 peak of one GPU [FLOP/s].
     capacity_bytes : float
@@ -91,7 +94,7 @@ class PretrainingResult:
     @property
     def tokens_per_s_per_gpu(self) -> Num:
         """Training throughput [token/s]."""
-        return self.scenario.global_batch_tokens / self.step.step_s / self.scenario.layout.n_gpus
+        return self.scenario.global_batch_tokens / self.step_s / self.scenario.layout.n_gpus
 
     @property
     def mfu_fraction(self) -> Num:
@@ -105,7 +108,7 @@ class PretrainingResult:
 
     @property
     def gpu_s_per_token(self) -> Num:
-        """GPU-time of one token [s]."""
+        """GPU-time of one token [s/token]."""
         return 1 / self.tokens_per_s_per_gpu
 
     @property
@@ -120,12 +123,12 @@ class PretrainingResult:
 
     @property
     def days(self) -> Num:
-        """Days to the run's tokens, without failures [-]."""
+        """Days to the run's tokens, without failures [day]."""
         return self.gpu_hours * HOUR_S / self.scenario.layout.n_gpus / DAY_S
 
     @property
-    def fits(self) -> Num:
-        """Whether the busiest GPU holds it [-]."""
+    def fits(self) -> bool | NDArray[np.bool_]:
+        """Whether the busiest GPU holds it."""
         return self.memory.total_bytes <= self.capacity_bytes
 
     @property
@@ -148,6 +151,8 @@ class PretrainingResult:
 def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> PretrainingResult:
     """Estimate one training step and the run made of it.
 
+    ``MFU = FLOP per token x tokens/s/GPU / dense bf16 peak``; HFU counts recomputed FLOP as well.
+
     Parameters
     ----------
     scenario : PretrainingScenario
@@ -165,8 +170,8 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     >>> from computeledger.facts.load import load_model, load_system
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128), 15e12)
     >>> result = estimate_pretraining(scenario, Machine(load_system("h100-nvl8")))
-    >>> bool(0.8 < result.mfu_fraction <= 1.0)
-    True
+    >>> bool(0.8 < result.mfu_fraction <= result.hfu_fraction <= 1.0), bool(result.fits)
+    (True, False)
     """
     model, batch = scenario.model, scenario.batch
     flop = training_flop_per_token(model, batch.sequence_tokens)
@@ -209,7 +214,7 @@ class PretrainingOption:
 
 
 def training_layouts(model: Model, n_gpus: int, n_scale_up: int, longest_cp: int = 1) -> list[Layout]:
-    """List layouts that use all GPUs of a job.
+    """List the layouts that use all GPUs of a job: every power of two in tp, pp, cp and ep that is legal.
 
     Parameters
     ----------
@@ -235,8 +240,8 @@ def training_layouts(model: Model, n_gpus: int, n_scale_up: int, longest_cp: int
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> len(training_layouts(load_model("llama-3.1-8b"), 8, 8)) > 5
-    True
+    >>> [str(layout) for layout in training_layouts(load_model("llama-3.1-8b"), 4, 8)]
+    ['tp1-dp4', 'tp1-pp2-dp2', 'tp1-pp4', 'tp2-dp2', 'tp2-pp2', 'tp4']
     """
     experts = max(group.feed_forward.n_experts for group in model.layers)
     found = list(_legal(model, n_gpus, (n_scale_up, longest_cp, experts)))
@@ -292,29 +297,34 @@ def search_pretraining(
     >>> from computeledger.facts.load import load_model, load_system
     >>> model, machine = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"))
     >>> scenario = PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128))
-    >>> search_pretraining(scenario, training_layouts(model, 8, 8), machine)[0].layout.n_gpus
-    8
+    >>> best = search_pretraining(scenario, training_layouts(model, 16, 8), machine)[0]
+    >>> str(best.layout), best.recompute
+    ('tp2-dp8', 'none')
     """
-    grid = np.array([[1.0, 2.0, 4.0, 8.0]])
     stacked = stack_layouts(layouts)
     options: list[PretrainingOption] = []
-    smallest = np.inf
+    leanest = np.inf
     for recompute in RECOMPUTE:
-        batch = replace(scenario.batch, recompute=recompute, microbatch_sequences=grid)
+        batch = replace(scenario.batch, recompute=recompute, microbatch_sequences=MICROBATCHES[None, :])
         result = estimate_pretraining(replace(scenario, layout=stacked, batch=batch), machine)
-        per_rank = scenario.batch.global_sequences / stacked.dp / grid
-        shape = per_rank.shape
-        divides = (per_rank >= 1) & (per_rank == np.floor(per_rank))
-        memory = np.broadcast_to(result.memory.total_bytes, shape)
-        smallest = min(smallest, float(memory.min()))
-        step, mfu = (np.broadcast_to(column, shape) for column in (result.step_s, result.mfu_fraction))
-        for i, j in np.argwhere(divides & np.broadcast_to(result.fits, shape)):
-            values = (float(step[i, j]), float(mfu[i, j]), float(memory[i, j]))
-            options.append(PretrainingOption(layouts[i], int(grid[0, j]), recompute, *values))
+        leanest = min(leanest, float(np.min(result.memory.total_bytes)))
+        options += _options(result, layouts)
     if not options:
+        chip = machine.system.accelerator
         raise DoesNotFitError(
-            f"{scenario.model.id} does not train on {int(layouts[0].n_gpus)} x {machine.system.accelerator.id}: the "
-            f"leanest layout needs {smallest / 1e9:.0f} GB per GPU of "
-            f"{machine.system.accelerator.hbm_bytes.value / 1e9:.0f} GB, or the global batch does not divide"
+            f"{scenario.model.id} does not train on {int(layouts[0].n_gpus)} x {chip.id}: the leanest layout needs "
+            f"{leanest / GIGA:.0f} GB per GPU of {chip.hbm_bytes.value / GIGA:.0f} GB, "
+            "or the global batch does not divide"
         )
     return sorted(options, key=lambda one: one.step_s)[:top]
+
+
+def _options(result: PretrainingResult, layouts: list[Layout]) -> Iterator[PretrainingOption]:
+    """Points of a grid of layouts by microbatches that fit, and whose global batch divides."""
+    batch = result.scenario.batch
+    per_rank = np.asarray(batch.global_sequences / result.scenario.layout.dp / MICROBATCHES)
+    legal = (per_rank >= 1) & (per_rank == np.floor(per_rank)) & result.fits
+    columns = np.broadcast_arrays(result.step_s, result.mfu_fraction, result.memory.total_bytes, legal)[:3]
+    for i, j in np.argwhere(legal):
+        values = (float(column[i, j]) for column in columns)
+        yield PretrainingOption(layouts[i], int(MICROBATCHES[j]), batch.recompute, *values)

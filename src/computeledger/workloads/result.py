@@ -19,7 +19,7 @@ class Term:
     name : str
         As it stands in the formula.
     value : float or ndarray
-        In SI.
+        In ``unit``.
     unit : str
         Unit of the value.
     origin : str
@@ -70,7 +70,7 @@ def fact_term(name: str, fact: Fact, value: Num | None = None) -> Term:
     fact : Fact
         With its source.
     value : float or ndarray, optional
-        Samples, where the sources disagree, in the fact's unit [-].
+        Samples, where the sources disagree, in the fact's own unit.
 
     Returns
     -------
@@ -94,19 +94,23 @@ def quantity(value: Num, unit: str) -> dict[str, Any] | float:
     Parameters
     ----------
     value : float or ndarray
-        One number, or samples on one axis, in ``unit`` [-].
+        One number, or samples on one axis, in ``unit``.
     unit : str
         Unit of the value.
 
     Returns
     -------
     dict or float
-        ``{"p05", "p10", "p50", "p90", "p95", "unit"}`` where it is uncertain, a plain number where it is exact [-].
+        ``{"p05", "p10", "p50", "p90", "p95", "unit"}`` where it is uncertain, a plain number where it is exact;
+        in ``unit``.
 
     Examples
     --------
+    >>> import numpy as np
     >>> quantity(2.0, "s")
     2.0
+    >>> quantity(np.linspace(0.0, 100.0, 21), "s")
+    {'p05': 5.0, 'p10': 10.0, 'p50': 50.0, 'p90': 90.0, 'p95': 95.0, 'unit': 's'}
     """
     points = quantiles(value)
     return points if isinstance(points, float) else {**points, "unit": unit}
@@ -127,8 +131,8 @@ def quantities(values: Mapping[str, tuple[Num, str]]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> quantities({"a": (1.0, "s")})
-    {'a': 1.0}
+    >>> quantities({"ttft_s": (0.25, "s"), "usd": (3.0, "USD")})
+    {'ttft_s': 0.25, 'usd': 3.0}
     """
     return {name: quantity(value, unit) for name, (value, unit) in values.items()}
 
@@ -151,4 +155,6 @@ def sources_of(figures: Iterable[Figure]) -> set[str]:
     >>> sources_of([Figure("a", 1.0, "s", "b", (Term("b", 1.0, "s", "fact", "nvidia-h100, 2023-03, table 1"),))])
     {'nvidia-h100'}
     """
-    return {term.ground.split(",")[0] for one in figures for term in one.terms if term.origin in ("fact", "calibration")}
+    return {
+        term.ground.partition(",")[0] for one in figures for term in one.terms if term.origin in ("fact", "calibration")
+    }

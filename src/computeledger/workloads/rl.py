@@ -1,8 +1,9 @@
 """Reinforcement learning on rollouts, in closed form: generation, verification, log-probs, update, weight sync.
 
 A synchronous step generates a batch of rollouts, scores them, takes the policy's log-probs and updates it. All its
-rollouts start together, so the live batch per replica is bounded by rollouts over replicas, and its generation ends with
-the longest of them, decoding almost alone. Asynchronous training starts new rollouts as old ones end and hides that tail.
+rollouts start together, so the live batch per replica is bounded by rollouts over replicas, and its generation ends
+with the longest of them, decoding almost alone. Asynchronous training starts new rollouts as old ones end and hides
+that tail.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class RLResult:
     beta_gpu_time : float or ndarray
         Six times the GPU-time of a sampled token over that of a pretraining token [-].
     flop_per_token : float or ndarray
-        FLOP per sampled token [FLOP].
+        FLOP per sampled token [FLOP/token].
     """
 
     scenario: RLScenario
@@ -110,7 +111,7 @@ class RLResult:
 
     @property
     def gpu_s_per_token(self) -> Num:
-        """GPU-time of one sampled token [s]."""
+        """GPU-time of one sampled token [s/token]."""
         return self.gpu_s_per_step / self.sampled_tokens_per_step
 
 
@@ -148,8 +149,8 @@ def estimate_rl(scenario: RLScenario, rollout: ServingResult, update: Pretrainin
     >>> rollout = estimate_serving(ServingScenario(model, Layout(), Precision(), 200.0, 1000.0, 64.0), machine)
     >>> update = estimate_pretraining(PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128)), machine)
     >>> result = estimate_rl(RLScenario(1000.0, 200.0, 3.0, 2048.0, 8.0), rollout, update, machine)
-    >>> bool(result.beta_gpu_time > result.beta_flop)
-    True
+    >>> float(result.beta_flop), bool(result.beta_gpu_time > 2 * result.beta_flop)
+    (11.6, True)
     """
     one = scenario
     seen = one.rollout_tokens + one.prompt_tokens
@@ -232,11 +233,14 @@ def search_rollout(
     >>> one, machine = RLScenario(1000.0, 200.0, 3.0, 512.0, 8.0), Machine(load_system("h100-nvl8"))
     >>> layout, batch = search_rollout(engine, [Layout(tp=1), Layout(tp=8)], one, machine)
     >>> str(layout), batch
-    ('tp1', 64.0)
+    ('tp8', 512.0)
     """
     small = [layout for layout in layouts if layout.n_gpus <= one.n_gpus]
     if not small:
-        raise DoesNotFitError(f"{int(one.n_gpus)} GPUs hold no replica of {engine.model.id}: the smallest takes {int(min(layout.n_gpus for layout in layouts))}")  # fmt: skip
+        smallest = int(min(layout.n_gpus for layout in layouts))
+        raise DoesNotFitError(
+            f"{int(one.n_gpus)} GPUs hold no replica of {engine.model.id}: the smallest takes {smallest}"
+        )
     stacked = stack_layouts(small)
     room = serving_memory(
         engine.model, machine.system, stacked, engine.precision, (1.0, one.prompt_tokens + one.rollout_tokens)
@@ -249,5 +253,8 @@ def search_rollout(
     wall_s = np.where(room >= 1, wall_s, np.inf)
     best = int(np.argmin(wall_s))
     if not np.isfinite(wall_s[best, 0]):
-        raise DoesNotFitError(f"{engine.model.id} in {engine.precision.name}: no layout of at most {int(one.n_gpus)} x {machine.system.accelerator.id} holds its weights and one rollout")  # fmt: skip
+        raise DoesNotFitError(
+            f"{engine.model.id} in {engine.precision.name}: no layout of at most {int(one.n_gpus)} x "
+            f"{machine.system.accelerator.id} holds its weights and one rollout"
+        )
     return small[best], float(batch[best, 0])

@@ -1,8 +1,8 @@
 """Serving a model: time to first token, time per output token, throughput, money, memory.
 
-Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and ``O``
-output tokens takes ``O`` decode steps and one prefill; with ``B`` in flight, ``B / O`` prompts arrive per decode step and
-their prefill stops the decodes beside them.
+Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and
+``O`` output tokens takes ``O`` decode steps and one prefill; with ``B`` in flight, ``B / O`` prompts arrive per decode
+step and their prefill stops the decodes beside them.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class ServingScenario:
     batch: Num
     cached_tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
+
+    @property
+    def held_tokens(self) -> Num:
+        """Tokens in a sequence's cache at its end [token]."""
+        return self.cached_tokens + self.input_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ class ServingResult:
 
     @property
     def gpu_s_per_output_token(self) -> Num:
-        """GPU-time of one output token, its share of prefill included [s]."""
+        """GPU-time of one output token, its share of prefill included [s/token]."""
         return self.tpot_s * self.scenario.layout.n_gpus / self.scenario.batch
 
 
@@ -151,15 +156,13 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     >>> from computeledger.facts.load import load_model, load_system
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
     >>> result = estimate_serving(scenario, Machine(load_system("h100-nvl8")))
-    >>> 7e-3 < result.decode_s < 9e-3
+    >>> bool(7e-3 < result.decode_s < 9e-3)
     True
     """
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens
-    decode = forward(
-        model, Step(scenario.batch, held + scenario.output_tokens / 2 - 1.0), layout, precision, machine
-    )
+    decode = forward(model, Step(scenario.batch, held + scenario.output_tokens / 2 - 1.0), layout, precision, machine)
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = prefill(model, prompt, layout, precision, machine)

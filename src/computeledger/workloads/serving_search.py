@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.memory import serving_memory
-from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
+from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
-#: Batches beyond this are not tried.
-LARGEST_BATCH = 65536
+#: Batches beyond this are not tried, nor replicas over more scale-up domains than this.
+LARGEST_BATCH, MOST_DOMAINS = 65536, 16
 
 
 def batches_to_try(largest: float) -> list[int]:
@@ -71,6 +72,17 @@ class ServingOption:
     usd_per_mtok_input: float
 
 
+#: Figures of a result that an option carries, in its order.
+_FIGURES = (
+    "tpot_s",
+    "ttft_s",
+    "output_tokens_per_s_per_gpu",
+    "requests_per_s",
+    "usd_per_mtok_output",
+    "usd_per_mtok_input",
+)
+
+
 def search_serving(
     scenario: ServingScenario, layouts: list[Layout], machine: Machine, batches: list[int] | None = None
 ) -> list[ServingOption]:
@@ -100,35 +112,31 @@ def search_serving(
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
-    >>> len(search_serving(scenario, [Layout(tp=1), Layout(tp=2)], Machine(load_system("h100-nvl8")))) > 10
-    True
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> options = search_serving(scenario, [Layout(tp=1), Layout(tp=2)], machine, [1, 64, 4096])
+    >>> [(str(one.layout), one.batch) for one in options]
+    [('tp1', 1), ('tp1', 64), ('tp2', 1), ('tp2', 64)]
     """
     stacked = stack_layouts(layouts)
-    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
-    room = serving_memory(scenario.model, machine.system, stacked, scenario.precision, (1.0, held)).largest_batch
+    room = _largest_batch(scenario, stacked, machine)
     largest = float(np.max(room))
     if largest < 1:
         raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
     grid = batches or batches_to_try(min(largest, LARGEST_BATCH))
     result = estimate_serving(replace(scenario, layout=stacked, batch=np.array([grid], float)), machine)
-    shape = np.broadcast_shapes(room.shape, (1, len(grid)))
-    columns = [
-        np.broadcast_to(column, shape)
-        for column in (
-            result.tpot_s,
-            result.ttft_s,
-            result.output_tokens_per_s_per_gpu,
-            result.requests_per_s,
-            result.usd_per_mtok_output,
-            result.usd_per_mtok_input,
-        )
-    ]
+    figures = (getattr(result, name) for name in _FIGURES)
+    *columns, fits = np.broadcast_arrays(*figures, np.array([grid]) <= room)
     return [
-        ServingOption(layouts[i], grid[j], *(float(column[i, j]) for column in columns))
-        for i, j in np.ndindex(*shape)
-        if grid[j] <= room[i, 0]
+        ServingOption(layouts[i], grid[j], *(float(column[i, j]) for column in columns)) for i, j in np.argwhere(fits)
     ]
+
+
+def _largest_batch(scenario: ServingScenario, layout: Layout, machine: Machine) -> Num:
+    """Sequences per replica that fit when each holds all its tokens; 0 where the weights do not fit."""
+    load = (1.0, scenario.held_tokens)
+    return serving_memory(scenario.model, machine.system, layout, scenario.precision, load).largest_batch
 
 
 def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
@@ -146,8 +154,12 @@ def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
 
     Examples
     --------
-    >>> pareto_front([])
-    []
+    >>> fast, slow, beaten = (
+    ...     ServingOption(Layout(), 1, tpot_s, 1.0, rate, 1.0, 1.0, 1.0)
+    ...     for tpot_s, rate in ((0.01, 100.0), (0.02, 300.0), (0.03, 200.0))
+    ... )
+    >>> [one.tpot_s for one in pareto_front([beaten, slow, fast])]
+    [0.01, 0.02]
     """
     front: list[ServingOption] = []
     for one in sorted(options, key=lambda option: (option.tpot_s, -option.output_tokens_per_s_per_gpu)):
@@ -176,7 +188,7 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
     Raises
     ------
     DoesNotFitError
-        Where not even 16 domains, or the GPUs at hand, hold it.
+        Where not even 16 domains hold it.
 
     Examples
     --------
@@ -189,21 +201,17 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
     domain = int(machine.system.n_gpus_scale_up.value)
     if n_gpus is not None:
         return serving_layouts(scenario.model, n_gpus, domain)
-    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
-    for size in (domain, 2 * domain, 4 * domain, 8 * domain, 16 * domain):
-        layouts = serving_layouts(scenario.model, size, domain)
-        load = (1.0, held)
-        room = serving_memory(scenario.model, machine.system, stack_layouts(layouts), scenario.precision, load)
-        if np.any(room.largest_batch >= 1):
+    for domains in powers_of_two(MOST_DOMAINS):
+        layouts = serving_layouts(scenario.model, domains * domain, domain)
+        if np.any(_largest_batch(scenario, stack_layouts(layouts), machine) >= 1):
             return layouts
-    raise _does_not_fit(scenario, 16 * domain, machine)
+    raise _does_not_fit(scenario, MOST_DOMAINS * domain, machine)
 
 
 def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:
-    held = int(scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens)
     return DoesNotFitError(
         f"{scenario.model.id} in {scenario.precision.name} does not fit: no layout of at most {n_gpus} x "
-        f"{machine.system.accelerator.id} holds its weights and one sequence of {held} tokens"
+        f"{machine.system.accelerator.id} holds its weights and one sequence of {int(scenario.held_tokens)} tokens"
     )
 
 
@@ -253,6 +261,11 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     PriceOfSpeed
         The curve and its ends.
 
+    Raises
+    ------
+    DoesNotFitError
+        Where the layout does not hold the weights and one sequence.
+
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
@@ -264,9 +277,8 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     """
     options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
     here = estimate_serving(scenario, machine)
-    cost, plateau, single = (
-        float(here.usd_per_mtok_output), options[-1].usd_per_mtok_output, options[0].usd_per_mtok_output
-    )  # fmt: skip
+    cost = float(here.usd_per_mtok_output)
+    single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
     return PriceOfSpeed(
         options=tuple(options),
         batch=int(np.asarray(scenario.batch)),
@@ -338,21 +350,16 @@ def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
 
     Examples
     --------
-    >>> size_fleet([], Slo(1.0))
-    Traceback (most recent call last):
-    computeledger.errors.QuantityError: requests_per_s = 1: no option is given
+    >>> option = ServingOption(Layout(tp=2), 64, 0.02, 1.0, 1600.0, 12.5, 1.0, 0.1)
+    >>> fleet = size_fleet([option], Slo(30.0, tpot_s=0.05))
+    >>> fleet.n_replicas, fleet.n_gpus, fleet.load_fraction
+    (3, 6, 0.8)
     """
     if not options:
         raise QuantityError(f"requests_per_s = {slo.requests_per_s:g}: no option is given")
     fit = [one for one in options if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
     if not fit:
-        tpot = min((one for one in options if one.ttft_s <= slo.ttft_s), key=lambda one: one.tpot_s, default=None)
-        best_ttft = min(one.ttft_s for one in options)
-        reached = f"best TPOT within that TTFT {format_si(tpot.tpot_s, 's')}" if tpot else "none meets the TTFT"
-        raise QuantityError(
-            f"no layout meets TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: {reached}, "
-            f"best TTFT {format_si(best_ttft, 's')}"
-        )
+        raise _too_slow(options, slo)
 
     def fleet(option: ServingOption) -> Fleet:
         replicas = max(math.ceil(slo.requests_per_s / option.requests_per_s), 1)
@@ -360,3 +367,12 @@ def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
         return Fleet(option, replicas, n_gpus, slo.requests_per_s / (replicas * option.requests_per_s))
 
     return min((fleet(one) for one in fit), key=lambda one: (one.n_gpus, one.load_fraction))
+
+
+def _too_slow(options: list[ServingOption], slo: Slo) -> QuantityError:
+    within = [one.tpot_s for one in options if one.ttft_s <= slo.ttft_s]
+    reached = f"best TPOT within that TTFT {format_si(min(within), 's')}" if within else "none meets the TTFT"
+    return QuantityError(
+        f"no layout meets TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: {reached}, "
+        f"best TTFT {format_si(min(one.ttft_s for one in options), 's')}"
+    )

@@ -20,45 +20,7 @@ from computeledger.facts.huggingface.vision import read_vision
 
 __all__ = ["KNOWN_MODEL_TYPES", "parse_config"]
 
-_READERS: dict[str, Callable[[Fields], Shape]] = {
-    "llama": standard.read_llama,
-    "mistral": standard.read_mistral,
-    "mixtral": standard.read_mixtral,
-    "phi3": standard.read_phi3,
-    "olmo2": standard.read_olmo2,
-    "olmo3": standard.read_olmo2,
-    "qwen2": standard.read_qwen2,
-    "mimo": standard.read_qwen2,
-    "qwen3": standard.read_qwen3,
-    "qwen3_moe": standard.read_qwen3,
-    "qwen3_vl_text": standard.read_qwen3,
-    "qwen3_vl_moe_text": standard.read_qwen3,
-    "falcon": standard.read_falcon,
-    "gemma2": standard.read_gemma,
-    "gemma3_text": standard.read_gemma,
-    "gemma4_text": hybrid.read_gemma4,
-    "gpt_oss": standard.read_gpt_oss,
-    "glm4_moe": standard.read_glm4_moe,
-    "minimax_m1": hybrid.read_minimax_m1,
-    "minimax_m2": standard.read_minimax_m2,
-    "minimax_m3": standard.read_minimax_m3,
-    "mimo_v2_flash": standard.read_mimo_v2,
-    "step3p7": standard.read_step,
-    "llama4_text": standard.read_llama4,
-    "deepseek_v2": latent.read_deepseek,
-    "deepseek_v3": latent.read_deepseek,
-    "kimi_k2": latent.read_deepseek,
-    "deepseek_v32": latent.read_deepseek_sparse,
-    "glm_moe_dsa": latent.read_deepseek_sparse,
-    "deepseek_v4": latent.read_deepseek_v4,
-    "deepseek_ref": latent.read_deepseek_v4,
-    "kimi_linear": latent.read_kimi_linear,
-    "qwen3_next": hybrid.read_qwen_next,
-    "qwen3_5_text": hybrid.read_qwen_next,
-    "qwen3_5_moe_text": hybrid.read_qwen_next,
-    "nemotron_h": hybrid.read_nemotron_h,
-    "nemotron-nas": hybrid.read_nemotron_nas,
-}
+_READERS: dict[str, Callable[[Fields], Shape]] = {**standard.READERS, **latent.READERS, **hybrid.READERS}
 
 #: Multimodal types, and the type of the text model where ``text_config`` does not name it.
 _WRAPPERS = {
@@ -113,7 +75,7 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
     family, text = _language_part(config)
     f = Fields(text, "" if text is config else "text_config.", family)
     shape = _READERS[family](f)
-    hidden, vocabulary = f.integer("hidden_size"), f.integer("vocab_size")
+    hidden, vocabulary = f.integer("hidden_size"), f.integer("vocab_size", default=shape.default_vocab_size)
     n_mtp = next((f.integer(name, minimum=0) for name in _MTP_DEPTHS if f.has(name)), 0)
     tied = _tied(config, f, shape)
     f.ignore(*_MTP_DEPTHS, *_OUTER_ONLY)
@@ -137,7 +99,7 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         n_mtp_layers=n_mtp,
         norm_params_per_layer=shape.norm_params_per_layer,
         vision=read_vision(config, hidden),
-        notes=(*shape.notes, *precision.notes, *_id_notes(config, text, model_id)),
+        notes=(*precision.notes, *_id_notes(config, text, model_id)),
     )
 
 
@@ -154,9 +116,9 @@ def _language_part(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(text, Mapping):
         raise ModelConfigError(f"text_config: {text!r} is not an object")
     inner = text.get("model_type") or _WRAPPERS.get(stated, stated)
-    if inner not in _READERS:
+    if not isinstance(inner, str) or inner not in _READERS:
         raise _unknown_type("text_config.model_type", inner)
-    return str(inner), text
+    return inner, text
 
 
 def _unknown_type(name: str, given: object) -> ModelConfigError:

@@ -42,8 +42,8 @@ IRRELEVANT = frozenset({
     "swiglu_limits_shared", "time_step_floor", "time_step_limit", "time_step_max", "time_step_min", "time_step_rank",
     # how experts are chosen, not how many
     "moe_renormalize", "moe_router_activation_func", "moe_router_dtype", "moe_router_topk_scaling_factor", "n_group",
-    "norm_topk_prob", "num_expert_group", "scoring_func", "topk_group", "topk_method", "use_grouped_topk",
-    "use_moe_router_bias", "use_routing_bias", "moe_renormalise", "need_fp32_gate",
+    "norm_topk_prob", "num_expert_group", "scoring_func", "shared_moe_mode", "topk_group", "topk_method",
+    "need_fp32_gate", "use_grouped_topk", "use_moe_router_bias", "use_routing_bias",
     # activations and norms
     "activation", "activation_function", "hidden_act", "hidden_activation", "latent_moe_use_norm", "mamba_hidden_act",
     "mlp_hidden_act", "postnorm", "use_gemma_norm", "zero_centered",
@@ -96,28 +96,93 @@ class Fields:
         self._tables: list[Fields] = []
 
     def error(self, name: str, text: str) -> ModelConfigError:
-        """Build the error about one field, in one line."""
+        """Build the error about one field, in one line.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        text : str
+            What is wrong with it.
+
+        Returns
+        -------
+        ModelConfigError
+            Ready to be raised.
+        """
         return ModelConfigError(f"{self._path}{name}: {text}")
 
     def missing(self, name: str) -> ModelConfigError:
-        """Build the error about a field that is not there."""
+        """Build the error about a field that is not there.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+
+        Returns
+        -------
+        ModelConfigError
+            Ready to be raised.
+        """
         return self.error(name, f"missing; a {self._family} configuration needs it")
 
     def has(self, name: str) -> bool:
-        """Whether a field is there and not null."""
+        """Whether a field is there and not null.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+
+        Returns
+        -------
+        bool
+            False where it is null, too.
+        """
         return self._values.get(name) is not None
 
     def ignore(self, *names: str) -> None:
-        """Mark fields as known and of no consequence for this family."""
+        """Mark fields as known and of no consequence for this family.
+
+        Parameters
+        ----------
+        *names : str
+            The fields.
+        """
         self._read.update(names)
 
     def value(self, name: str) -> Any:
-        """The raw value of a field, None where it is missing."""
+        """The raw value of a field.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+
+        Returns
+        -------
+        object
+            None where it is missing.
+        """
         self._read.add(name)
         return self._values.get(name)
 
     def optional_integer(self, *names: str, minimum: int = 1) -> int | None:
-        """An integer under any of its names, None where it is missing [-]."""
+        """An integer under any of its names.
+
+        Parameters
+        ----------
+        *names : str
+            Names that families give to one quantity; where several are there they must agree.
+        minimum : int
+            Smallest value allowed [-].
+
+        Returns
+        -------
+        int or None
+            None where it is missing [-].
+        """
         found = {name: self._checked_integer(name, minimum) for name in names if self.value(name) is not None}
         if len(set(found.values())) > 1:
             told = ", ".join(f"{name} = {value}" for name, value in found.items())
@@ -125,7 +190,22 @@ class Fields:
         return next(iter(found.values()), None)
 
     def integer(self, *names: str, default: int | None = None, minimum: int = 1) -> int:
-        """An integer under any of its names; an error where it is missing and has no default [-]."""
+        """An integer under any of its names; an error where it is missing and has no default.
+
+        Parameters
+        ----------
+        *names : str
+            Names that families give to one quantity; where several are there they must agree.
+        default : int or None
+            Value where it is missing [-].
+        minimum : int
+            Smallest value allowed [-].
+
+        Returns
+        -------
+        int
+            The value [-].
+        """
         found = self.optional_integer(*names, minimum=minimum)
         if found is not None:
             return found
@@ -142,7 +222,20 @@ class Fields:
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean field."""
+        """A field that is true or false.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        default : bool
+            Value where it is missing.
+
+        Returns
+        -------
+        bool
+            The value.
+        """
         value = self.value(name)
         if value is None:
             return default
@@ -151,7 +244,20 @@ class Fields:
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text field; an error where it is missing and has no default."""
+        """A text; an error where it is missing and has no default.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        default : str or None
+            Value where it is missing.
+
+        Returns
+        -------
+        str
+            The value.
+        """
         value = self.value(name)
         if value is None:
             if default is None:
@@ -162,7 +268,20 @@ class Fields:
         return value
 
     def sequence(self, name: str, length: int | None = None) -> list[Any]:
-        """A list, one entry per layer where a length is given; further entries belong to prediction modules."""
+        """A list, one entry per layer where a length is given; further entries belong to prediction modules.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        length : int or None
+            Entries needed [-].
+
+        Returns
+        -------
+        list
+            As many entries as needed.
+        """
         value = self.value(name)
         if value is None:
             raise self.missing(name)
@@ -173,7 +292,20 @@ class Fields:
         return list(value if length is None else value[:length])
 
     def integers(self, name: str, length: int | None = None) -> list[int]:
-        """A list of integers that are not negative."""
+        """A list of integers that are not negative.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        length : int or None
+            Entries needed [-].
+
+        Returns
+        -------
+        list of int
+            As many entries as needed.
+        """
         values = self.sequence(name, length)
         for value in values:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -181,22 +313,61 @@ class Fields:
         return values
 
     def choices(self, name: str, allowed: Mapping[str, Any], length: int | None = None) -> list[str]:
-        """A list of texts, each one of those allowed."""
+        """A list of texts, each one of those allowed.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+        allowed : mapping
+            The texts allowed, as keys.
+        length : int or None
+            Entries needed [-].
+
+        Returns
+        -------
+        list of str
+            As many entries as needed.
+        """
         values = self.sequence(name, length)
         for value in values:
-            if value not in allowed:
+            if not isinstance(value, str) or value not in allowed:
                 raise self.error(name, f"{value!r} is not understood; allowed: {', '.join(sorted(allowed))}")
         return values
 
     def table(self, name: str) -> Fields | None:
-        """A nested object, None where it is missing; its own fields must be read too."""
+        """A nested object, whose own fields must be read too.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+
+        Returns
+        -------
+        Fields or None
+            None where it is missing.
+        """
         value = self.value(name)
         if value is None:
             return None
         return self.nested(name, value)
 
     def nested(self, name: str, value: object) -> Fields:
-        """An object inside a list or another object, under its place."""
+        """An object inside a list or another object, whose own fields must be read too.
+
+        Parameters
+        ----------
+        name : str
+            Its place.
+        value : object
+            What stands there.
+
+        Returns
+        -------
+        Fields
+            Its fields.
+        """
         if not isinstance(value, Mapping):
             raise self.error(name, f"{value!r} is not an object")
         inner = Fields(value, f"{self._path}{name}.", self._family)

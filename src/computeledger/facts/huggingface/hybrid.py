@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from computeledger.facts.architecture import Attention, FeedForward
+from computeledger.facts.huggingface.experts import experts_in_steps, routed_experts, with_shared
 from computeledger.facts.huggingface.fields import MAX_LAYERS, Fields
 from computeledger.facts.huggingface.parts import (
     NO_FEED_FORWARD,
     NO_MIXER,
     Shape,
     dense_mlp,
-    experts,
     grouped_heads,
     head_size,
     layer_count,
     projection_biases,
-    with_shared,
     within,
 )
-from computeledger.facts.huggingface.standard import qwen_feed_forwards
 
 _STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 
@@ -32,7 +31,7 @@ def _state_value_bytes(f: Fields, name: str) -> float:
     return _STATE_BYTES[stated]
 
 
-def read_qwen_next(f: Fields) -> Shape:
+def _qwen_next(f: Fields) -> Shape:
     """Qwen3-Next, Qwen 3.5 and 3.6: gated delta layers, a gated full one after every third."""
     n, d = layer_count(f), f.integer("hidden_size")
     f.integer("head_dim")
@@ -61,11 +60,11 @@ def read_qwen_next(f: Fields) -> Shape:
         kinds = ["linear_attention" if (i + 1) % every else "full_attention" for i in range(n)]
     f.ignore("use_sliding_window")
     biases = projection_biases(full, d, output=True) if f.flag("attention_bias") else 0
-    parts = qwen_feed_forwards(f, n) if f.has("num_experts") else [dense_mlp(f)] * n
+    parts = experts_in_steps(f, n) if f.has("num_experts") else [dense_mlp(f)] * n
     return Shape([full if kind == "full_attention" else delta for kind in kinds], parts, 2 * d + biases)
 
 
-def read_minimax_m1(f: Fields) -> Shape:
+def _minimax_m1(f: Fields) -> Shape:
     """MiniMax-01 and M1: lightning attention, a full layer after every seventh."""
     n, d = layer_count(f), f.integer("hidden_size")
     full = grouped_heads(f)
@@ -77,7 +76,7 @@ def read_minimax_m1(f: Fields) -> Shape:
     else:
         is_full = [bool(kind) for kind in f.integers("attn_type_list", n)]
     f.ignore("shared_moe_mode")
-    moe = experts(f, f.integer("intermediate_size"))
+    moe = routed_experts(f, f.integer("intermediate_size"))
     shared = f.integer("shared_intermediate_size", default=0, minimum=0)
     if shared:
         moe = replace(moe, n_shared_experts=1, shared_width=shared)
@@ -107,7 +106,7 @@ def _block_types(f: Fields) -> list[str]:
     return kinds
 
 
-def read_nemotron_h(f: Fields) -> Shape:
+def _nemotron_h(f: Fields) -> Shape:
     """Nemotron-H and Nemotron 3: each layer is a state space, an attention, an MLP or experts, and nothing else."""
     d, kinds = f.integer("hidden_size"), _block_types(f)
     heads = f.integer("num_attention_heads")
@@ -150,14 +149,14 @@ def _mamba(f: Fields) -> Attention:
 
 
 def _nemotron_experts(f: Fields) -> FeedForward:
-    moe = experts(f, f.integer("moe_intermediate_size"), n_matrices=2)
+    moe = routed_experts(f, f.integer("moe_intermediate_size"), n_matrices=2)
     shared = f.integer("moe_shared_expert_intermediate_size", default=moe.expert_width)
     moe = with_shared(f, moe, ("n_shared_experts",), shared)
     latent = f.integer("moe_latent_size", default=0, minimum=0)
     return replace(moe, latent_width=latent, extra_params=moe.n_experts)
 
 
-def read_nemotron_nas(f: Fields) -> Shape:
+def _nemotron_nas(f: Fields) -> Shape:
     """Nemotron Super and Ultra from architecture search: every block has its own attention and MLP, or none."""
     n, d = layer_count(f), f.integer("hidden_size")
     heads = f.integer("num_attention_heads")
@@ -203,7 +202,7 @@ def _searched_mlp(f: Fields, hidden: int) -> FeedForward:
     return FeedForward(width=256 * math.ceil(int(2 * multiple * hidden / 3) / 256))
 
 
-def read_gemma4(f: Fields) -> Shape:
+def _gemma4(f: Fields) -> Shape:
     """Gemma 4: wide heads in full layers, keys that serve as values, shared caches, experts beside the MLP."""
     n, d = layer_count(f), f.integer("hidden_size")
     kinds = f.choices("layer_types", {"sliding_attention": 1, "full_attention": 0}, n)
@@ -213,7 +212,7 @@ def read_gemma4(f: Fields) -> Shape:
     mixers = [replace(one, shares_kv=i >= n - sharing) for i, one in enumerate(mixers)]
     part, norms = dense_mlp(f), 4 * d
     if f.flag("enable_moe_block"):
-        routed = experts(f, f.integer("moe_intermediate_size", "expert_intermediate_size"))
+        routed = routed_experts(f, f.integer("moe_intermediate_size", "expert_intermediate_size"))
         part = replace(routed, width=part.width, extra_params=routed.n_experts + d)
         norms += 3 * d
     else:
@@ -243,3 +242,15 @@ def _gemma4_mixers(f: Fields) -> tuple[Attention, Attention]:
         raise f.error("attention_bias", "true is not understood in a gemma4 configuration")
     full = Attention("gqa", n, few if one else k, wide, wide, one_kv_projection=one, extra_params=2 * wide)
     return near, full
+
+
+#: Model type -> reader.
+READERS: dict[str, Callable[[Fields], Shape]] = {
+    "gemma4_text": _gemma4,
+    "minimax_m1": _minimax_m1,
+    "nemotron-nas": _nemotron_nas,
+    "nemotron_h": _nemotron_h,
+    "qwen3_5_moe_text": _qwen_next,
+    "qwen3_5_text": _qwen_next,
+    "qwen3_next": _qwen_next,
+}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from computeledger.facts.architecture import Attention, FeedForward
+from computeledger.facts.huggingface.experts import experts_after_dense, routed_experts, with_shared
 from computeledger.facts.huggingface.fields import Fields
-from computeledger.facts.huggingface.parts import Shape, experts, layer_count, with_shared
-from computeledger.facts.huggingface.standard import shared_expert_parts
+from computeledger.facts.huggingface.parts import Shape, layer_count
 
 #: Bytes of the scale that stands beside the 128 values of an indexer key in 8 bits.
 INDEX_SCALE_BYTES = 4.0
 
 
-def latent_heads(f: Fields) -> Attention:
+def _latent_heads(f: Fields) -> Attention:
     """Multi-head latent attention."""
     n = f.integer("num_attention_heads")
     rope = f.integer("qk_rope_head_dim", minimum=0)
@@ -38,18 +39,18 @@ def _latent_norms(mixer: Attention, hidden: int) -> int:
     return 2 * hidden + mixer.q_lora_rank + mixer.kv_lora_rank
 
 
-def read_deepseek(f: Fields) -> Shape:
+def _deepseek(f: Fields) -> Shape:
     """DeepSeek V2 and V3, Kimi K2."""
     n, d = layer_count(f), f.integer("hidden_size")
-    mixer = latent_heads(f)
+    mixer = _latent_heads(f)
     if f.flag("attention_bias"):
         raise f.error("attention_bias", "true is not understood with latent attention")
-    return Shape([mixer] * n, shared_expert_parts(f, n), _latent_norms(mixer, d))
+    return Shape([mixer] * n, experts_after_dense(f, n), _latent_norms(mixer, d))
 
 
-def read_deepseek_sparse(f: Fields) -> Shape:
+def _deepseek_sparse(f: Fields) -> Shape:
     """DeepSeek V3.2 and GLM-5: an indexer chooses what a query attends to; some layers reuse another's choice."""
-    dense = read_deepseek(f)
+    dense = _deepseek(f)
     n, d = len(dense.mixers), f.integer("hidden_size")
     heads, dim = f.integer("index_n_heads"), f.integer("index_head_dim")
     chooser = replace(
@@ -73,13 +74,13 @@ def read_deepseek_sparse(f: Fields) -> Shape:
     return replace(dense, mixers=[chooser if kind == "full" else reuser for kind in kinds])
 
 
-def read_deepseek_v4(f: Fields) -> Shape:
-    """DeepSeek V4: one key-value head, a window beside a compressed cache, grouped low-rank output, hyper-connections."""
+def _deepseek_v4(f: Fields) -> Shape:
+    """DeepSeek V4: one key-value vector, a window beside a compressed cache, grouped output, hyper-connections."""
     n, d = layer_count(f), f.integer("hidden_size")
     if f.integer("num_key_value_heads") != 1:
         raise f.error("num_key_value_heads", "must be 1: keys and values are one vector")
     width = f.integer("moe_intermediate_size")
-    moe = with_shared(f, experts(f, width), ("n_shared_experts",), width)
+    moe = with_shared(f, routed_experts(f, width), ("n_shared_experts",), width)
     streams = f.integer("hc_mult", default=1)
     mix = (2 + streams) * streams * streams * d if streams > 1 else 0
     moe = replace(moe, extra_params=moe.n_experts + mix)
@@ -127,18 +128,18 @@ def _compressed_mixer(f: Fields, ratio: int, mix: int) -> Attention:
     )
 
 
-def read_kimi_linear(f: Fields) -> Shape:
+def _kimi_linear(f: Fields) -> Shape:
     """Kimi Linear and K3: delta attention with latent attention in every fourth layer, experts in a latent width."""
     n, d = layer_count(f), f.integer("hidden_size")
     linear = f.table("linear_attn_config")
     if linear is None:
         raise f.missing("linear_attn_config")
-    full = replace(latent_heads(f), gated=f.flag("mla_use_output_gate"))
+    full = replace(_latent_heads(f), gated=f.flag("mla_use_output_gate"))
     delta = _delta_mixer(linear, d)
     latent = set(linear.integers("full_attn_layers"))
-    if latent & set(linear.integers("kda_layers")) or latent | set(linear.integers("kda_layers")) != set(range(1, n + 1)):
+    if sorted([*latent, *linear.integers("kda_layers")]) != list(range(1, n + 1)):
         raise linear.error("kda_layers", f"with full_attn_layers must name each of the {n} layers once, from 1")
-    parts = shared_expert_parts(f, n)
+    parts = experts_after_dense(f, n)
     width = f.optional_integer("routed_expert_hidden_size")
     if width:
         parts = [_in_latent(part, width) for part in parts]
@@ -165,3 +166,16 @@ def _delta_mixer(linear: Fields, hidden: int) -> Attention:
         gated=full_rank,
         extra_params=n * size + 2 * size + (0 if full_rank else size * (hidden + n * size)),
     )
+
+
+#: Model type -> reader.
+READERS: dict[str, Callable[[Fields], Shape]] = {
+    "deepseek_ref": _deepseek_v4,
+    "deepseek_v2": _deepseek,
+    "deepseek_v3": _deepseek,
+    "deepseek_v32": _deepseek_sparse,
+    "deepseek_v4": _deepseek_v4,
+    "glm_moe_dsa": _deepseek_sparse,
+    "kimi_k2": _deepseek,
+    "kimi_linear": _kimi_linear,
+}

@@ -1,4 +1,4 @@
-"""Pieces that many families share: heads, windows, experts, and a shape put together from layers."""
+"""Pieces that many families share: heads, windows, a dense MLP, and a shape put together from layers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from computeledger.facts.huggingface.fields import MAX_LAYERS, Fields
 
 NO_MIXER = Attention("none", 0, 0, 0, 0)
 NO_FEED_FORWARD = FeedForward()
-EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts", "num_routed_experts", "moe_num_experts")
-EXPERTS_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_top_k", "top_k_experts")
-_WINDOWED = {"sliding_attention": True, "full_attention": False, "attention": False}
+_WINDOWED = {"sliding_attention": True, "full_attention": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +19,32 @@ class Shape:
 
     Attributes
     ----------
-    mixers, feed_forwards : sequence
+    mixers : sequence of Attention
+        One per layer, in order.
+    feed_forwards : sequence of FeedForward
         One per layer, in order.
     norm_params_per_layer : int
         Norm weights and biases of one layer [-].
     tied_embeddings : bool
         Whether the family ties its embeddings where the configuration does not say.
-    notes : tuple of str
-        What the reader of the configuration should know.
+    default_vocab_size : int or None
+        ``V`` where a family's configurations may leave it out.
     """
 
     mixers: Sequence[Attention]
     feed_forwards: Sequence[FeedForward]
     norm_params_per_layer: int
     tied_embeddings: bool = False
-    notes: tuple[str, ...] = ()
+    default_vocab_size: int | None = None
 
     def groups(self) -> tuple[LayerGroup, ...]:
-        """Layers of one shape together, in order of first appearance."""
+        """Layers of one shape together.
+
+        Returns
+        -------
+        tuple of LayerGroup
+            In order of first appearance.
+        """
         counts: dict[tuple[Attention, FeedForward], int] = {}
         for layer in zip(self.mixers, self.feed_forwards, strict=True):
             counts[layer] = counts.get(layer, 0) + 1
@@ -46,26 +52,78 @@ class Shape:
 
 
 def layer_count(f: Fields) -> int:
-    """``L``, bounded."""
+    """``L``, bounded, because the readers make a list of layers.
+
+    Parameters
+    ----------
+    f : Fields
+        The configuration.
+
+    Returns
+    -------
+    int
+        Layers [-].
+
+    Examples
+    --------
+    >>> layer_count(Fields({"num_hidden_layers": 32}))
+    32
+    """
     n = f.integer("num_hidden_layers")
     if n > MAX_LAYERS:
         raise f.error("num_hidden_layers", f"{n} is not allowed; at most {MAX_LAYERS} is")
     return n
 
 
-def head_size(f: Fields, n_heads: int, name: str = "head_dim") -> int:
-    """``H``: stated, or the width over the heads."""
-    size = f.optional_integer(name)
+def head_size(f: Fields, n_heads: int) -> int:
+    """``H``: stated, or the width over the heads.
+
+    Parameters
+    ----------
+    f : Fields
+        The configuration.
+    n_heads : int
+        ``N`` query heads [-].
+
+    Returns
+    -------
+    int
+        Size of a head [-].
+
+    Examples
+    --------
+    >>> head_size(Fields({"hidden_size": 4096}), 32)
+    128
+    """
+    size = f.optional_integer("head_dim")
     if size is not None:
         return size
     hidden = f.integer("hidden_size")
     if hidden % n_heads:
-        raise f.error("num_attention_heads", f"{n_heads} does not divide hidden_size {hidden}, and {name} is missing")
+        raise f.error("num_attention_heads", f"{n_heads} does not divide hidden_size {hidden}, and head_dim is missing")
     return hidden // n_heads
 
 
 def grouped_heads(f: Fields, kv_defaults_to_all: bool = False) -> Attention:
-    """Attention with grouped key and value heads, MHA and MQA among them."""
+    """Attention with grouped key and value heads, MHA and MQA among them.
+
+    Parameters
+    ----------
+    f : Fields
+        The configuration.
+    kv_defaults_to_all : bool
+        Whether the family has as many key heads as query heads where it does not say.
+
+    Returns
+    -------
+    Attention
+        Full attention of one layer.
+
+    Examples
+    --------
+    >>> grouped_heads(Fields({"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128})).n_kv_heads
+    8
+    """
     n = f.integer("num_attention_heads")
     k = f.integer("num_key_value_heads", default=n if kv_defaults_to_all else None)
     if n % k:
@@ -74,21 +132,61 @@ def grouped_heads(f: Fields, kv_defaults_to_all: bool = False) -> Attention:
     return Attention("gqa", n, k, size, size)
 
 
-def within(f: Fields, window: int | None) -> int | None:
-    """A window as wide as the longest context hides nothing."""
+def within(f: Fields, window_tokens: int | None) -> int | None:
+    """A window, unless it is as wide as the longest context and hides nothing.
+
+    Parameters
+    ----------
+    f : Fields
+        The configuration.
+    window_tokens : int or None
+        Tokens a query sees [token].
+
+    Returns
+    -------
+    int or None
+        The window where it binds [token].
+
+    Examples
+    --------
+    >>> within(Fields({"max_position_embeddings": 4096}), 2048), within(Fields({"max_position_embeddings": 4096}), 4096)
+    (2048, None)
+    """
     longest = f.optional_integer("max_position_embeddings")
-    return None if window is None or (longest is not None and window >= longest) else window
+    binds = window_tokens is not None and (longest is None or window_tokens < longest)
+    return window_tokens if binds else None
 
 
-def windowed(
-    f: Fields, mixer: Attention, n_layers: int, slides: Callable[[int], bool], name: str = "sliding_window"
-) -> list[Attention]:
-    """One mixer per layer, sliding where ``layer_types`` says so, or else the family's rule."""
-    window = f.optional_integer(name)
+def windowed(f: Fields, mixer: Attention, n_layers: int, slides: Callable[[int], bool]) -> list[Attention]:
+    """One mixer per layer, sliding where ``layer_types`` says so, or else by the family's rule.
+
+    Parameters
+    ----------
+    f : Fields
+        The configuration.
+    mixer : Attention
+        The mixer of a full layer.
+    n_layers : int
+        ``L`` [-].
+    slides : callable
+        Whether a layer slides, from its number.
+
+    Returns
+    -------
+    list of Attention
+        One per layer, in order.
+
+    Examples
+    --------
+    >>> full = Attention("gqa", 32, 8, 128, 128)
+    >>> [one.window for one in windowed(Fields({"sliding_window": 128}), full, 3, lambda i: i % 2 == 0)]
+    [128, None, 128]
+    """
+    window = f.optional_integer("sliding_window")
     if f.has("layer_types"):
         sliding = [_WINDOWED[kind] for kind in f.choices("layer_types", _WINDOWED, n_layers)]
         if any(sliding) and window is None:
-            raise f.missing(name)
+            raise f.missing("sliding_window")
     else:
         sliding = [window is not None and slides(i) for i in range(n_layers)]
     near = replace(mixer, window=within(f, window))
@@ -96,46 +194,51 @@ def windowed(
 
 
 def dense_mlp(f: Fields, name: str = "intermediate_size", n_matrices: int = 3) -> FeedForward:
-    """A dense MLP."""
+    """A dense MLP.
+
+    Parameters
+    ----------
+    f : Fields
+        The configuration.
+    name : str
+        The field that holds the width.
+    n_matrices : int
+        3 where it is gated [-].
+
+    Returns
+    -------
+    FeedForward
+        The part of one layer.
+
+    Examples
+    --------
+    >>> dense_mlp(Fields({"intermediate_size": 14336})).width
+    14336
+    """
     return FeedForward(width=f.integer(name), n_matrices=n_matrices)
 
 
-def experts(f: Fields, width: int, n_matrices: int = 3) -> FeedForward:
-    """Routed experts of a width, no shared ones."""
-    n, active = f.integer(*EXPERT_COUNTS), f.integer(*EXPERTS_PER_TOKEN)
-    if active > n:
-        name = next(name for name in EXPERTS_PER_TOKEN if f.has(name))
-        raise f.error(name, f"{active} experts per token, but there are {n}")
-    return FeedForward(n_matrices=n_matrices, n_experts=n, n_experts_active=active, expert_width=width)
+def projection_biases(mixer: Attention, hidden_size: int, output: bool) -> int:
+    """Biases of the query, key and value projections, and of the output where it has one.
 
+    Parameters
+    ----------
+    mixer : Attention
+        The mixer.
+    hidden_size : int
+        ``D`` [-].
+    output : bool
+        Whether the output projection has a bias.
 
-def with_shared(f: Fields, part: FeedForward, names: Sequence[str], width: int) -> FeedForward:
-    """Routed experts and shared ones beside them, counted under any of the names."""
-    n = f.optional_integer(*names, minimum=0) or 0
-    return replace(part, n_shared_experts=n, shared_width=width if n else 0)
+    Returns
+    -------
+    int
+        Biases of one layer [-].
 
-
-def expert_layers(f: Fields, n_layers: int) -> list[bool]:
-    """Which layers route to experts: after the first dense ones, at a frequency, or by a list."""
-    first = f.integer("first_k_dense_replace", default=0, minimum=0)
-    if isinstance(f.value("moe_layer_freq"), Sequence):
-        listed = f.integers("moe_layer_freq", n_layers)
-        return [bool(listed[i]) and i >= first for i in range(n_layers)]
-    every = f.integer("moe_layer_freq", default=1)
-    routed = [i >= first and i % every == 0 for i in range(n_layers)]
-    if f.has("mlp_layer_types"):
-        listed_types = f.choices("mlp_layer_types", {"dense": 0, "sparse": 1}, n_layers)
-        if [kind == "sparse" for kind in listed_types] != routed:
-            raise f.error("mlp_layer_types", "contradicts first_k_dense_replace and moe_layer_freq")
-    return routed
-
-
-def pick(routed: Sequence[bool], moe: FeedForward, dense: FeedForward) -> list[FeedForward]:
-    """One feed-forward part per layer."""
-    return [moe if is_routed else dense for is_routed in routed]
-
-
-def projection_biases(mixer: Attention, hidden: int, output: bool) -> int:
-    """Biases of the query, key and value projections, and of the output where it has one."""
+    Examples
+    --------
+    >>> projection_biases(Attention("gqa", 64, 8, 64, 64), 2880, output=True)
+    8000
+    """
     n, k = mixer.n_query_heads, mixer.n_kv_heads
-    return n * mixer.qk_head_dim + k * (mixer.qk_head_dim + mixer.v_head_dim) + (hidden if output else 0)
+    return n * mixer.qk_head_dim + k * (mixer.qk_head_dim + mixer.v_head_dim) + (hidden_size if output else 0)

@@ -21,6 +21,7 @@ _ALGORITHMS = {
     "W8A8_SQ_PER_CHANNEL": "fp8", "NVFP4": "fp4", "NVFP4_AWQ": "fp4", "W4A16_NVFP4": "fp4", "W4A8_NVFP4_FP8": "fp4",
     "MXFP4": "fp4", "W4A8_MXFP4_MXFP8": "fp4", "W4A16_MXFP4": "fp4", "W4A16_AWQ": "fp4", "W4A8_AWQ": "fp4",
 }  # fmt: skip
+_LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules")
 _BITS = {4: "fp4", 8: "fp8", 16: "bf16"}
 _WIDTH = {"bf16": 16, "fp8": 8, "fp4": 4}
 
@@ -32,7 +33,15 @@ _EXPERTS = re.compile(r"(?<!shared_)\bexperts\b")
 
 @dataclass(frozen=True, slots=True)
 class WeightPrecision:
-    """Precision of the stored weights by kind, and what to know about it."""
+    """Precision of the stored weights by kind: ``bf16``, ``fp8`` or ``fp4``.
+
+    Attributes
+    ----------
+    attention, dense, experts : str
+        Of mixers, of dense and shared MLPs, of routed experts.
+    notes : tuple of str
+        What the reader of the configuration should know.
+    """
 
     attention: str
     dense: str
@@ -41,7 +50,27 @@ class WeightPrecision:
 
 
 def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers: int) -> WeightPrecision:
-    """Find the precision of mixers, of dense and shared MLPs, and of routed experts."""
+    """Find the precision of mixers, of dense and shared MLPs, and of routed experts.
+
+    Parameters
+    ----------
+    config, text : mapping
+        The whole configuration, and the part of the language model.
+    n_layers : int
+        Layers with a mixer, to tell whether most of a kind are left out of the quantisation [-].
+
+    Returns
+    -------
+    WeightPrecision
+        4 bits of any format count as ``fp4``.
+
+    Examples
+    --------
+    >>> config = {"quantization_config": {"quant_method": "mxfp4"}}
+    >>> found = read_precision(config, config, 36)
+    >>> found.attention, found.experts
+    ('bf16', 'fp4')
+    """
     plain = _dtype(config, text)
     quantised = config.get("quantization_config") or text.get("quantization_config")
     if quantised is None or quantised == {}:
@@ -68,7 +97,7 @@ def _quantised(q: Mapping[str, Any], plain: str, n_layers: int) -> WeightPrecisi
     if q.get("quant_algo") == "MIXED_PRECISION":
         return _mixed(q, plain)
     whole, notes = _whole(q)
-    left_out = [str(name) for key in ("ignore", "modules_to_not_convert", "exclude_modules") for name in q.get(key) or ()]
+    left_out = [str(name) for key in _LEFT_OUT if isinstance(q.get(key), list) for name in q[key]]
     attention = plain if _covers(left_out, _MIXER, n_layers) else whole
     dense = plain if _covers(left_out, _SHARED, n_layers) or _covers(left_out, _DENSE, n_layers) else whole
     if q.get("quant_method") == "mxfp4":  # this method converts experts only
@@ -79,7 +108,7 @@ def _quantised(q: Mapping[str, Any], plain: str, n_layers: int) -> WeightPrecisi
 def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """The precision of everything that is not left out."""
     method = q.get("quant_method")
-    if method is not None and method not in _METHODS:
+    if method is not None and (not isinstance(method, str) or method not in _METHODS):
         raise ModelConfigError(
             f"quantization_config.quant_method: {method!r} is not understood; {nearest(str(method), _METHODS)}"
         )
@@ -90,7 +119,7 @@ def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     if fixed is not None:
         return fixed, ()
     bits, kind = _bits(q)
-    if bits not in _BITS:
+    if not isinstance(bits, int) or bits not in _BITS:
         raise ModelConfigError(f"quantization_config: no weights of 4, 8 or 16 bits are named, found {bits!r}")
     integer = kind == "int" or method in ("awq", "gptq", "bitsandbytes")
     notes = (f"weights in int{bits}, counted as {_BITS[bits]}",) if integer else ()
@@ -98,11 +127,11 @@ def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def _algorithm(name: object) -> str:
-    if name not in _ALGORITHMS:
+    if not isinstance(name, str) or name not in _ALGORITHMS:
         raise ModelConfigError(
             f"quantization_config.quant_algo: {name!r} is not understood; {nearest(str(name), _ALGORITHMS)}"
         )
-    return _ALGORITHMS[str(name)]
+    return _ALGORITHMS[name]
 
 
 def _bits(q: Mapping[str, Any]) -> tuple[object, object]:
@@ -131,6 +160,8 @@ def _mixed(q: Mapping[str, Any], plain: str) -> WeightPrecision:
     """Each kind of module by the list; without one, mixers in the widest group and the rest in the narrowest."""
     base = _METHODS.get(str(q.get("quant_method")))
     listed = q.get("quantized_layers") or {}
+    if not isinstance(listed, Mapping):
+        raise ModelConfigError(f"quantization_config.quantized_layers: a {type(listed).__name__} is not an object")
     found = {
         "attention": _listed(listed, re.compile(r"(self_attn|linear_attn|\battn|mixer)\b")),
         "dense": _listed(listed, re.compile(r"(mlp\.(gate|up|down)_proj|shared_experts?)\b")),
@@ -143,8 +174,9 @@ def _mixed(q: Mapping[str, Any], plain: str) -> WeightPrecision:
     if listed:
         found = {kind: precision or plain for kind, precision in found.items()}
     if all(found.values()):
-        return WeightPrecision(**{kind: str(precision) for kind, precision in found.items()})
-    groups = sorted((_BITS.get(part.get("num_bits", 0), plain) for part in _group_weights(q)), key=_WIDTH.__getitem__)
+        return WeightPrecision(str(found["attention"]), str(found["dense"]), str(found["experts"]))
+    widths = [bits for part in _group_weights(q) if isinstance(bits := part.get("num_bits"), int)]
+    groups = sorted((_BITS.get(bits, plain) for bits in widths), key=_WIDTH.__getitem__)
     narrow, wide = (groups[0], groups[-1]) if groups else ("fp4", "fp8")
     note = f"mixed precision whose list of modules is not given: mixers in {wide}, the rest in {narrow} (assumption)"
     return WeightPrecision(wide, narrow, narrow, (note,))

@@ -14,6 +14,24 @@ def read_vision(config: Mapping[str, Any], text_hidden_size: int) -> VisionEncod
     """Count the matrices of a vision encoder: patches, positions, attention, MLP and the way into the text model.
 
     Norms and biases are left out, so the count is up to 1 % low.
+
+    Parameters
+    ----------
+    config : mapping
+        The whole configuration.
+    text_hidden_size : int
+        ``D`` of the language model [-].
+
+    Returns
+    -------
+    VisionEncoder or None
+        None where there is none, or its shape is not given.
+
+    Examples
+    --------
+    >>> encoder = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16}
+    >>> read_vision({"vision_config": encoder}, 4096).n_layers
+    27
     """
     raw = config.get("vision_config")
     if raw is None:
@@ -32,7 +50,8 @@ def read_vision(config: Mapping[str, Any], text_hidden_size: int) -> VisionEncod
     patch = f.integer("patch_size", default=14)
     pixels = f.integer("in_channels", "num_channels", default=3) * patch * patch
     patches = d * pixels * f.integer("temporal_patch_size", default=1)
-    return VisionEncoder(layers + patches + _positions(f, d) + _projector(f, d, text_hidden_size), n, _tokens(config, f))
+    around = patches + _positions(f, d) + _projector(f, d, text_hidden_size)
+    return VisionEncoder(layers + around, n, _tokens(config, f))
 
 
 def _positions(f: Fields, hidden: int) -> int:

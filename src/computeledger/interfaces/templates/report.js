@@ -7,7 +7,7 @@
   const draw = (mode, width) =>
     canvases.map((canvas) => {
       const { data, layout } = figures[canvas.dataset.plot];
-      const size = width ? { width: Math.min(width, canvas.clientWidth || width), autosize: false } : { autosize: true };
+      const size = width ? { width, autosize: false } : { autosize: true };
       return Plotly.react(canvas, data, { ...layout, ...size, template: templates[mode] }, config);
     });
   const onScreen = () => draw(dark.matches ? "dark" : "light");
@@ -20,12 +20,10 @@
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];
     folded.forEach((one) => { one.open = true; });
-    document.documentElement.classList.add("paper");
-    draw("light", 660);
+    draw("light", 670);
   });
   addEventListener("afterprint", () => {
     folded.forEach((one) => { one.open = false; });
-    document.documentElement.classList.remove("paper");
     onScreen();
   });
 

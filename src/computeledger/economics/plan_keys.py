@@ -1,0 +1,206 @@
+"""Keys of a plan: what each may hold. They check a file, word its errors, and become the JSON Schema for editors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.physics.efficiency import load_factors
+from computeledger.units import DIMENSIONLESS
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a plan.
+
+    Attributes
+    ----------
+    kind : str
+        A dimension of :data:`computeledger.units.DIMENSIONS`, ``text``, or choices joined by ``|``.
+    help : str
+        What it means.
+    example : str
+        A value.
+    words : tuple of str
+        Words that may stand instead of a quantity.
+    """
+
+    kind: str
+    help: str
+    example: str
+    words: tuple[str, ...] = ()
+
+
+_MADE_OF = {
+    "model": Key("text", "bundled model id, or path to a config.json", "deepseek-v3"),
+    "system": Key("text", "bundled system id, or path to a system TOML", "h800-nvl8"),
+    "price": Key(
+        "usd_per_hour", "price of a GPU-hour, or rent / reserve of the price edition", "$2/h", words=("rent", "reserve")
+    ),
+    "precision": Key("bf16|fp8|fp4", "precision of the weights and matrix products", "fp8"),
+}
+_TIMED = {
+    "gpus": Key("count", "GPUs of the phase", "2048"),
+    "gpu_hours": Key("gpu_hours", "GPU-time of the phase, where it is known", "2.664M GPU-hours"),
+    "utilization": Key("fraction", "FLOP over dense bf16 peak x GPU-time, where it is known", "30%..40%"),
+}
+_OTHER = {"skip": Key("text", "why this plan has no such phase", "open weights, trained by others")}
+
+TOP = {"title": Key("text", "what the plan is about", "DeepSeek-V3 as published"), **_MADE_OF}
+SECTIONS: dict[str, dict[str, Key]] = {
+    "pretraining": {
+        **_MADE_OF,
+        **_TIMED,
+        **_OTHER,
+        "tokens": Key(
+            "tokens",
+            "tokens of the run, or balanced: what equals the inference ledger",
+            "14.8T tokens",
+            words=("balanced",),
+        ),
+        "layout": Key("text", "of the whole job; searched where it is left out", "tp1-pp16-dp128-ep64"),
+        "sequence": Key("tokens", "length of a sequence", "4096 tokens"),
+        "global_batch": Key("tokens", "tokens per optimiser step", "60M tokens"),
+        "microbatch": Key("count", "sequences that pass a stage at once", "1 sequences"),
+        "recompute": Key("none|selective|full", "activations computed again in backward", "selective"),
+        "virtual_stages": Key("count", "interleaved chunks per pipeline stage", "2"),
+    },
+    "rl": {
+        **_MADE_OF,
+        **_TIMED,
+        **_OTHER,
+        "tokens": Key(
+            "tokens",
+            "sampled tokens of the run, or balanced: GPU-time equal to pretraining",
+            "1T tokens",
+            words=("balanced",),
+        ),
+        "steps": Key("count", "optimiser steps, instead of tokens", "2000 steps"),
+        "prompts_per_step": Key("count", "prompts of a step", "512"),
+        "group_size": Key("count", "rollouts per prompt", "16"),
+        "rollout": Key("tokens", "mean length of a rollout", "10K..20K tokens"),
+        "prompt": Key("tokens", "mean length of a prompt", "500 tokens"),
+        "longest_over_mean": Key("count", "longest rollout of a step over the mean", "2..4"),
+        "layout": Key("text", "of one generation replica; searched where it is left out", "tp8-ep8"),
+        "batch": Key("count", "rollouts decoding per replica", "256"),
+        "training_layout": Key("text", "of the trainer; searched where it is left out", "tp1-pp16-dp128-ep64"),
+        "sequence": Key("tokens", "packed length of a training sequence", "16K tokens"),
+        "global_batch": Key("tokens", "tokens the trainer sees per optimiser step", "8M tokens"),
+        "kept": Key("fraction", "share of rollouts that the update trains on", "0.5..1"),
+        "logprob_passes": Key("count", "forward passes beside the update (old policy, reference)", "1"),
+        "updates_per_batch": Key("count", "passes of the optimiser over the kept rollouts", "1"),
+        "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s"),
+        "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
+        "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),
+        "steps_in_flight": Key("count", "steps' worth of rollouts that decode at once when asynchronous", "4"),
+        "beta_gpu_time": Key("count", "RL's coefficient in GPU-time, where it was measured", "20..45"),
+    },
+    "inference": {
+        **_MADE_OF,
+        **_TIMED,
+        **_OTHER,
+        "tokens": Key("tokens", "tokens over the model's life, all kinds", "100T..600T tokens"),
+        "rate": Key("tokens_per_s", "mean traffic, all kinds, instead of tokens", "10M..100M tokens/s"),
+        "life": Key("s", "how long the traffic lasts", "1..3 months"),
+        "input": Key("tokens", "new input tokens of a request", "2000 tokens"),
+        "cached": Key("tokens", "cached prefix of a request", "2000 tokens"),
+        "output": Key("tokens", "output tokens of a request", "1000 tokens"),
+        "layout": Key("text", "of one replica; searched where it is left out", "tp8-ep8"),
+        "batch": Key("count", "sequences decoding per replica, all attention-DP ranks together", "256"),
+        "tpot": Key("s", "slowest acceptable time per output token, where the batch is searched", "50 ms"),
+        "occupancy": Key("fraction", "busy GPU-hours over GPU-hours paid", "40%..80%"),
+    },
+    "experiments": {
+        "system": _MADE_OF["system"],
+        "price": _MADE_OF["price"],
+        "gpu_hours": Key("gpu_hours", "GPU-time of research runs", "3M GPU-hours"),
+        "gpu_time_of_pretraining": Key("count", "the same as a multiple of the pretraining run", "0.5..2"),
+        "clusters": Key("count", "clusters it runs on", "40"),
+    },
+}
+KINDS = {
+    name: Key("tokens", f"{text} over the model's life, or all kinds as shares", "10T tokens")
+    for name, text in {
+        "system_prompt": "system prompts, not cached",
+        "user_input": "what users write",
+        "tool_results": "what tools return",
+        "cached": "prefix tokens found in the cache",
+        "output": "generated tokens",
+    }.items()
+}
+TRAFFIC = {
+    "name": Key("text", "what the traffic is", "free chat"),
+    "paid": Key("yes|no", "whether it is paid for", "yes"),
+    **{
+        name: SECTIONS["inference"][name]
+        for name in ("model", "tokens", "rate", "life", "input", "cached", "output", "layout", "batch", "tpot")
+    },
+}
+REQUIRED_SECTIONS = ("pretraining", "rl", "inference")
+
+
+def efficiency_keys() -> dict[str, Key]:
+    """Efficiency factors that a plan may override.
+
+    Returns
+    -------
+    dict of str to Key
+        By field name of :class:`~computeledger.physics.efficiency.Efficiency`.
+
+    Examples
+    --------
+    >>> efficiency_keys()["host_step_s"].kind, efficiency_keys()["expert_imbalance"].kind
+    ('s', 'count')
+    """
+    return {name: Key("s" if name.endswith("_s") else "count", "", "") for name in load_factors()}
+
+
+def json_schema() -> dict[str, Any]:
+    """Describe plans for editors.
+
+    Returns
+    -------
+    dict
+        A JSON Schema (draft 2020-12) made from the same tables that check a plan.
+
+    Examples
+    --------
+    >>> json_schema()["required"]
+    ['pretraining', 'rl', 'inference']
+    >>> json_schema()["properties"]["rl"]["properties"]["mode"]["enum"]
+    ['synchronous', 'asynchronous']
+    """
+    sections: dict[str, Any] = {name: _object(keys) for name, keys in SECTIONS.items()}
+    kinds = _object(KINDS)
+    sections["inference"]["properties"] |= {
+        "kinds": kinds,
+        "traffic": {
+            "type": "array",
+            "items": {**_object(TRAFFIC), "properties": {**_properties(TRAFFIC), "kinds": kinds}},
+        },
+    }
+    sections["efficiency"] = _object(efficiency_keys())
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Compute Ledger plan",
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(REQUIRED_SECTIONS),
+        "properties": {**_properties(TOP), **sections},
+    }
+
+
+def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": _properties(keys)}
+
+
+def _properties(keys: Mapping[str, Key]) -> dict[str, Any]:
+    out = {}
+    for name, key in keys.items():
+        if "|" in key.kind:
+            out[name] = {"enum": key.kind.split("|"), "description": key.help}
+        else:
+            kind: Any = ["string", "number"] if key.kind in DIMENSIONLESS else "string"
+            out[name] = {"type": kind, "description": key.help, **({"examples": [key.example]} if key.example else {})}
+    return out

@@ -1,0 +1,301 @@
+"""What plots are made of: palette, theme, axes, notes and intervals, as parts of plotly specifications."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from computeledger.interfaces.tables import point
+from computeledger.interfaces.wording import interval_words, words
+
+Spec = dict[str, Any]
+
+#: Colours of Okabe and Ito that stand out from white and from near-black (3:1); the purple is a shade darker.
+PHASE_COLORS = {"pretraining": "#0072B2", "rl": "#D55E00", "inference": "#009E73", "experiments": "#B5648F"}
+BOUND_COLORS = {"compute": "#46688A", "memory": "#8FA9C2", "network": "#A87B2D", "overhead": "#D8BC86"}
+#: Text on a bar of that colour (4.5:1); black on the others.
+WHITE_ON = frozenset({"#0072B2", "#46688A"})
+SERIES = ("#009E73", "#0072B2", "#D55E00", "#B5648F")
+MARKS = ("circle", "triangle-up", "square", "diamond", "cross", "star", "hexagon", "triangle-down")
+NEUTRAL = "#7A838D"
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+
+#: What a plot must not do: take the finger's scroll, show a tool bar, read dollars as formulas.
+CONFIG = {"responsive": True, "displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False,
+          "typesetMath": False}  # fmt: skip
+#: An axis that only orders rows.
+ROWS = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True}
+LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "itemclick": False,
+          "itemdoubleclick": False}  # fmt: skip
+
+
+def template(dark: bool = False) -> Spec:
+    """Colours of text, grid and hover boxes, for the ``template`` of a layout.
+
+    Parameters
+    ----------
+    dark : bool
+        Whether the page is dark.
+
+    Returns
+    -------
+    dict
+        A plotly template.
+
+    Examples
+    --------
+    >>> template(dark=True)["layout"]["font"]["color"]
+    '#E6E9EC'
+    """
+    ink, grid, card = ("#E6E9EC", "#31383F", "#1D2227") if dark else ("#1B2026", "#E1E4E7", "#FFFFFF")
+    axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True,
+            "title": {"font": {"size": 13}, "standoff": 12}}  # fmt: skip
+    return {
+        "layout": {
+            "font": {"family": FONT, "size": 13, "color": ink},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "xaxis": axis,
+            "yaxis": axis,
+            "hoverlabel": {"bgcolor": card, "bordercolor": grid, "font": {"color": ink, "family": FONT}},
+        }
+    }
+
+
+def layout(height: float, notes: list[Spec], **parts: Any) -> Spec:
+    """The layout that every plot shares: as wide as its place, no zoom, room for the axis below.
+
+    Parameters
+    ----------
+    height : float
+        Of the plot in pixels [-].
+    notes : list of dict
+        Annotations.
+    **parts : Any
+        What differs.
+
+    Returns
+    -------
+    dict
+        A plotly layout.
+
+    Examples
+    --------
+    >>> layout(100.0, [], barmode="stack")["barmode"]
+    'stack'
+    """
+    return {
+        "height": round(height), "autosize": True, "showlegend": False, "dragmode": False, "hovermode": "closest",
+        "margin": {"l": 4, "r": 8, "t": 4, "b": 44}, "annotations": notes, **parts,
+    }  # fmt: skip
+
+
+def note(text: str, y: float, axis: str = "y") -> Spec:
+    """A line of text at the left edge, which stays readable at any width.
+
+    Parameters
+    ----------
+    text : str
+        Escaped.
+    y : float
+        Height on the axis [-].
+    axis : str
+        The axis.
+
+    Returns
+    -------
+    dict
+        A plotly annotation.
+
+    Examples
+    --------
+    >>> note("a", 1.0)["x"]
+    0
+    """
+    return {"text": text, "x": 0, "xref": "paper", "xanchor": "left", "y": y, "yref": axis, "yanchor": "middle",
+            "showarrow": False, "align": "left"}  # fmt: skip
+
+
+def corner(text: str) -> Spec:
+    """A text in the upper left corner, where a roof or a price of speed leaves room.
+
+    Parameters
+    ----------
+    text : str
+        Escaped.
+
+    Returns
+    -------
+    dict
+        A plotly annotation.
+
+    Examples
+    --------
+    >>> corner("a")["yanchor"]
+    'top'
+    """
+    return {"text": text, "x": 0.012, "xref": "paper", "xanchor": "left", "y": 0.99, "yref": "paper", "yanchor": "top",
+            "showarrow": False, "align": "left", "font": {"size": 12}}  # fmt: skip
+
+
+def interval_marks(value: Any, y: float, color: str, mark: str, unit: str) -> list[Spec]:
+    """The 90 % interval as a band, the 80 % interval as a darker one, the median as a mark.
+
+    Parameters
+    ----------
+    value : float or dict
+        A document's quantity, in its own unit.
+    y : float
+        Height on the axis [-].
+    color, mark : str
+        Of the median.
+    unit : str
+        For the hover text.
+
+    Returns
+    -------
+    list of dict
+        Plotly traces.
+
+    Examples
+    --------
+    >>> len(interval_marks(1.0, 0.0, "#0072B2", "circle", ""))
+    1
+    """
+    bands = [
+        {"type": "scatter", "mode": "lines", "x": [point(value, low), point(value, high)], "y": [y, y],
+         "hoverinfo": "skip", "line": {"color": faint(color, shade), "width": 9}}
+        for low, high, shade in (("p05", "p95", 0.3), ("p10", "p90", 0.35))
+        if point(value, low) < point(value, high)
+    ]  # fmt: skip
+    return [
+        *bands,
+        {"type": "scatter", "mode": "markers", "x": [point(value)], "y": [y], "cliponaxis": False,
+         "hovertemplate": f"{words(point(value), unit)}<br>{interval_words(value, unit)}<extra></extra>",
+         "marker": {"symbol": mark, "size": 12, "color": color, "line": {"color": color, "width": 2.5}}},
+    ]  # fmt: skip
+
+
+def bar_text(color: str) -> Spec:
+    """Where and in what colour a bar carries its label.
+
+    Parameters
+    ----------
+    color : str
+        Of the bar.
+
+    Returns
+    -------
+    dict
+        Part of a plotly trace.
+
+    Examples
+    --------
+    >>> bar_text("#D55E00")["insidetextfont"]["color"]
+    '#000000'
+    """
+    return {
+        "textposition": "inside", "textangle": 0, "insidetextanchor": "middle", "constraintext": "both",
+        "insidetextfont": {"color": "#FFFFFF" if color in WHITE_ON else "#000000"},
+    }  # fmt: skip
+
+
+def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float = 0.06) -> Spec:
+    """A logarithmic axis over values, with ticks that read as people write numbers.
+
+    Parameters
+    ----------
+    values : iterable of float
+        Positive numbers to be seen [-].
+    label : callable
+        How a tick is written.
+    pad : float
+        Room at both ends, in decades [-].
+
+    Returns
+    -------
+    dict
+        A plotly axis.
+
+    Examples
+    --------
+    >>> log_axis([1.0, 1000.0], "{:g}".format)["ticktext"]
+    ['1', '10', '100', '1000']
+    """
+    every = [value for value in values if value > 0] or [1.0]
+    low, high = math.log10(min(every)) - pad, math.log10(max(every)) + pad
+    steps = (1, 2, 5) if high - low < 1.6 else (1, 3) if high - low < 2.6 else (1,)
+    skip = max(1, math.ceil((high - low) / 6))
+    decades = [decade for decade in range(math.floor(low), math.ceil(high) + 1) if decade % skip == 0]
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
+    return {"type": "log", "range": [round(low, 4), round(high, 4)], "tickvals": ticks,
+            "ticktext": [label(tick) for tick in ticks], "fixedrange": True, "zeroline": False}  # fmt: skip
+
+
+def faint(color: str, alpha: float) -> str:
+    """A colour that lets the page through.
+
+    Parameters
+    ----------
+    color : str
+        ``#RRGGBB``.
+    alpha : float
+        Opacity, 0..1 [-].
+
+    Returns
+    -------
+    str
+        For plotly.
+
+    Examples
+    --------
+    >>> faint("#0072B2", 0.5)
+    'rgba(0,114,178,0.5)'
+    """
+    red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def plain(text: str) -> str:
+    """Text that plotly must not read as markup.
+
+    Parameters
+    ----------
+    text : str
+        From a plan.
+
+    Returns
+    -------
+    str
+        Escaped.
+
+    Examples
+    --------
+    >>> plain("<b>a</b>")
+    '&lt;b&gt;a&lt;/b&gt;'
+    """
+    return html.escape(text, quote=False)
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Numbers with four digits: a plot cannot show more.
+
+    Parameters
+    ----------
+    values : iterable of float
+        Coordinates [-].
+
+    Returns
+    -------
+    list of float
+        For JSON [-].
+
+    Examples
+    --------
+    >>> rounded([1.23456])
+    [1.235]
+    """
+    return [float(f"{float(value):.4g}") for value in values]

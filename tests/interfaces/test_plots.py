@@ -1,0 +1,185 @@
+"""Plots: valid for plotly, plain JSON, with the ledger's numbers in them and no markup from a plan."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from computeledger.arrays import median
+from computeledger.economics.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan import load_plan
+from computeledger.interfaces import plot_parts, plots
+from computeledger.interfaces.documents import plan_document
+from computeledger.interfaces.wording import input_unit, input_words, interval_words, span, words
+
+EXAMPLES = ("deepseek-v3", "rl-heavy", "small-team-rl")
+
+
+def ledger_of(repository: Path, name: str) -> Ledger:
+    return estimate_ledger(load_plan(repository / "examples" / f"{name}.toml"), n_samples=256)
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def ledger(request: pytest.FixtureRequest, repository: Path) -> Ledger:
+    return ledger_of(repository, request.param)
+
+
+def figures_of(ledger: Ledger) -> dict[str, dict[str, Any]]:
+    document = plan_document(ledger)
+    return {
+        "shares": plots.shares_figure(document),
+        "gpu_hours": plots.phases_figure(ledger, "gpu_hours"),
+        "usd": plots.phases_figure(ledger, "usd"),
+        "roofline": plots.roofline_figure(ledger),
+        "bounds": plots.bounds_figure(ledger),
+        "speed": plots.speed_figure(ledger),
+        "drivers": plots.drivers_figure(document),
+    }
+
+
+@pytest.fixture(scope="module")
+def figures(ledger: Ledger) -> dict[str, dict[str, Any]]:
+    return figures_of(ledger)
+
+
+def test_plotly_accepts_every_figure_in_light_and_dark(figures: dict[str, dict[str, Any]]) -> None:
+    for name, figure in figures.items():
+        for dark in (False, True):
+            themed = {**figure, "layout": {**figure["layout"], "template": plot_parts.template(dark)}}
+            assert go.Figure(themed).data, name
+
+
+def test_figures_are_plain_json(figures: dict[str, dict[str, Any]]) -> None:
+    for figure in figures.values():
+        assert json.loads(json.dumps(figure, allow_nan=False)) == figure
+
+
+def test_plots_do_not_take_the_scroll(figures: dict[str, dict[str, Any]]) -> None:
+    for figure in figures.values():
+        layout = figure["layout"]
+        assert layout["dragmode"] is False
+        axes = [axis for name, axis in layout.items() if name.startswith(("xaxis", "yaxis"))]
+        assert axes and all(axis["fixedrange"] for axis in axes)
+
+
+def markers(figure: dict[str, Any]) -> list[dict[str, Any]]:
+    return [trace for trace in figure["data"] if trace.get("mode") == "markers"]
+
+
+def test_medians_of_the_phases_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
+    for measure in ("gpu_hours", "usd"):
+        drawn = [trace["x"][0] for trace in markers(figures[measure])]
+        wanted = [median(getattr(phase, measure)) for phase in ledger.phases.values()]
+        assert drawn == pytest.approx(wanted[::-1], rel=1e-9)
+
+
+def test_shares_of_both_currencies_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
+    drawn = sorted(trace["x"][0] for trace in markers(figures["shares"]))
+    wanted = [median(x) for currency in ("flop", "gpu_hours") for x in ledger.shares(currency).values()]
+    assert drawn == pytest.approx(sorted(wanted), rel=1e-9)
+
+
+def test_no_operation_stands_above_its_roof(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
+    roofs = [trace for trace in figures["roofline"]["data"] if trace["mode"] == "lines"]
+    slope = max(roof["y"][0] / roof["x"][0] for roof in roofs)
+    top = max(max(roof["y"]) for roof in roofs)
+    points = [
+        point for trace in figures["roofline"]["data"] if trace["mode"] != "lines"
+        for point in zip(trace["x"], trace["y"], strict=True)
+    ]  # fmt: skip
+    assert points
+    assert all(y <= 1.01 * min(top, slope * x) for x, y in points)
+
+
+def test_bounds_add_up(figures: dict[str, dict[str, Any]]) -> None:
+    parts = [trace["x"] for trace in figures["bounds"]["data"]]
+    assert [sum(step) for step in zip(*parts, strict=True)] == pytest.approx([1.0] * len(parts[0]), abs=2e-3)
+
+
+def test_faster_costs_more(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
+    curves = [trace for trace in figures["speed"]["data"] if trace["mode"] == "lines+markers"]
+    assert len(curves) == len(ledger.phases["inference"].curves)
+    for curve in curves:
+        assert curve["x"] == sorted(curve["x"], reverse=True)
+        assert curve["y"][0] == max(curve["y"])
+
+
+def test_text_of_a_plan_is_no_markup() -> None:
+    given = "<b>bold</b><a href='javascript:alert(1)'>"
+    assert "<" not in plot_parts.plain(given)
+
+
+def test_streams_with_markup_in_their_names(repository: Path, tmp_path: Path) -> None:
+    text = (
+        (repository / "examples" / "rl-heavy.toml").read_text("utf-8").replace('"agents, paid"', '"<b>%{x}</b> & co"')
+    )
+    (tmp_path / "plan.toml").write_text(text, "utf-8")
+    figures = figures_of(estimate_ledger(load_plan(tmp_path / "plan.toml"), n_samples=64))
+    told = json.dumps(figures, ensure_ascii=False)
+    assert "&lt;b&gt;%{x}&lt;/b&gt; &amp; co" in told
+    assert "<b>%{x}" not in told
+    templates = [trace.get("hovertemplate", "") for figure in figures.values() for trace in figure["data"]]
+    assert not [one for one in templates if "co" in one and "%{x}" in one]
+
+
+def test_plots_do_not_import_plotly() -> None:
+    code = "import sys, computeledger.interfaces.plots; print('plotly' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def luminance(color: str) -> float:
+    channels = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("color", [*plot_parts.PHASE_COLORS.values(), plot_parts.NEUTRAL])
+def test_colours_stand_out_in_light_and_dark(color: str) -> None:
+    assert contrast(color, "#FBFBFA") >= 3
+    assert contrast(color, "#14171A") >= 3
+
+
+@pytest.mark.parametrize("color", [*plot_parts.PHASE_COLORS.values(), *plot_parts.BOUND_COLORS.values()])
+def test_text_on_bars_is_readable(color: str) -> None:
+    assert contrast(plot_parts.bar_text(color)["insidetextfont"]["color"], color) >= 4.5
+
+
+def test_an_axis_over_one_value_has_a_tick() -> None:
+    axis = plot_parts.log_axis([142e3], "{:g}".format)
+    assert axis["range"][0] < axis["range"][1]
+    assert plot_parts.log_axis([], "{:g}".format)["range"]
+
+
+def test_intervals_write_a_shared_unit_once() -> None:
+    assert span(4e9, 5e9, "w").replace("\u00a0", " ") == "4 – 5 GW"
+    assert span(4e5, 5e9, "w").replace("\u00a0", " ") == "400 kW – 5 GW"
+    assert span(1.0, 2.0, "usd_per_hour") == "$1 – $2/h"
+    assert interval_words({"p05": 1.0, "p50": 1.0, "p95": 1.0}, "GPU-hours") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "unit"),
+    [
+        ("plan.price", "Plan: price", "usd_per_hour"),
+        ("inference.kinds.cached", "Inference, kinds: cached", "tokens"),
+        ("inference.traffic2.life", "Inference, stream 2: life", "s"),
+        ("price.h100-sxm5-80gb.rent", "Price of a GPU-hour: h100-sxm5-80gb rent", "usd_per_hour"),
+        ("power.h100-nvl8", "Facility power: h100-nvl8", "w"),
+        ("efficiency.host_step_s", "Efficiency: host step s", "s"),
+    ],
+)
+def test_inputs_have_names_and_units(name: str, written: str, unit: str) -> None:
+    assert (input_words(name), input_unit(name)) == (written, unit)
+    assert words(1.0, unit)
