@@ -30,6 +30,7 @@ def plan(**changes: Any) -> None:
 
 def test_the_plan_itself_is_read() -> None:
     plan()
+    plan(rl={**RL, "prompt": "0 tokens", "verifier_time": "0 s"}, efficiency={"host_step_s": "0 s"})
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,9 @@ def test_the_plan_itself_is_read() -> None:
         ({"inference": {**INFERENCE, "traffic": [STREAM, STREAM]}}, "'chat' is given twice"),
         ({"inference": {**SKIP, "traffic": [{**STREAM, **INFERENCE}]}}, "skip stands alone"),
         ({"pretraining": SKIP, "experiments": {"gpu_time_of_pretraining": "1..2"}}, "needs a .pretraining. section"),
+        ({"pretraining": {**PRETRAINING, "tokens": "0 tokens"}}, "more than zero"),
+        ({"rl": {**RL, "utilization": "0%"}}, "more than zero"),
+        ({"efficiency": {"gemm_fraction_bf16": 0}}, "more than zero"),
         ({"pretraining": SKIP, "rl": {**RL, "tokens": "balanced"}}, "needs a .pretraining. section"),
         ({"inference": SKIP, "pretraining": {**PRETRAINING, "tokens": "balanced"}}, "needs an .inference. section"),
     ],

@@ -133,6 +133,13 @@ def test_nothing_of_a_plan_becomes_markup() -> None:
     assert html.escape(HOSTILE, quote=False) in names
 
 
+def test_parity_in_gpu_time_is_told_beside_flop(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    text = report_of(estimate_ledger(load_plan("examples/frontier-fermi.toml"), n_samples=64))
+    assert "ledgers take equal <strong>GPU-time</strong>" in text
+    assert "in <strong>FLOP</strong>, Pretraining takes" in text
+
+
 def plan_with(**sections: Any) -> Ledger:
     skipped = {name: {"skip": "not here"} for name in ("pretraining", "rl", "inference")}
     plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h", **skipped, **sections})

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from computeledger.errors import DoesNotFitError
+from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.blackboard_network import bubble_fraction
 from computeledger.physics.efficiency import IDEAL, efficiency
@@ -123,6 +123,13 @@ def test_too_large_a_model_is_refused() -> None:
     big = replace(scenario(Layout(dp=8), Batch(8192.0, 64.0)), model=load_model("llama-3.1-405b"))
     with pytest.raises(DoesNotFitError, match="does not train"):
         search_pretraining(big, training_layouts(big.model, 8, 8), Machine(H100, efficiency()))
+
+
+def test_a_batch_that_divides_over_no_layout_is_told_from_one_that_does_not_fit() -> None:
+    one = scenario(Layout(dp=64), Batch(8192.0, 127.0))
+    layouts = [Layout(tp=2, dp=32), Layout(tp=4, dp=16)]
+    with pytest.raises(QuantityError, match=r"127 sequences.*try 128"):
+        search_pretraining(one, layouts, Machine(H100, efficiency()))
 
 
 PUBLISHED = [

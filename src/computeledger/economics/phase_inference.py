@@ -10,7 +10,6 @@ from computeledger.economics.phases import Phase, Spent, make_phase, params_term
 from computeledger.economics.plan import Section
 from computeledger.economics.plan_keys import KINDS
 from computeledger.economics.setting import Setting
-from computeledger.errors import DoesNotFitError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.units import HOUR_S
 from computeledger.workloads.result import Figure, Term
@@ -18,6 +17,7 @@ from computeledger.workloads.serving import ServingResult, ServingScenario, esti
 from computeledger.workloads.serving_search import (
     PriceOfSpeed,
     ServingOption,
+    check_batch,
     layouts_that_fit,
     price_of_speed,
     search_serving,
@@ -239,7 +239,8 @@ def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[Servi
     stated = "batch" in stream or "batch" in setting.section
     if stated:
         batch = setting.number("batch", stream)
-        layout = _layout_for(median(batch), options, typical, stream)
+        layout = _layout_for(median(batch), options)
+        check_batch(typical, layout, median(batch), setting.machine)
     else:
         best = _cheapest(options, setting.typical_number("tpot", stream))
         layout, batch = best.layout, float(best.batch)
@@ -256,17 +257,10 @@ def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[Servi
     return estimate_serving(scenario, setting.machine), label
 
 
-def _layout_for(batch: float, options: list[ServingOption], typical: ServingScenario, stream: Section) -> Layout:
+def _layout_for(batch: float, options: list[ServingOption]) -> Layout:
     """Layout that decodes a stated batch with the least GPU-time."""
     large = [one for one in options if one.batch >= batch] or options
-    layout = min(large, key=lambda one: one.tpot_s * float(one.layout.n_gpus)).layout
-    room = max(one.batch for one in options if one.layout == layout)
-    if batch > 1.5 * room:
-        raise DoesNotFitError(
-            f"[{stream.name}] batch = {batch:.0f} does not fit {layout}: "
-            f"about {room} sequences of {typical.held_tokens:.0f} tokens do"
-        )
-    return layout
+    return min(large, key=lambda one: one.tpot_s * float(one.layout.n_gpus)).layout
 
 
 def _cheapest(options: list[ServingOption], tpot_s: float) -> ServingOption:

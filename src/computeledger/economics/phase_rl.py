@@ -15,7 +15,7 @@ from computeledger.units import HOUR_S
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl import RLResult, RLScenario, estimate_rl, search_rollout
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
-from computeledger.workloads.serving_search import layouts_that_fit
+from computeledger.workloads.serving_search import check_batch, layouts_that_fit
 
 
 def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_gpu_hours: Num) -> Phase:
@@ -178,7 +178,10 @@ def _engine(setting: Setting, scenario: RLScenario) -> tuple[ServingResult, str]
     text = section.text("layout")
     layouts = [check_layout(parse_layout(text), model)] if text else layouts_that_fit(question, setting.typical)
     layout, live = search_rollout(question, layouts, typical, setting.typical)
-    batch = setting.number("batch") if "batch" in section else live
+    batch: Num = live
+    if "batch" in section:
+        batch = setting.number("batch")
+        check_batch(question, layout, median(batch), setting.machine)
     engine = replace(
         question,
         layout=layout,

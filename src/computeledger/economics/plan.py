@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from computeledger.arrays import Uncertain
+from computeledger.arrays import Range, Uncertain
 from computeledger.economics.plan_keys import (
     KINDS,
     REQUIRED_SECTIONS,
@@ -266,7 +266,7 @@ def _kinds(name: str, table: Any) -> Section | None:
     if not isinstance(table, dict) or not table:
         raise PlanError(f"[{name}]: give tokens or shares of {', '.join(KINDS)}")
     shares = all(not isinstance(value, str) or value.strip().endswith("%") for value in table.values())
-    keys = {key: Key("fraction", "", "") for key in KINDS} if shares else KINDS
+    keys = {key: Key("fraction", "", "", zero=True) for key in KINDS} if shares else KINDS
     values = _values(name, table, keys)
     if shares:
         exact = [value for value in values.values() if isinstance(value, float)]
@@ -305,7 +305,10 @@ def _value(given: Any, key: Key) -> Value:
         raise PlanError(f"{given!r}: expected a quantity such as {key.example!r}")
     if key.words and isinstance(given, str) and given.strip().isalpha():
         raise PlanError(f"{given!r}: expected a quantity such as {key.example!r}, or {' or '.join(key.words)}")
-    return parse_quantity(given, key.kind)
+    value = parse_quantity(given, key.kind)
+    if not key.zero and (value.low if isinstance(value, Range) else value) <= 0:
+        raise PlanError(f"{given!r}: must be more than zero")
+    return value
 
 
 def _check(plan: Plan) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.physics.efficiency import load_factors
+from computeledger.physics.efficiency import IDEAL, load_factors
 from computeledger.units import DIMENSIONLESS
 
 
@@ -24,19 +24,26 @@ class Key:
         A value.
     words : tuple of str
         Words that may stand instead of a quantity.
+    zero : bool
+        Whether the quantity may be zero; where it may not, something is divided by it.
     """
 
     kind: str
     help: str
     example: str
     words: tuple[str, ...] = ()
+    zero: bool = False
 
 
 _MADE_OF = {
     "model": Key("text", "bundled model id, or path to a config.json", "deepseek-v3"),
     "system": Key("text", "bundled system id, or path to a system TOML", "h800-nvl8"),
     "price": Key(
-        "usd_per_hour", "price of a GPU-hour, or rent / reserve of the price edition", "$2/h", words=("rent", "reserve")
+        "usd_per_hour",
+        "price of a GPU-hour, or rent / reserve of the price edition",
+        "$2/h",
+        words=("rent", "reserve"),
+        zero=True,
     ),
     "precision": Key("bf16|fp8|fp4", "precision of the weights and matrix products", "fp8"),
 }
@@ -80,7 +87,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "prompts_per_step": Key("count", "prompts of a step", "512"),
         "group_size": Key("count", "rollouts per prompt", "16"),
         "rollout": Key("tokens", "mean length of a rollout", "10K..20K tokens"),
-        "prompt": Key("tokens", "mean length of a prompt", "500 tokens"),
+        "prompt": Key("tokens", "mean length of a prompt", "500 tokens", zero=True),
         "longest_over_mean": Key("count", "longest rollout of a step over the mean", "2..4"),
         "layout": Key("text", "of one generation replica; searched where it is left out", "tp8-ep8"),
         "batch": Key("count", "rollouts decoding per replica", "256"),
@@ -88,9 +95,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "sequence": Key("tokens", "packed length of a training sequence", "16K tokens"),
         "global_batch": Key("tokens", "tokens the trainer sees per optimiser step", "8M tokens"),
         "kept": Key("fraction", "share of rollouts that the update trains on", "0.5..1"),
-        "logprob_passes": Key("count", "forward passes beside the update (old policy, reference)", "1"),
+        "logprob_passes": Key("count", "forward passes beside the update (old policy, reference)", "1", zero=True),
         "updates_per_batch": Key("count", "passes of the optimiser over the kept rollouts", "1"),
-        "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s"),
+        "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s", zero=True),
         "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
         "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),
         "steps_in_flight": Key("count", "steps' worth of rollouts that decode at once when asynchronous", "4"),
@@ -104,7 +111,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "rate": Key("tokens_per_s", "mean traffic, all kinds, instead of tokens", "10M..100M tokens/s"),
         "life": Key("s", "how long the traffic lasts", "1..3 months"),
         "input": Key("tokens", "new input tokens of a request", "2000 tokens"),
-        "cached": Key("tokens", "cached prefix of a request", "2000 tokens"),
+        "cached": Key("tokens", "cached prefix of a request", "2000 tokens", zero=True),
         "output": Key("tokens", "output tokens of a request", "1000 tokens"),
         "layout": Key("text", "of one replica; searched where it is left out", "tp8-ep8"),
         "batch": Key("count", "sequences decoding per replica, all attention-DP ranks together", "256"),
@@ -114,13 +121,13 @@ SECTIONS: dict[str, dict[str, Key]] = {
     "experiments": {
         "system": _MADE_OF["system"],
         "price": _MADE_OF["price"],
-        "gpu_hours": Key("gpu_hours", "GPU-time of research runs", "3M GPU-hours"),
-        "gpu_time_of_pretraining": Key("count", "the same as a multiple of the pretraining run", "0.5..2"),
+        "gpu_hours": Key("gpu_hours", "GPU-time of research runs", "3M GPU-hours", zero=True),
+        "gpu_time_of_pretraining": Key("count", "the same as a multiple of the pretraining run", "0.5..2", zero=True),
         "clusters": Key("count", "clusters it runs on", "40"),
     },
 }
 KINDS = {
-    name: Key("tokens", f"{text} over the model's life, or all kinds as shares", "10T tokens")
+    name: Key("tokens", f"{text} over the model's life, or all kinds as shares", "10T tokens", zero=True)
     for name, text in {
         "system_prompt": "system prompts, not cached",
         "user_input": "what users write",
@@ -153,7 +160,12 @@ def efficiency_keys() -> dict[str, Key]:
     >>> efficiency_keys()["host_step_s"].kind, efficiency_keys()["expert_imbalance"].kind
     ('s', 'count')
     """
-    return {name: Key("s" if name.endswith("_s") else "count", "", "") for name in load_factors()}
+    return {
+        name: Key(
+            "s" if name.endswith("_s") else "count", "", "", zero="fraction" not in name or not getattr(IDEAL, name)
+        )
+        for name in load_factors()
+    }
 
 
 def json_schema() -> dict[str, Any]:

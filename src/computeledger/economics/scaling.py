@@ -160,9 +160,7 @@ def loss_exponent_ratio(n_params: Num, tokens: Num, law: str = "besiroglu_2024")
     return one.alpha * one.A / n_params**one.alpha / (one.beta * one.B / tokens**one.beta)
 
 
-def inference_tokens_at_optimum(
-    n_params: Num, tokens: Num, law: str = "besiroglu_2024", cost_ratio: Num = 1.0
-) -> Num:
+def inference_tokens_at_optimum(n_params: Num, tokens: Num, law: str = "besiroglu_2024", cost_ratio: Num = 1.0) -> Num:
     """Lifetime tokens for which a size is the cheapest way to its loss, ``D_inf = 3 D (eN / eD - 1) / c``.
 
     Minimises ``6 N D + 2 c N D_inf`` at fixed loss; the first-order condition is ``eN / eD = 1 + c D_inf / (3 D)``.

@@ -22,7 +22,6 @@ from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, pla
 from computeledger.interfaces.tables import point
 from computeledger.interfaces.wording import (
     PHASE_SHORT,
-    input_unit,
     input_words,
     interval_words,
     percent,
@@ -246,7 +245,7 @@ def _operations(step: str, color: str, mark: str, placed: list[Spec]) -> Spec:
         "hovertemplate": "%{hovertext}<extra></extra>", "textfont": {"size": 12}, "cliponaxis": False,
         "text": [plain(one["name"]) for one in ordered],
         "marker": {
-            "color": parts.faint(color, 0.7), "symbol": mark, "line": {"color": color, "width": 1.5},
+            "color": parts.faint(color, 0.85), "symbol": mark, "line": {"color": color, "width": 1.5},
             "size": [round(8 + 20 * math.sqrt(one["share_fraction"]), 1) for one in ordered],
         },
     }  # fmt: skip
@@ -257,7 +256,7 @@ def _label_longest(points: list[Spec], ridge: float, edge: float) -> None:
     taken: list[tuple[float, float]] = []
     for trace in points:
         x, y = math.log10(trace["x"][0]), math.log10(trace["y"][0])
-        free = all(abs(x - other[0]) > 1.2 or abs(y - other[1]) > 0.3 for other in taken)
+        free = all(abs(x - other[0]) > 3.4 or abs(y - other[1]) > 0.3 for other in taken)
         trace["text"] = [trace["text"][0] if free else "", *[""] * (len(trace["x"]) - 1)]
         inside = "bottom left" if x > math.log10(edge) - 1 else "bottom center"
         trace["textposition"] = "middle right" if trace["x"][0] < ridge else inside
@@ -375,8 +374,9 @@ def speed_figure(ledger: Ledger) -> Spec:
         speed = quantity(1 / np.asarray(phase.details[f"{label}: tpot_s"][0]), "tokens/s")
         cost = quantity(phase.details[f"{label}: usd_per_mtok_output"][0], "USD/Mtok")
         data.append(_in_use(speed, cost, color, f"{plain(label)}, in use"))
-        ends.append((x[0], y[0], f"batch {options[0]['batch']}", "right", 0))
-        ends.append((x[-1], y[-1], f"batch {options[-1]['batch']}", "left", 16 if index % 2 else -16))
+        ends.append((x[0], y[0], f"batch {options[0]['batch']}", "right", 12))
+        if abs(math.log10(x[-1] / point(speed))) > 0.1:
+            ends.append((x[-1], y[-1], f"batch {options[-1]['batch']}", "left", -16))
     xs, ys = ([value for trace in data for value in trace[axis]] for axis in ("x", "y"))
     layout = parts.layout(
         430,
@@ -434,7 +434,8 @@ def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
 
     Examples
     --------
-    >>> one = {"name": "plan.price", "low": 2.0, "high": 4.0, "rank_correlation": {"gpu_hours": 0.0, "usd": 0.9}}
+    >>> one = {"name": "plan.price", "low": 2.0, "high": 4.0, "unit": "USD/h"}
+    >>> one["rank_correlation"] = {"gpu_hours": 0.0, "usd": 0.9}
     >>> [trace["x"] for trace in drivers_figure({"drivers": [one]})["data"]]
     [[0.0], [0.9]]
     """
@@ -453,7 +454,7 @@ def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
         })  # fmt: skip
     notes = []
     for row, one in zip(rows, drivers, strict=True):
-        band = span(one["low"], one["high"], input_unit(one["name"]))
+        band = span(one["low"], one["high"], one["unit"])
         notes.append(parts.note(f"<b>{plain(input_words(one['name']))}</b>   {band}", row + 0.34))
     reach = max([0.55, *(abs(x) for trace in data for x in trace["x"])]) * 1.05
     ticks = [tick for tick in (-0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75) if abs(tick) <= reach]

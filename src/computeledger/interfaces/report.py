@@ -164,21 +164,31 @@ def _every_phase(document: Mapping[str, Any]) -> dict[str, Any]:
 def _lead(document: Mapping[str, Any]) -> Context:
     """The answer in words, in parts."""
     flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
-    leading = [_leader(time), _leader(flop)]
     return {
         "gpu_hours": _amount(document["total"]["gpu_hours"], "GPU-hours"),
         "usd": _amount(document["total"]["usd"], "USD"),
         "experiments": document["experiments"] is not None,
         "n_ledgers": len(time),
-        "gpu_time": (PHASE_NAMES.get(leading[0], ""), percent(time[leading[0]]) if time else ""),
-        "flop": (PHASE_NAMES.get(leading[1], ""), percent(flop[leading[1]]) if flop else ""),
-        "flop_of_leader": percent(flop[leading[0]]) if time else "",
+        "gpu_time": _leaders(time),
+        "flop": _leaders(flop),
+        "flop_of_leaders": " and ".join(percent(flop[name]) for name in _largest(time)),
         "drivers": [input_phrase(one["name"]) for one in document["drivers"][:2]],
     }
 
 
-def _leader(shares: Mapping[str, Any]) -> str:
-    return max(shares, key=lambda name: point(shares[name]), default="")
+def _largest(shares: Mapping[str, Any]) -> list[str]:
+    """The ledgers that take the most, more than one where they are level to a percent."""
+    top = max((point(share) for share in shares.values()), default=0.0)
+    return [name for name, share in shares.items() if point(share) > top - 0.01]
+
+
+def _leaders(shares: Mapping[str, Any]) -> Context:
+    names = _largest(shares)
+    each = " each" if len(names) > 1 else ""
+    return {
+        "names": [PHASE_NAMES[name] for name in names],
+        "share": f"{percent(shares[names[0]])}{each}" if names else "",
+    }
 
 
 def _tiles(document: Mapping[str, Any]) -> list[Context]:

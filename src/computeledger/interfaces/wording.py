@@ -6,13 +6,19 @@ import re
 from pathlib import PurePath
 from typing import Any
 
-from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.interfaces.tables import point, show
-from computeledger.units import DAY_S, HOUR_S, format_percent, format_si, format_usd
+from computeledger.units import DAY_S, HOUR_S, format_percent, format_si
 
 PHASE_SHORT = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
-_SPELT = {"flop_per_s": "FLOP/s", "w": "W", "bytes": "B", "bytes_per_s": "B/s", "tokens_per_s": "tokens/s"}
+_SPELT = {
+    "usd_per_hour": "USD/h",
+    "flop_per_s": "FLOP/s",
+    "w": "W",
+    "bytes": "B",
+    "bytes_per_s": "B/s",
+    "tokens_per_s": "tokens/s",
+}
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
             "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
 #: A space that does not break a number from its unit.
@@ -39,9 +45,7 @@ def words(value: float, unit: str) -> str:
     >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split()
     ('$2/h', ['183', 'days'])
     """
-    if unit == "usd_per_hour":
-        text = f"{format_usd(value)}/h"
-    elif unit in ("GPU-hours", "gpu_hours"):
+    if unit in ("GPU-hours", "gpu_hours"):
         text = f"{format_si(value)} GPU-hours"
     elif unit in ("", "-", "count", "params", "GPUs"):
         text = format_si(value)
@@ -178,33 +182,6 @@ def input_phrase(name: str) -> str:
         return f"the {key}"
     lower = head if head.startswith("RL") else head[0].lower() + head[1:]
     return f"the {lower} ({key})" if name.startswith(("price.", "power.")) else f"{lower} {key}"
-
-
-def input_unit(name: str) -> str:
-    """Dimension of an uncertain input, for :func:`words`.
-
-    Parameters
-    ----------
-    name : str
-        As the samples go by.
-
-    Returns
-    -------
-    str
-        Empty where it has none.
-
-    Examples
-    --------
-    >>> input_unit("inference.life"), input_unit("efficiency.host_step_s"), input_unit("plan.price")
-    ('s', 's', 'usd_per_hour')
-    """
-    section, key = name.partition(".")[0], name.rpartition(".")[2]
-    if section == "efficiency":
-        return "s" if key.endswith("_s") else ""
-    if section in ("price", "power"):
-        return "usd_per_hour" if section == "price" else "w"
-    keys = {**KINDS, **TRAFFIC, **SECTIONS.get(section, TOP)}
-    return keys[key].kind if key in keys else ""
 
 
 def step_words(phase: str, step: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.errors import DoesNotFitError, LayoutError
+from computeledger.errors import DoesNotFitError, LayoutError, QuantityError
 from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout, check_layout, powers_of_two, stack_layouts
 from computeledger.physics.roofline import Machine, Precision
@@ -291,6 +291,8 @@ def search_pretraining(
     ------
     DoesNotFitError
         Where nothing fits, with the closest.
+    QuantityError
+        Where the global batch divides over no layout that fits.
 
     Examples
     --------
@@ -303,18 +305,23 @@ def search_pretraining(
     """
     stacked = stack_layouts(layouts)
     options: list[PretrainingOption] = []
-    leanest = np.inf
+    leanest, fits = np.inf, False
     for recompute in RECOMPUTE:
         batch = replace(scenario.batch, recompute=recompute, microbatch_sequences=MICROBATCHES[None, :])
         result = estimate_pretraining(replace(scenario, layout=stacked, batch=batch), machine)
-        leanest = min(leanest, float(np.min(result.memory.total_bytes)))
+        leanest, fits = min(leanest, float(np.min(result.memory.total_bytes))), fits or bool(np.any(result.fits))
         options += _options(result, layouts)
+    if not options and fits:
+        sequences = float(np.asarray(scenario.batch.global_sequences))
+        raise QuantityError(
+            f"global batch of {sequences:.0f} sequences: no layout of {int(layouts[0].n_gpus)} GPUs that fits divides "
+            f"it; try {2 ** round(np.log2(sequences))}"
+        )
     if not options:
         chip = machine.system.accelerator
         raise DoesNotFitError(
             f"{scenario.model.id} does not train on {int(layouts[0].n_gpus)} x {chip.id}: the leanest layout needs "
-            f"{leanest / GIGA:.0f} GB per GPU of {chip.hbm_bytes.value / GIGA:.0f} GB, "
-            "or the global batch does not divide"
+            f"{leanest / GIGA:.0f} GB per GPU of {chip.hbm_bytes.value / GIGA:.0f} GB"
         )
     return sorted(options, key=lambda one: one.step_s)[:top]
 

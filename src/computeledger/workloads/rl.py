@@ -14,12 +14,12 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
-from computeledger.physics.memory import serving_memory, weights_bytes_per_gpu
+from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining import PretrainingResult
-from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving, largest_batch
 
 MODES = ("synchronous", "asynchronous")
 
@@ -242,9 +242,8 @@ def search_rollout(
             f"{int(one.n_gpus)} GPUs hold no replica of {engine.model.id}: the smallest takes {smallest}"
         )
     stacked = stack_layouts(small)
-    room = serving_memory(
-        engine.model, machine.system, stacked, engine.precision, (1.0, one.prompt_tokens + one.rollout_tokens)
-    ).largest_batch
+    held = replace(engine, layout=stacked, input_tokens=one.prompt_tokens, output_tokens=one.rollout_tokens)
+    room = largest_batch(held, machine)
     replicas = np.floor(one.n_gpus / stacked.n_gpus)
     together = one.rollouts_per_step * (one.steps_in_flight if one.mode == "asynchronous" else 1.0)
     batch = np.clip(together / replicas, 1.0, np.maximum(room, 1.0))

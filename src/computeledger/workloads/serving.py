@@ -184,6 +184,33 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     )
 
 
+def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
+    """Sequences per replica that fit when each holds all its tokens.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served; its batch is set aside.
+    machine : Machine
+        Whose HBM it must fit.
+
+    Returns
+    -------
+    float or ndarray
+        All attention-DP ranks together; 0 where the weights do not fit [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> float(largest_batch(scenario, machine)), float(largest_batch(replace(scenario, layout=Layout(tp=4)), machine))
+    (0.0, 335.0)
+    """
+    load = (1.0, scenario.held_tokens)
+    return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
+
+
 def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) -> Num:
     """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC."""
     layout = scenario.layout

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
-from computeledger.physics.memory import serving_memory
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
 
 #: Batches beyond this are not tried, nor replicas over more scale-up domains than this.
 LARGEST_BATCH, MOST_DOMAINS = 65536, 16
+#: A stated batch over the sequences that fit at their full length: at any time most are shorter (assumption).
+CROWDED_RATIO = 1.5
 
 
 def batches_to_try(largest: float) -> list[int]:
@@ -120,7 +120,7 @@ def search_serving(
     [('tp1', 1), ('tp1', 64), ('tp2', 1), ('tp2', 64)]
     """
     stacked = stack_layouts(layouts)
-    room = _largest_batch(scenario, stacked, machine)
+    room = largest_batch(replace(scenario, layout=stacked), machine)
     largest = float(np.max(room))
     if largest < 1:
         raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
@@ -131,12 +131,6 @@ def search_serving(
     return [
         ServingOption(layouts[i], grid[j], *(float(column[i, j]) for column in columns)) for i, j in np.argwhere(fits)
     ]
-
-
-def _largest_batch(scenario: ServingScenario, layout: Layout, machine: Machine) -> Num:
-    """Sequences per replica that fit when each holds all its tokens; 0 where the weights do not fit."""
-    load = (1.0, scenario.held_tokens)
-    return serving_memory(scenario.model, machine.system, layout, scenario.precision, load).largest_batch
 
 
 def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
@@ -202,10 +196,49 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
     if n_gpus is not None:
         return serving_layouts(scenario.model, n_gpus, domain)
     for domains in powers_of_two(MOST_DOMAINS):
-        layouts = serving_layouts(scenario.model, domains * domain, domain)
-        if np.any(_largest_batch(scenario, stack_layouts(layouts), machine) >= 1):
+        # a domain of 72 GPUs also holds replicas of 16, 32 or 64: experts rarely divide by 9
+        sizes = {domains * domain, powers_of_two(domains * domain)[-1]}
+        found = {str(one): one for size in sizes for one in serving_layouts(scenario.model, size, domain)}
+        layouts = list(found.values())
+        if np.any(largest_batch(replace(scenario, layout=stack_layouts(layouts)), machine) >= 1):
             return layouts
     raise _does_not_fit(scenario, MOST_DOMAINS * domain, machine)
+
+
+def check_batch(scenario: ServingScenario, layout: Layout, batch: float, machine: Machine) -> None:
+    """Refuse a stated batch that memory does not hold.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers; its layout and batch are set aside.
+    layout : Layout
+        Of one replica.
+    batch : float
+        Sequences per replica [-].
+    machine : Machine
+        Whose HBM it must fit.
+
+    Raises
+    ------
+    DoesNotFitError
+        With the batch that fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 500.0, 3500.0, 1.0)
+    >>> check_batch(scenario, Layout(), 5000.0, Machine(load_system("h100-nvl8")))
+    Traceback (most recent call last):
+    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about 102 sequences of 4000 tokens do
+    """
+    room = float(largest_batch(replace(scenario, layout=layout), machine))
+    if batch > CROWDED_RATIO * room:
+        raise DoesNotFitError(
+            f"batch = {batch:.0f} does not fit {layout}: "
+            f"about {room:.0f} sequences of {scenario.held_tokens:.0f} tokens do"
+        )
 
 
 def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:

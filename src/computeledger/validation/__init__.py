@@ -1,0 +1,1 @@
+"""Prediction against the published world: the claims of the source documents, recomputed."""

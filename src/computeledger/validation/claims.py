@@ -1,0 +1,305 @@
+"""Every quantitative claim of the source documents, recomputed and judged.
+
+``claims.toml`` holds what was said and which of the project's formulas answers it; the verdict follows from the two
+numbers. Nothing here knows a result in advance.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.errors import nearest, unknown_id
+from computeledger.facts.reading import Document, read_file
+from computeledger.validation.expressions import Evaluated, evaluate
+
+Interval = tuple[float, float]
+Verdict = Literal["holds", "holds_if", "fails", "input", "not_checkable"]
+
+VERDICTS: tuple[Verdict, ...] = ("holds", "holds_if", "fails", "input", "not_checkable")
+RELATIONS = ("equals", "at_least", "at_most", "everywhere")
+#: A claim that states a number without "about" is held to one per cent.
+DEFAULT_TOLERANCE_FRACTION = 0.01
+
+_REQUIRED = ("document", "kind", "claim", "unit", "reason")
+_OPTIONAL = (
+    "claimed", "expected_low", "expected_high", "relation", "tolerance_fraction", "value", "condition", "if_value",
+    "evidence", "status", "beside",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a source document says, and how to recompute it.
+
+    Attributes
+    ----------
+    id, document, kind : str
+        ``C001``; key of the document; ``identity``, ``empirical`` or ``estimate``.
+    claim, reason : str
+        What was said, and why it holds or does not, in our words.
+    unit : str
+        Of every number of the claim.
+    claimed : tuple of float or None
+        Ends of what was said, equal for a single number; None where the document gives the inputs only.
+    expected_low, expected_high : float or None
+        What a correct implementation gives, in the claim's own unit.
+    relation : str
+        ``equals``; ``everywhere`` where every recomputed value must agree; ``at_least`` and ``at_most`` where the
+        claim is a bound.
+    tolerance_fraction : float
+        Rounding that the claim's words allow [-].
+    value, if_value, evidence : object
+        Expressions: as stated, under the condition, and an observation that decides by itself.
+    condition : str
+        Under which the claim holds, if it does not as stated.
+    status : str
+        ``input`` or ``not_checkable`` where there is nothing to compute.
+    beside : tuple of dict
+        Label, unit and expression of what is worth knowing next to the claim.
+    """
+
+    id: str
+    document: str
+    kind: str
+    claim: str
+    reason: str
+    unit: str
+    claimed: Interval | None = None
+    expected_low: float | None = None
+    expected_high: float | None = None
+    relation: str = "equals"
+    tolerance_fraction: float = DEFAULT_TOLERANCE_FRACTION
+    value: Any = None
+    if_value: Any = None
+    evidence: Any = None
+    condition: str = ""
+    status: str = ""
+    beside: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A figure next to a claim.
+
+    Attributes
+    ----------
+    label, unit : str
+        What it is, and its unit.
+    evaluated : Evaluated
+        Value and working.
+    """
+
+    label: str
+    unit: str
+    evaluated: Evaluated
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedClaim:
+    """A claim with its verdict.
+
+    Attributes
+    ----------
+    claim : Claim
+        What was said.
+    verdict : str
+        One of :data:`VERDICTS`.
+    recomputed : tuple of float or None
+        Ends of what the formulas give; under the condition where the verdict is ``holds_if``.
+    as_stated : tuple of float or None
+        The same without the condition.
+    working : Evaluated or None
+        Formula, inputs and facts of ``recomputed``, or the observation that decided.
+    beside : tuple of Beside
+        Further figures.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    recomputed: Interval | None
+    as_stated: Interval | None
+    working: Evaluated | None
+    beside: tuple[Beside, ...]
+
+
+@functools.cache
+def load_claims() -> Mapping[str, Claim]:
+    """Load the claims.
+
+    Returns
+    -------
+    mapping of str to Claim
+        By id, in order.
+
+    Examples
+    --------
+    >>> len(load_claims()), load_claims()["C122"].claimed
+    (169, (64.0, 64.0))
+    """
+    document = read_file(resources.files("computeledger.validation").joinpath("claims.toml"), shipped=True)
+    return {claim_id: read_claim(document, claim_id) for claim_id in document.table}
+
+
+def read_claim(document: Document, claim_id: str) -> Claim:
+    """Build a claim from its table.
+
+    Parameters
+    ----------
+    document : Document
+        The parsed file.
+    claim_id : str
+        Key of the table.
+
+    Returns
+    -------
+    Claim
+        Checked: its keys are known, and exactly one of value, evidence and status says how it is judged.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> read_claim(parse_document("claims.toml", "[C1]", shipped=True), "C1")
+    Traceback (most recent call last):
+    computeledger.errors.FactError: claims.toml: C1: document, kind, claim, unit, reason missing
+    """
+    table = dict(document.table[claim_id])
+    missing = [key for key in _REQUIRED if key not in table]
+    if missing:
+        raise document.error(claim_id, f"{', '.join(missing)} missing")
+    for key in table:
+        if key not in (*_REQUIRED, *_OPTIONAL):
+            raise document.error(f"{claim_id}.{key}", f"unknown field; {nearest(key, (*_REQUIRED, *_OPTIONAL))}")
+    if sum(key in table for key in ("value", "evidence", "status")) != 1:
+        raise document.error(claim_id, "needs exactly one of value, evidence and status")
+    if ("condition" in table) != ("if_value" in table):
+        raise document.error(claim_id, "condition and if_value belong together")
+    for key, allowed in (("status", ("input", "not_checkable")), ("relation", RELATIONS)):
+        if key in table and table[key] not in allowed:
+            raise document.error(f"{claim_id}.{key}", f"{table[key]!r}: {nearest(str(table[key]), allowed)}")
+    claimed = table.pop("claimed", None)
+    return Claim(
+        id=claim_id,
+        claimed=None if claimed is None else _interval(np.asarray(claimed, float)),
+        beside=tuple(table.pop("beside", ())),
+        **table,
+    )
+
+
+def _interval(value: Num) -> Interval:
+    return float(np.min(value)), float(np.max(value))
+
+
+def agrees(claim: Claim, found: Num) -> bool:
+    """Whether a recomputed value bears a claim out.
+
+    Parameters
+    ----------
+    claim : Claim
+        What was said; without a number of its own it is held to the expected range.
+    found : float or ndarray
+        What the formulas give, in the claim's own unit.
+
+    Returns
+    -------
+    bool
+        For ``equals``: one of the two, what was said and what was found, lies inside the other, give or take the
+        tolerance.
+
+    Examples
+    --------
+    >>> agrees(load_claims()["C122"], 50.0), agrees(load_claims()["C104"], 0.998002)
+    (False, True)
+    """
+    said = claim.claimed or (
+        -np.inf if claim.expected_low is None else claim.expected_low,
+        np.inf if claim.expected_high is None else claim.expected_high,
+    )
+    least, most = 1.0 - claim.tolerance_fraction, 1.0 + claim.tolerance_fraction
+    low, high = _interval(found)
+    if claim.relation == "at_least":
+        return low >= said[0] * least
+    if claim.relation == "at_most":
+        return high <= said[1] * most
+    found_inside = low >= said[0] * least and high <= said[1] * most
+    said_inside = said[0] >= low * least and said[1] <= high * most
+    return found_inside or (said_inside and claim.relation != "everywhere")
+
+
+def check_claim(claim: Claim) -> CheckedClaim:
+    """Recompute a claim and judge it.
+
+    Parameters
+    ----------
+    claim : Claim
+        What was said.
+
+    Returns
+    -------
+    CheckedClaim
+        ``holds`` as stated; ``holds_if`` only under its condition; ``fails``; ``input`` and ``not_checkable`` where
+        nothing is computed.
+
+    Examples
+    --------
+    >>> checked = check_claim(load_claims()["C132"])
+    >>> checked.verdict, checked.as_stated, checked.recomputed
+    ('holds_if', (3.0, 3.0), (1.0, 1.0))
+    """
+    beside = tuple(Beside(one["label"], one["unit"], evaluate(one["value"])) for one in claim.beside)
+    if claim.status:
+        return CheckedClaim(claim, cast("Verdict", claim.status), None, None, None, beside)
+    if claim.evidence is not None:
+        seen = evaluate(claim.evidence)
+        return CheckedClaim(claim, "holds" if agrees(claim, seen.value) else "fails", None, None, seen, beside)
+    stated = evaluate(claim.value)
+    as_stated = _interval(stated.value)
+    if agrees(claim, stated.value):
+        return CheckedClaim(claim, "holds", as_stated, as_stated, stated, beside)
+    if claim.condition:
+        other = evaluate(claim.if_value)
+        if agrees(claim, other.value):
+            return CheckedClaim(claim, "holds_if", _interval(other.value), as_stated, other, beside)
+    return CheckedClaim(claim, "fails", as_stated, as_stated, stated, beside)
+
+
+def check_claims(ids: Iterable[str] = (), verdict: str | None = None) -> list[CheckedClaim]:
+    """Recompute and judge claims.
+
+    Parameters
+    ----------
+    ids : iterable of str
+        Which ones, in any case; all when empty.
+    verdict : str or None
+        Keep only this verdict.
+
+    Returns
+    -------
+    list of CheckedClaim
+        In the order of the ids given, or of the file.
+
+    Raises
+    ------
+    UnknownIdError
+        An id or a verdict that does not exist.
+
+    Examples
+    --------
+    >>> [checked.claim.id for checked in check_claims(["c103", "C104"], "fails")]
+    ['C103']
+    """
+    claims = load_claims()
+    wanted = list(dict.fromkeys(given.strip().upper() for given in ids)) or list(claims)
+    for claim_id in wanted:
+        if claim_id not in claims:
+            raise unknown_id("claim", claim_id, claims)
+    if verdict is not None and verdict not in VERDICTS:
+        raise unknown_id("verdict", verdict, VERDICTS)
+    checked = [check_claim(claims[claim_id]) for claim_id in wanted]
+    return [one for one in checked if verdict is None or one.verdict == verdict]

@@ -1,0 +1,236 @@
+"""Arithmetic that claims need between the project's own formulas: totals, ratios, rounding, an interval by sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from computeledger.arrays import Num, Range, sample
+from computeledger.physics import blackboard, blackboard_estimates, blackboard_training
+from computeledger.units import BITS_PER_BYTE
+
+
+def stated(value: Num) -> Num:
+    """A published value as it stands, for claims that an observation answers.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        In its own unit.
+
+    Returns
+    -------
+    float or ndarray
+        The same, in its own unit.
+
+    Examples
+    --------
+    >>> stated(3.5e26)
+    3.5e+26
+    """
+    return value
+
+
+def total(count: Num, each: Num) -> Num:
+    """A number of things times what one of them has.
+
+    Parameters
+    ----------
+    count : float or ndarray
+        How many [-].
+    each : float or ndarray
+        What one has, in its own unit.
+
+    Returns
+    -------
+    float or ndarray
+        What all have together, in that unit.
+
+    Examples
+    --------
+    >>> total(72, 186e9)
+    13392000000000.0
+    """
+    return count * each
+
+
+def ratio(amount: Num, base: Num) -> Num:
+    """One amount over another.
+
+    Parameters
+    ----------
+    amount, base : float or ndarray
+        Of one kind, each in its own unit.
+
+    Returns
+    -------
+    float or ndarray
+        Ratio [-].
+
+    Examples
+    --------
+    >>> ratio(150e12, 2e12)
+    75.0
+    """
+    return amount / base
+
+
+def geometric_mean(value: Num) -> float:
+    """Middle of positive numbers that span orders of magnitude.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        Numbers above 0, in their own unit.
+
+    Returns
+    -------
+    float
+        In the same, their own unit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(geometric_mean(np.array([4.0, 5.0])), 3)
+    4.472
+    """
+    return float(np.exp(np.mean(np.log(value))))
+
+
+def widest_ratio(value: Num) -> float:
+    """How wide an interval is, its high end over its low end.
+
+    Parameters
+    ----------
+    value : float or ndarray
+        Numbers above 0, in their own unit.
+
+    Returns
+    -------
+    float
+        1 for a single number [-].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> widest_ratio(np.array([10.0, 100.0]))
+    10.0
+    """
+    return float(np.max(value) / np.min(value))
+
+
+def whole_samples(n_samples: Num) -> Num:
+    """Samples rounded up, because half a sample solves nothing.
+
+    Parameters
+    ----------
+    n_samples : float or ndarray
+        Samples that a formula asks for [-].
+
+    Returns
+    -------
+    float or ndarray
+        Whole samples [-].
+
+    Examples
+    --------
+    >>> float(whole_samples(19.8))
+    20.0
+    """
+    return np.asarray(np.ceil(n_samples))
+
+
+def backward_flop(n_params_active: Num, tokens: Num) -> Num:
+    """Compute of the backward pass: training without its forward pass.
+
+    Parameters
+    ----------
+    n_params_active : float or ndarray
+        Parameters multiplied per token [-].
+    tokens : float or ndarray
+        Tokens trained on [token].
+
+    Returns
+    -------
+    float or ndarray
+        Model FLOP [FLOP].
+
+    Examples
+    --------
+    >>> backward_flop(1.0, 1.0)
+    4.0
+    """
+    return blackboard.pretraining_flop(n_params_active, tokens) - blackboard.inference_flop(n_params_active, tokens)
+
+
+def params_from_flop(flop: Num, tokens: Num) -> Num:
+    """Active parameters that a training budget pays for at a number of tokens, ``N = C / (6 D)``.
+
+    Parameters
+    ----------
+    flop : float or ndarray
+        Training budget [FLOP].
+    tokens : float or ndarray
+        Tokens trained on [token].
+
+    Returns
+    -------
+    float or ndarray
+        Parameters [-].
+
+    Examples
+    --------
+    >>> f"{params_from_flop(1e20, 62e9):.3g}"
+    '2.69e+08'
+    """
+    return blackboard_training.tokens_from_flop(flop, tokens)
+
+
+def bits_per_s(rate_bytes_per_s: Num) -> Num:
+    """A rate as networks state it.
+
+    Parameters
+    ----------
+    rate_bytes_per_s : float or ndarray
+        Rate [byte/s].
+
+    Returns
+    -------
+    float or ndarray
+        The same rate [bit/s].
+
+    Examples
+    --------
+    >>> bits_per_s(1.62e12)
+    12960000000000.0
+    """
+    return rate_bytes_per_s * BITS_PER_BYTE
+
+
+def lifetime_tokens_interval(tokens_per_s: Num, lifetime_s: Num) -> Num:
+    """90 % interval of what a model serves in its life, where rate and life are 90 % intervals themselves.
+
+    Parameters
+    ----------
+    tokens_per_s : ndarray
+        Low and high end of the rate [token/s].
+    lifetime_s : ndarray
+        Low and high end of the life [s].
+
+    Returns
+    -------
+    ndarray
+        5 % and 95 % quantiles of the product [token].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = lifetime_tokens_interval(np.array([1e7, 1e8]), np.array([2592000.0, 7776000.0]))
+    >>> f"{low:.1e}", f"{high:.1e}"
+    ('4.0e+13', '5.1e+14')
+    """
+    inputs = {
+        "rate": Range(float(np.min(tokens_per_s)), float(np.max(tokens_per_s))),
+        "life": Range(float(np.min(lifetime_s)), float(np.max(lifetime_s))),
+    }
+    drawn = sample(inputs, n_samples=2**16)
+    return np.quantile(blackboard_estimates.lifetime_tokens(drawn["rate"], drawn["life"]), [0.05, 0.95])
