@@ -69,7 +69,9 @@ def name_problems(names: list[str], text: str) -> Iterator[str]:
         unit = found[place] if len(found) == len(names) else found[0] if len(found) == 1 else "-"
         amount = unit.split("/")[0]
         # ``value`` is what a printing function takes, whatever it measures; a single letter stands in its formula
-        free = name == "value" or len(name) == 1 or name in units().coefficients
+        # of "tokens_pretraining" the unit stands first, as in the contract's own names
+        counted = unit == "token" and name.startswith("tokens_")
+        free = name == "value" or len(name) == 1 or name in units().coefficients or counted
         if not free and amount != "-" and amount in units().amounts.values() and units().ending(name) is None:
             yield f"{name}: given in [{unit}], so the name ends in its unit"
 

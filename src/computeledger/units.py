@@ -148,6 +148,8 @@ def parse_quantity(
     ends = (value.low, value.high) if isinstance(value, Range) else (value,)
     if not signed and min(ends) < 0:
         raise QuantityError(f"{text!r}: must not be negative")
+    if not signed and isinstance(value, Range) and value.low == 0:
+        raise QuantityError(f"{text!r}: a range is log-normal and must begin above 0")
     if dimension == "fraction" and max(ends) > 1:
         raise QuantityError(f"{text!r}: a fraction must lie in 0..1 (write 40% or 0.4)")
     return value

@@ -44,6 +44,7 @@ class _Stream:
 
     label: str
     key: str
+    paid: bool
     traffic: _Traffic
     engine: ServingResult
     choice: str
@@ -143,6 +144,9 @@ def inference_phase(settings: list[tuple[Setting, Section]]) -> Phase:
         "cached_tokens": (_sum(one.traffic.cached_tokens for one in streams), "tokens"),
         "output_tokens": (_sum(one.traffic.output_tokens for one in streams), "tokens"),
     }
+    if not all(one.paid for one in streams):
+        unpaid = _sum(one.busy_gpu_hours for one in streams if not one.paid)
+        details["unpaid_gpu_time_fraction"] = unpaid / _sum(one.busy_gpu_hours for one in streams), ""
     spent = Spent(
         tokens=_sum(one.traffic.multiplied_tokens for one in streams),
         flop=flop,
@@ -178,6 +182,7 @@ def _stream(setting: Setting, section: Section) -> _Stream:
     return _Stream(
         label=section.text("name") or section.name.replace("inference.traffic", "stream "),
         key=section.name,
+        paid=section.text("paid") != "no",
         traffic=_traffic(setting, section, request),
         engine=engine,
         choice=choice,

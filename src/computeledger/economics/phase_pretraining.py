@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from computeledger.arrays import Num, median
 from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.setting import Setting
@@ -17,6 +15,7 @@ from computeledger.workloads.pretraining import (
     PretrainingResult,
     PretrainingScenario,
     estimate_pretraining,
+    power_of_two,
     search_pretraining,
     training_layouts,
 )
@@ -72,8 +71,13 @@ def training_estimate(
     if given:
         layout = check_layout(_with_dp(parse_layout(given), n_gpus), setting.model, n_gpus)
         return estimate_pretraining(replace(scenario, layout=layout), setting.machine), f"{layout} (plan)"
+    for key in ("recompute", "microbatch"):
+        if key in setting.section:
+            raise PlanError(
+                f"[{setting.section.name}] {key} is searched with the layout: give {layout_key} too, or leave it out"
+            )
     layouts = training_layouts(setting.model, n_gpus, int(setting.machine.system.n_gpus_scale_up.value))
-    sequences = 2 ** round(np.log2(median(scenario.batch.global_sequences)))
+    sequences = power_of_two(median(scenario.batch.global_sequences))
     batch = replace(scenario.batch, global_sequences=float(sequences))
     best = search_pretraining(replace(scenario, batch=batch, tokens=0.0), layouts, setting.typical, top=1)[0]
     batch = replace(batch, microbatch_sequences=float(best.microbatch_sequences), recompute=best.recompute)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.physics.efficiency import IDEAL, load_factors
+from computeledger.physics.efficiency import IDEAL, factor_dimension, load_factors
 from computeledger.units import DIMENSIONLESS
 
 
@@ -105,7 +105,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
     },
     "inference": {
         **_MADE_OF,
-        **_TIMED,
+        **{name: key for name, key in _TIMED.items() if name != "gpus"},
         **_OTHER,
         "tokens": Key("tokens", "tokens over the model's life, all kinds", "100T..600T tokens"),
         "rate": Key("tokens_per_s", "mean traffic, all kinds, instead of tokens", "10M..100M tokens/s"),
@@ -138,7 +138,7 @@ KINDS = {
 }
 TRAFFIC = {
     "name": Key("text", "what the traffic is", "free chat"),
-    "paid": Key("yes|no", "whether it is paid for", "yes"),
+    "paid": Key("yes|no", "whether it is paid for; the result tells the unpaid share", "yes"),
     **{
         name: SECTIONS["inference"][name]
         for name in ("model", "tokens", "rate", "life", "input", "cached", "output", "layout", "batch", "tpot")
@@ -161,10 +161,8 @@ def efficiency_keys() -> dict[str, Key]:
     ('s', 'count')
     """
     return {
-        name: Key(
-            "s" if name.endswith("_s") else "count", "", "", zero="fraction" not in name or not getattr(IDEAL, name)
-        )
-        for name in load_factors()
+        name: Key(factor_dimension(name), factor.why, "", zero="fraction" not in name or not getattr(IDEAL, name))
+        for name, factor in load_factors().items()
     }
 
 
@@ -184,7 +182,7 @@ def json_schema() -> dict[str, Any]:
     ['synchronous', 'asynchronous']
     """
     sections: dict[str, Any] = {name: _object(keys) for name, keys in SECTIONS.items()}
-    kinds = _object(KINDS)
+    kinds = _object({name: Key("count", key.help, key.example) for name, key in KINDS.items()})
     sections["inference"]["properties"] |= {
         "kinds": kinds,
         "traffic": {

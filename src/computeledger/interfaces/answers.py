@@ -30,6 +30,7 @@ from computeledger.units import format_si
 from computeledger.workloads.pretraining import (
     PretrainingScenario,
     estimate_pretraining,
+    power_of_two,
     search_pretraining,
     training_layouts,
 )
@@ -211,11 +212,11 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     draws, machine, typical = _draw(options, {"tokens": options["tokens"], "price": price})
     sequence, wanted = middle(options["sequence_tokens"]), middle(options["global_batch_tokens"])
     batch = Batch(
-        sequence,
-        float(max(round(wanted / sequence), 1)),
-        float(options["microbatch_sequences"]),
-        options["recompute"],
-        float(options["virtual_stages"]),
+        sequence_tokens=sequence,
+        global_sequences=float(power_of_two(wanted / sequence)),
+        microbatch_sequences=float(options["microbatch_sequences"]),
+        recompute=options["recompute"],
+        virtual_stages=float(options["virtual_stages"]),
     )
     scenario = PretrainingScenario(
         model,

@@ -307,3 +307,28 @@ def cite(target: tuple[str, ...], as_json: bool) -> None:
         _print_json(document)
         return
     click.echo(document["bibtex"])
+
+
+@cli.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--verdict", metavar="V", help="Only these: holds, holds_if, fails, input or not_checkable.")
+@click.option("--html", "html_file", metavar="FILE", help="Write the claims as one self-contained HTML file.")
+@json_option
+def claims(ids: tuple[str, ...], verdict: str | None, html_file: str | None, as_json: bool) -> None:
+    """Every quantitative claim of the source documents, recomputed: holds, holds if, or does not hold, and why."""
+    from computeledger.interfaces.documents_claims import claims_document
+    from computeledger.validation.claims import check_claims
+
+    document = claims_document(check_claims(ids, verdict))
+    if html_file is not None:
+        from computeledger.interfaces.report_claims import claims_report
+
+        _write_file(html_file, claims_report(document))
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables_claims import print_claims
+
+    print_claims(document)
+    if html_file is not None:
+        click.echo(f"report: {html_file}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,30 @@ def phase_document(phase: Phase) -> dict[str, Any]:
 
 
 def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
-    """A plan's ledger."""
+    """A plan's ledger as JSON, the shape that ``plan --json`` prints.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        From :func:`computeledger.economics.ledger.estimate_ledger`.
+    working : bool
+        Whether every figure's formula, inputs and grounds come along.
+
+    Returns
+    -------
+    dict
+        Phases, totals, shares, balance, drivers, assumptions, editions and sources.
+
+    Examples
+    --------
+    >>> from computeledger.economics.ledger import estimate_ledger
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> list(plan_document(estimate_ledger(plan, n_samples=16))["phases"])
+    ['pretraining']
+    """
     three = {name: phase for name, phase in ledger.phases.items() if name != "experiments"}
     skipped = {name: one.text("skip") for name, one in ledger.plan.sections.items() if "skip" in one}
     document: dict[str, Any] = {
@@ -81,7 +104,7 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     if working:
         everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
         document["working"] = [figure_document(figure) for figure in everything]
-        document["efficiency"] = efficiency_document()
+        document["efficiency"] = efficiency_document(overrides=ledger.plan.efficiency.values)
     return document
 
 
@@ -130,10 +153,16 @@ def figure_document(figure: Figure) -> dict[str, Any]:
     }
 
 
-def efficiency_document(profile: str = "assumed") -> dict[str, Any]:
-    """Efficiency factors with their grounds."""
+def efficiency_document(profile: str = "assumed", overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Efficiency factors with their grounds; what a plan overrides is the plan's."""
     out = {}
+    given = overrides or {}
     for name, factor in load_factors(profile).items():
+        if name in given:
+            value = given[name]
+            low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
+            out[name] = {"low": low, "high": high, "kind": "plan", "why": "the plan's own", "source": "assumption"}
+            continue
         ends = (
             (factor.value.low, factor.value.high) if isinstance(factor.value, Range) else (factor.value, factor.value)
         )

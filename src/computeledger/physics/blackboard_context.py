@@ -113,7 +113,7 @@ def balanced_batch(optimal_batch: Num, context_tokens: Num, crossover_tokens: Nu
     Parameters
     ----------
     optimal_batch : float or ndarray
-        From :func:`computeledger.physics.blackboard_serving.optimal_batch`, ``B*`` [token].
+        From :func:`computeledger.physics.blackboard_serving.optimal_batch`, ``B*`` [-].
     context_tokens, crossover_tokens : float or ndarray
         Context ``L``, and the crossover ``L*`` from :func:`kv_crossover_context_tokens` [token].
 

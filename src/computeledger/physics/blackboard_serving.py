@@ -86,7 +86,7 @@ def usd_per_mtok(usd_per_gpu_hour: Num, n_gpus: Num, tokens_per_s: Num) -> Num:
     Returns
     -------
     float or ndarray
-        Cost per million tokens, without idle time or margin [USD].
+        Cost per million tokens, without idle time or margin [USD/Mtok].
 
     Examples
     --------
@@ -267,7 +267,7 @@ def price_ratio(usd_per_mtok: Num, base_usd_per_mtok: Num) -> Num:
     Parameters
     ----------
     usd_per_mtok, base_usd_per_mtok : float or ndarray
-        The price, and the one it is measured against [USD].
+        The price, and the one it is measured against [USD/Mtok].
 
     Returns
     -------

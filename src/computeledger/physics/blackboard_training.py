@@ -24,7 +24,7 @@ def tokens_from_flop(flop: Num, n_params_active: Num, flop_per_param: Num = TRAI
     n_params_active : float or ndarray
         Parameters multiplied per token [-].
     flop_per_param : float or ndarray
-        6 for pretraining, 2 for inference, ``beta`` for RL [FLOP/parameter/token].
+        6 for pretraining, 2 for inference, ``beta`` for RL [FLOP/parameter].
 
     Returns
     -------

@@ -161,7 +161,7 @@ def load_factors(profile: str = "assumed") -> Mapping[str, Factor]:
     Examples
     --------
     >>> load_factors()["expert_imbalance"].value
-    Range(low=1.0, high=1.4, bounded=False)
+    Range(low=1.08, high=1.35, bounded=False)
     """
     text = resources.files("computeledger.physics").joinpath("efficiency.toml").read_text("utf-8")
     profiles = tomllib.loads(text)
@@ -180,12 +180,35 @@ def _factor(name: str, entry: Mapping[str, Any]) -> Factor:
     missing = {"value", "unit", "why", "source"} - set(entry)
     if missing:
         raise FactError(f"efficiency.toml: {name} lacks {', '.join(sorted(missing))}")
-    dimension = "s" if name.endswith("_s") else "count"
+    dimension = factor_dimension(name)
     value = parse_quantity(entry["value"], dimension, entry["unit"] if dimension == "s" else None)
     calibrated = "residual" in entry
     why = f"{entry['why']}; residual {entry['residual']}" if calibrated else entry["why"]
     kind = "calibration" if calibrated else "assumption"
     return Factor(name, value, kind, why, entry["source"], entry.get("date", ""))
+
+
+def factor_dimension(name: str) -> str:
+    """Dimension of a factor, told from its name: a share of a peak never exceeds it.
+
+    Parameters
+    ----------
+    name : str
+        Field of :class:`Efficiency`.
+
+    Returns
+    -------
+    str
+        ``s``, ``fraction`` or ``count``, as in :data:`computeledger.units.DIMENSIONS`.
+
+    Examples
+    --------
+    >>> [factor_dimension(name) for name in ("host_step_s", "gemm_fraction_fp8", "expert_imbalance")]
+    ['s', 'fraction', 'count']
+    """
+    if name.endswith("_s"):
+        return "s"
+    return "fraction" if "fraction" in name or name == "prefill_interference" else "count"
 
 
 def middle(value: Uncertain) -> float:

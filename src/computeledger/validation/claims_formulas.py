@@ -232,5 +232,5 @@ def lifetime_tokens_interval(tokens_per_s: Num, lifetime_s: Num) -> Num:
         "rate": Range(float(np.min(tokens_per_s)), float(np.max(tokens_per_s))),
         "life": Range(float(np.min(lifetime_s)), float(np.max(lifetime_s))),
     }
-    drawn = sample(inputs, n_samples=2**16)
+    drawn = sample(inputs, n_samples=2**18)
     return np.quantile(blackboard_estimates.lifetime_tokens(drawn["rate"], drawn["life"]), [0.05, 0.95])

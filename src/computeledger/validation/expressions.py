@@ -7,6 +7,7 @@ arithmetic of its own, and the working that is shown is what was computed.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -30,7 +31,7 @@ from computeledger.physics import (
     blackboard_training,
     transformer,
 )
-from computeledger.units import DIMENSIONLESS, DIMENSIONS, parse_quantity
+from computeledger.units import DIMENSIONS, parse_quantity
 from computeledger.validation import claims_formulas
 
 #: Where a claim's formulas come from, searched in this order.
@@ -84,9 +85,9 @@ def evaluate(expression: Any) -> Evaluated:
 
     Examples
     --------
-    >>> one = evaluate({"formula": "drain_s", "capacity_bytes": "@h100-sxm5-80gb:hbm_bytes", "bytes_per_s": "3.35 TB/s"})
-    >>> round(one.value * 1e3, 1), one.written
-    (23.9, 'drain_s(capacity_bytes = h100-sxm5-80gb:hbm_bytes, bytes_per_s = 3.35 TB/s)')
+    >>> one = evaluate({"formula": "drain_s", "capacity_bytes": "@h100-sxm5-80gb:hbm_bytes", "bytes_per_s": "4 TB/s"})
+    >>> one.value, one.written
+    (0.02, 'drain_s(capacity_bytes = h100-sxm5-80gb:hbm_bytes, bytes_per_s = 4 TB/s)')
     """
     if isinstance(expression, bool) or not isinstance(expression, (int, float, str, list, Mapping)):
         raise FactError(f"{expression!r} is no expression")
@@ -97,6 +98,8 @@ def evaluate(expression: Any) -> Evaluated:
     if isinstance(expression, Mapping):
         return _call(expression)
     parts = [evaluate(part) for part in expression]
+    if not parts:
+        raise FactError("an empty list is no expression")
     value = np.concatenate([np.atleast_1d(np.asarray(part.value, float)) for part in parts])
     return Evaluated(value, f"[{', '.join(part.written for part in parts)}]", _merged(parts))
 
@@ -110,8 +113,12 @@ def _call(expression: Mapping[str, Any]) -> Evaluated:
     names = {key: value for key, value in given.items() if key in _NAMES}
     parts = {key: evaluate(value) for key, value in given.items() if key not in _NAMES}
     written = ", ".join(f"{key} = {parts[key].written if key in parts else names[key]}" for key in given)
-    value = function(**names, **{key: part.value for key, part in parts.items()})
-    number = np.asarray(value, float)
+    arguments = {**names, **{key: part.value for key, part in parts.items()}}
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        raise FactError(f"formula {name}: {error}") from None
+    number = np.asarray(function(**arguments), float)
     return Evaluated(float(number) if number.ndim == 0 else number, f"{name}({written})", _merged([*parts.values()]))
 
 
@@ -128,13 +135,18 @@ def _text(text: str) -> Evaluated:
 
 
 def _quantity(text: str) -> float | Range:
-    """A quantity whose unit says its dimension; without a unit it is a count, with % a fraction."""
-    for dimension in [*(name for name in DIMENSIONS if name not in DIMENSIONLESS), "count", "fraction"]:
+    """A quantity whose unit says its dimension; ``100B`` does not, as it may be parameters or bytes."""
+    found: list[float | Range] = []
+    for dimension in DIMENSIONS:
         try:
-            return parse_quantity(text, dimension)
+            found.append(parse_quantity(text, dimension))
         except QuantityError:
             continue
-    raise FactError(f"{text!r} is no quantity")
+    if not found:
+        raise FactError(f"{text!r} is no quantity")
+    if any(other != found[0] for other in found):
+        raise FactError(f"{text!r} can be read in several ways: write its unit")
+    return found[0]
 
 
 def _reference(reference: str) -> Evaluated:
@@ -196,12 +208,17 @@ def _observation(document: Document, name: str, table: dict[str, Any]) -> Fact:
     numbers = {key: table.pop(key) for key in ("value", "low", "high") if key in table}
     unit = table.pop("unit", None)
     note = table.get("note", "")
-    provenance = read_provenance(document, name, table)
+    origin = read_provenance(document, name, table)
     if "value" not in numbers or unit is None or ("low" in numbers) != ("high" in numbers):
         raise document.error(name, "an observation needs a value and a unit, and low with high")
-    try:
-        parsed = {key: parse_quantity(f"{number!r} {unit}".strip(), dimension) for key, number in numbers.items()}
-    except QuantityError as error:
-        raise document.error(name, str(error)) from None
-    values = {key: float(number) for key, number in parsed.items() if not isinstance(number, Range)}
-    return Fact(unit=dimension, given=f"{numbers['value']} {unit}".strip(), note=note, **values, **provenance)
+    values: dict[str, float] = {}
+    for key, number in numbers.items():
+        parsed = parse_quantity(f"{number!r} {unit}".strip(), dimension)
+        if isinstance(parsed, Range):
+            raise document.error(name, f"{key} = {number!r} is a range")
+        values[key] = parsed
+    return Fact(
+        value=values["value"], unit=dimension, given=f"{numbers['value']} {unit}".strip(), note=note,
+        source=origin["source"], date=origin["date"], locator=origin["locator"],
+        low=values.get("low"), high=values.get("high"),
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -264,6 +265,27 @@ def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[
                         yield check_layout(layout, model)
                     except LayoutError:
                         continue
+
+
+def power_of_two(count: float) -> int:
+    """Round a batch to a power of two, so that it divides over data-parallel ranks.
+
+    Parameters
+    ----------
+    count : float
+        Sequences [-].
+
+    Returns
+    -------
+    int
+        The nearest on a logarithmic scale, at least 1 [-].
+
+    Examples
+    --------
+    >>> power_of_two(16e6 / 4096), power_of_two(0.3)
+    (4096, 1)
+    """
+    return int(2 ** max(round(math.log2(count)), 0))
 
 
 def search_pretraining(

@@ -1,0 +1,88 @@
+"""The claims as one HTML page that needs nothing from the network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from importlib import metadata, resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from computeledger.interfaces.tables_claims import VERDICT_WORDS, claim_numbers, counts_words, found, said
+from computeledger.sources import load_sources
+
+_MEANINGS = {
+    "holds": "the formula gives what was said, within the rounding that the words allow",
+    "holds_if": "as stated it does not, under a named condition it does",
+    "fails": "the formula gives something else",
+    "input": "taken as given; no formula here decides it",
+    "not_checkable": "words without a number to recompute",
+}
+
+
+def claims_report(document: Mapping[str, Any]) -> str:
+    """Render checked claims.
+
+    Parameters
+    ----------
+    document : mapping
+        As :func:`computeledger.interfaces.documents_claims.claims_document` gives it.
+
+    Returns
+    -------
+    str
+        A whole HTML page with its styles and script inside.
+
+    Examples
+    --------
+    >>> "<title>" in claims_report({"claims": []})
+    True
+    """
+    claims = [_shown(claim) for claim in document["claims"]]
+    counts = Counter(claim["verdict"] for claim in claims)
+    documents = list(dict.fromkeys(claim["document"] for claim in claims))
+    keys = sorted({fact["source"] for claim in claims for fact in claim["facts"]} & set(load_sources()))
+    environment = Environment(
+        loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("claims.html").render(
+        summary=counts_words(document["claims"]),
+        tiles=[(verdict, words, counts[verdict], _MEANINGS[verdict]) for verdict, words in VERDICT_WORDS.items()],
+        findings=[claim for verdict in ("fails", "holds_if") for claim in claims if claim["verdict"] == verdict],
+        groups=[(name, [claim for claim in claims if claim["document"] == name]) for name in documents],
+        n_claims=len(claims),
+        sources=[load_sources()[key] for key in keys],
+        version=_version(),
+        style=Markup(_asset("report.css") + _asset("claims.css")),  # noqa: S704 (shipped with the package)
+        script=Markup(_asset("claims.js")),  # noqa: S704 (shipped with the package)
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("computeledger.interfaces").joinpath("templates", name).read_text("utf-8")
+
+
+def _version() -> str:
+    try:
+        return metadata.version("computeledger")
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """A claim with its numbers as people read them."""
+    stated = claim["recomputed_as_stated"]
+    return {
+        **claim,
+        "words": VERDICT_WORDS[claim["verdict"]],
+        "said": said(claim),
+        "found": found(claim),
+        "as_stated": None if stated is None else claim_numbers(stated, claim["unit"]),
+        "expected": claim_numbers([claim["expected_low"], claim["expected_high"]], claim["unit"])
+        if None not in (claim["expected_low"], claim["expected_high"])
+        else "",
+        "beside": [{**one, "text": claim_numbers(one["value"], one["unit"])} for one in claim["beside"]],
+    }
