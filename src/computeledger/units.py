@@ -64,6 +64,9 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "usd_per_kwh": {"$/kWh": 1.0, "USD/kWh": 1.0, "$/MWh": 1e-3, "USD/MWh": 1e-3},
     "usd_per_mtok": {"$/Mtok": 1.0, "USD/Mtok": 1.0, "$/M tokens": 1.0, "USD/M tokens": 1.0},
     "usd_per_year": {"$/year": 1.0, "USD/year": 1.0},
+    "usd_per_w": {"$/W": 1.0, "USD/W": 1.0, "bn$/GW": 1.0},
+    "usd_per_byte": {f"{money}/{size}": n / _BYTES[size] for money, n in _USD.items() for size in ("GB", "TB")},
+    "years": {"years": 1.0, "year": 1.0, "yr": 1.0},
     "w": _prefixed("W"),
     "j": {**_prefixed("J"), **_prefixed("Wh", factor=WH_J)},
     "bytes": _BYTES,
@@ -75,12 +78,13 @@ DIMENSIONS: dict[str, dict[str, float]] = {
                   "GPU-days": 24.0, "GPU-years": HOURS_PER_YEAR},
     "kg_per_kwh": {"kg/kWh": 1.0, "g/kWh": 1e-3},
     "fraction": {"": 1.0, "%": 0.01},
+    "ratio": {"": 1.0, "x": 1.0},
     "count": {"": 1.0, "x": 1.0, "GPUs": 1.0, "GPU": 1.0, "chips": 1.0, "params": 1.0, "parameters": 1.0,
               "steps": 1.0, "samples": 1.0, "prompts": 1.0, "sequences": 1.0, "cores": 1.0, "dies": 1.0},
 }  # fmt: skip
 
 #: dimensions whose bare number is complete: it has no unit to forget
-DIMENSIONLESS = frozenset({"fraction", "count"})
+DIMENSIONLESS = frozenset({"fraction", "ratio", "count"})
 
 _END = re.compile(r"\s*(\$?)\s*([-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*")
 _WRITTEN = sorted((m for m in MULTIPLIERS if m), key=len, reverse=True)
@@ -194,6 +198,9 @@ _HINTS = {
     "usd_per_kwh": "'$0.08/kWh'",
     "usd_per_mtok": "'$0.27/Mtok'",
     "usd_per_year": "'$6bn/year'",
+    "usd_per_w": "'$38/W'",
+    "usd_per_byte": "'$0.36/GB'",
+    "years": "'5 years'",
     "w": "'400 MW'",
     "j": "'3 GWh'",
     "bytes": "'80 GB'",
@@ -203,6 +210,7 @@ _HINTS = {
     "gpu_hours": "'2.66M GPU-hours'",
     "kg_per_kwh": "'400 g/kWh'",
     "fraction": "'40%' or 0.4",
+    "ratio": "'1.2'",
     "count": "'2048' or '10K..50K'",
 }
 

@@ -87,6 +87,38 @@ def price_editions() -> tuple[str, ...]:
     return _stems("prices")
 
 
+def ownership_editions() -> tuple[str, ...]:
+    """Ids of the shipped ownership editions, oldest first.
+
+    Returns
+    -------
+    tuple of str
+        ``YYYY-MM``.
+
+    Examples
+    --------
+    >>> "2026-11" in ownership_editions()
+    True
+    """
+    return _stems("ownership")
+
+
+def tier_editions() -> tuple[str, ...]:
+    """Ids of the shipped editions of memory and storage tiers, oldest first.
+
+    Returns
+    -------
+    tuple of str
+        ``YYYY-MM``.
+
+    Examples
+    --------
+    >>> "2026-11" in tier_editions()
+    True
+    """
+    return _stems("tiers")
+
+
 def model_ids() -> tuple[str, ...]:
     """Hugging Face ids of the shipped models.
 

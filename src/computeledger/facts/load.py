@@ -1,4 +1,4 @@
-"""Load accelerators, systems, prices and models by exact id, or from a user's own file.
+"""Load accelerators, systems and models by exact id, or from a user's own file.
 
 Shipped records lie in one file per id, so that an id is found by a file's name and only the file needed is
 parsed. A path is read afresh at each call; a shipped record is read once.
@@ -26,12 +26,11 @@ from computeledger.facts.catalog import (
     user_path,
 )
 from computeledger.facts.huggingface import parse_config
-from computeledger.facts.reading import Document, Reader, read_facts, read_file, read_provenance, read_record
-from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, PriceEdition, System
+from computeledger.facts.editions import load_prices
+from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
+from computeledger.facts.records import base_record, check_id, record_values
+from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, System
 from computeledger.units import format_si
-
-#: What a price may be for: by the hour on demand, by contract, and the full cost of an owner.
-PRICE_KINDS = ("rent", "reserve", "own")
 
 __all__ = [
     "accelerator_ids",
@@ -107,34 +106,6 @@ def load_system(given: str) -> System:
     return _shipped_system(_exact("system", given, system_ids(), accelerator_ids))
 
 
-def load_prices(edition: str | None = None) -> PriceEdition:
-    """Load a dated edition of prices.
-
-    Parameters
-    ----------
-    edition : str or None
-        Id of :func:`price_editions` or the path of a file; None for the newest edition.
-
-    Returns
-    -------
-    PriceEdition
-        GPU-hour prices by accelerator and kind, and electricity.
-
-    Examples
-    --------
-    >>> load_prices("2026-11").usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].unit
-    'usd_per_hour'
-    """
-    if edition is None:
-        return _shipped_prices(price_editions()[-1])
-    path = user_path(edition)
-    if path is not None:
-        return read_prices(read_file(path))
-    if edition not in price_editions():
-        raise unknown_id("price edition", edition, price_editions())
-    return _shipped_prices(edition)
-
-
 def load_model(given: str) -> Model:
     """Load a model by Hugging Face id or short alias, or from a config.json, a TOML file or a model directory.
 
@@ -184,11 +155,6 @@ def _shipped_system(stem: str) -> System:
 
 
 @functools.cache
-def _shipped_prices(stem: str) -> PriceEdition:
-    return read_prices(read_file(shipped_file("prices", stem + ".toml"), shipped=True))
-
-
-@functools.cache
 def _shipped_model(model_id: str) -> Model:
     return read_model(read_file(shipped_file("models", model_id.replace("/", "--", 1) + ".toml"), shipped=True))
 
@@ -213,8 +179,8 @@ def read_accelerator(document: Document) -> Accelerator:
     >>> read_accelerator(parse_document("big.toml", text, shipped=False)).id
     'big'
     """
-    base = _base(document, load_accelerator)
-    values = _read(document, Accelerator, base, ("id", "name", "vendor", "scope"))
+    base = base_record(document, load_accelerator)
+    values = record_values(document, Accelerator, base, ("id", "name", "vendor", "scope"))
     peaks: dict[str, Fact] = values.get("peak_flop_per_s", {})
     for precision in peaks:
         if precision not in PRECISION_BYTES:
@@ -225,7 +191,7 @@ def read_accelerator(document: Document) -> Accelerator:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}
     elif "bf16" not in peaks:
         raise document.error("peak_flop_per_s", "bf16 is missing")
-    _check_id(document, values["id"])
+    check_id(document, values["id"])
     return dataclasses.replace(base, **values) if base is not None else Accelerator(**values)
 
 
@@ -249,9 +215,9 @@ def read_system(document: Document) -> System:
     >>> read_system(parse_document("two-nodes.toml", text, shipped=False)).n_gpus_scale_up.value
     16.0
     """
-    base = _base(document, load_system)
-    values = _read(document, System, base, ("id", "name"), {"accelerator": _read_system_accelerator})
-    _check_id(document, values["id"])
+    base = base_record(document, load_system)
+    values = record_values(document, System, base, ("id", "name"), {"accelerator": _read_system_accelerator})
+    check_id(document, values["id"])
     return dataclasses.replace(base, **values) if base is not None else System(**values)
 
 
@@ -265,51 +231,6 @@ def _read_system_accelerator(document: Document, path: str, value: Any) -> Accel
         return load_accelerator(str(beside) if beside.is_file() else value)
     except UnknownIdError as error:
         raise document.error(path, str(error), UnknownIdError) from None
-
-
-def read_prices(document: Document) -> PriceEdition:
-    """Build a price edition from a parsed file.
-
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's.
-
-    Returns
-    -------
-    PriceEdition
-        Checked: every price is for a known kind; a shipped one is for a shipped accelerator.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "2026-11"' + chr(10) + 'usd_per_gpu_hour.h100-sxm5-80gb.rent = "$1.9/h"'
-    >>> prices = read_prices(parse_document("mine.toml", text, shipped=False))
-    >>> prices.usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].value
-    1.9
-    """
-    base = _base(document, load_prices)
-    values = _read(document, PriceEdition, base, ("id",), {"usd_per_gpu_hour": _read_gpu_hours})
-    if base is not None:
-        own = values.get("usd_per_gpu_hour", {})
-        merged = {key: {**base.usd_per_gpu_hour.get(key, {}), **kinds} for key, kinds in own.items()}
-        values["usd_per_gpu_hour"] = {**base.usd_per_gpu_hour, **merged}
-    _check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else PriceEdition(**values)
-
-
-def _read_gpu_hours(document: Document, path: str, value: Any) -> dict[str, dict[str, Fact]]:
-    if not isinstance(value, dict):
-        raise document.error(path, f"expected a table of accelerators, not {value!r}")
-    out = {}
-    for key, kinds in value.items():
-        if document.shipped and key not in accelerator_ids():
-            raise document.error(f"{path}.{key}", f"unknown accelerator; {nearest(key, accelerator_ids())}")
-        out[key] = read_facts(document, f"{path}.{key}", kinds)
-        for kind in kinds:
-            if kind not in PRICE_KINDS:
-                raise document.error(f"{path}.{key}.{kind}", f"unknown kind of price; {nearest(kind, PRICE_KINDS)}")
-    return out
 
 
 def read_model(document: Document) -> Model:
@@ -338,7 +259,7 @@ def read_model(document: Document) -> Model:
     if not isinstance(table.get("config_json"), dict):
         raise document.error("config_json", "the table of the configuration's fields is missing", ModelConfigError)
     model_id = table.get("id", Path(document.name).stem)
-    _check_id(document, model_id)
+    check_id(document, model_id)
     origin = read_provenance(document, "config", table.get("config", {}))
     published = read_facts(document, "published", table.get("published", {}))
     try:
@@ -363,38 +284,6 @@ def _user_model(path: Path) -> Model:
         return parse_config(document.table, str(path))
     except ModelConfigError as error:
         raise document.error("", str(error), ModelConfigError) from None
-
-
-def _base(document: Document, load: Callable[[str], Any]) -> Any:
-    """The shipped record that a user's file builds on, if it names one."""
-    like = None if document.shipped else document.table.get("like")
-    if like is None:
-        return None
-    if not isinstance(like, str):
-        raise document.error("like", f"{like!r} is not an id")
-    try:
-        return load(like)
-    except UnknownIdError as error:
-        raise document.error("like", str(error), UnknownIdError) from None
-
-
-def _read(
-    document: Document, schema: type[Any], base: Any, labels: tuple[str, ...], readers: dict[str, Reader] | None = None
-) -> dict[str, Any]:
-    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id."""
-    names = () if document.shipped else labels[:1] if base is not None else labels
-    stem = Path(document.name).stem
-    defaults = {name: stem if name in ("id", "name") else "user's own" for name in names}
-    return read_record(document, schema, readers, defaults, partial=base is not None)
-
-
-def _check_id(document: Document, given: object) -> None:
-    """A shipped id is its file's name, so that it exists once."""
-    stem = document.name.removesuffix(".toml")
-    if not isinstance(given, str):
-        raise document.error("id", f"{given!r} is not a text")
-    if document.shipped and given.replace("/", "--", 1) != stem:
-        raise document.error("id", f"{given!r} must be the file's own name, so that an id exists once")
 
 
 def _exact(kind: str, given: str, ids: tuple[str, ...], other_ids: Callable[[], tuple[str, ...]]) -> str:

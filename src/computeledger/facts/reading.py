@@ -190,7 +190,7 @@ def dimension_of(path: str) -> str:
     for part in path.split("."):
         if part.startswith("n_"):
             return "count"
-        name = f"_{part}_".replace("_gpu_hour_", "_hour_")
+        name = f"_{part}_".replace("_gpu_hour_", "_hour_").replace("_gpu_year_", "_year_")
         found = [dimension for dimension in DIMENSIONS if f"_{dimension}_" in name]
         if found:
             return max(found, key=len)

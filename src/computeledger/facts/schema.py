@@ -1,4 +1,4 @@
-"""What a fact must carry, and the records made of facts: accelerators, systems, prices.
+"""What a fact must carry, and the records made of facts: accelerators, systems, prices, ownership, storage tiers.
 
 A fact without value, unit, source key, date and locator cannot be built. The unit must agree with the name of
 the field that holds it, because a quantity's name ends in its unit.
@@ -49,7 +49,7 @@ class Fact:
     def uncertain(self) -> Uncertain:
         """The value, or the range over sources where they disagree, in ``unit``."""
         if self.low is not None and self.high is not None:
-            return Range(self.low, self.high)
+            return Range(self.low, self.high, bounded=self.unit == "fraction")
         return self.value
 
 
@@ -180,3 +180,89 @@ class PriceEdition:
     usd_per_gpu_hour: Mapping[str, Mapping[str, Fact]]
     electricity_usd_per_kwh: Fact
     extra: Mapping[str, Fact] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipEdition:
+    """What owning a GPU takes, as of one date; immutable once published.
+
+    The price of electricity is not here: it belongs to the price edition.
+
+    Attributes
+    ----------
+    id : str
+        Edition, such as ``2026-11``.
+    capex_usd_per_gpu : mapping of str to Fact
+        Accelerator id -> purchase with its share of servers, network and building [USD].
+    capex_usd_per_w : Fact
+        The same per watt of IT power, for accelerators that have no figure of their own [USD/W].
+    life_years : Fact
+        Years of service [year].
+    cost_of_capital_fraction : Fact
+        Interest and return per year [-].
+    occupancy_fraction : Fact
+        Sold hours over owned hours [-].
+    operation_usd_per_gpu_year : Fact
+        Staff, repair, space [USD/year].
+    pue_ratio : Fact
+        Facility power over IT power [-].
+    it_over_tdp_ratio : Fact
+        IT power of a chip with its share of server and network over its TDP [-].
+    carbon_kg_per_kwh : Fact
+        Carbon dioxide of the grid [kg/kWh].
+    """
+
+    id: str
+    capex_usd_per_gpu: Mapping[str, Fact]
+    capex_usd_per_w: Fact
+    life_years: Fact
+    cost_of_capital_fraction: Fact
+    occupancy_fraction: Fact
+    operation_usd_per_gpu_year: Fact
+    pue_ratio: Fact
+    it_over_tdp_ratio: Fact
+    carbon_kg_per_kwh: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One kind of memory or storage below the GPU's own.
+
+    Attributes
+    ----------
+    id, name : str
+        Key in the edition, and what one unit is.
+    capacity_bytes : Fact
+        Of one unit [byte].
+    read_bytes_per_s : Fact
+        Sustained sequential read of one unit [byte/s].
+    usd_per_byte : Fact
+        Purchase price [USD/byte].
+    """
+
+    id: str
+    name: str
+    capacity_bytes: Fact
+    read_bytes_per_s: Fact
+    usd_per_byte: Fact
+
+    @property
+    def drain_s(self) -> float:
+        """Time to read one full unit once, capacity over bandwidth [s]."""
+        return self.capacity_bytes.value / self.read_bytes_per_s.value
+
+
+@dataclass(frozen=True, slots=True)
+class TierEdition:
+    """Memory and storage tiers as of one date; immutable once published.
+
+    Attributes
+    ----------
+    id : str
+        Edition, such as ``2026-11``.
+    tiers : mapping of str to Tier
+        By id, such as ``ddr5-server``.
+    """
+
+    id: str
+    tiers: Mapping[str, Tier]

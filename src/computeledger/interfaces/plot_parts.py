@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from computeledger.interfaces.tables import point
-from computeledger.interfaces.wording import interval_words, words
+from computeledger.interfaces.wording import interval_words, point, words
 
 Spec = dict[str, Any]
 

@@ -19,12 +19,12 @@ from computeledger.facts.load import load_accelerator
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.documents import bound_fractions, operations_document, option_document
 from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
-from computeledger.interfaces.tables import point
 from computeledger.interfaces.wording import (
-    PHASE_SHORT,
+    PHASE_NAMES,
     input_words,
     interval_words,
     percent,
+    point,
     span,
     step_words,
     words,
@@ -72,7 +72,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
         color = PHASE_COLORS[name]
         data += parts.interval_marks(flop[name], row + 0.04, color, "circle-open", "fraction")
         data += parts.interval_marks(time[name], row - 0.2, color, "circle", "fraction")
-        text = f"<b>{PHASE_SHORT[name]}</b>   ○ FLOP {percent(flop[name])}   ● GPU-time {percent(time[name])}"
+        text = f"<b>{PHASE_NAMES[name]}</b>   ○ FLOP {percent(flop[name])}   ● GPU-time {percent(time[name])}"
         notes.append(parts.note(text, row + 0.4))
     ticks = [0, 0.25, 0.5, 0.75, 1]
     rows = row_px * len(names) / height
@@ -108,11 +108,11 @@ def _segments(name: str, starts: Sequence[float], ends: Sequence[float]) -> list
     for y, currency, start, end in zip((1, 0), ("FLOP", "GPU-time"), starts, ends, strict=True):
         size = end - start
         short = f"{100 * size:.0f}\u00a0%"
-        text = f"{PHASE_SHORT[name]} {short}" if size > 0.34 else short if size > 0.1 else ""
+        text = f"{PHASE_NAMES[name]} {short}" if size > 0.34 else short if size > 0.1 else ""
         out.append({
             "type": "bar", "orientation": "h", "x": [size], "base": [start], "y": [y], "width": [0.48], "yaxis": "y2",
             "marker": {"color": color, "line": {"width": 0}}, "text": [text], **parts.bar_text(color),
-            "hovertemplate": f"{PHASE_SHORT[name]}: {percent(size)} of {currency}<extra></extra>",
+            "hovertemplate": f"{PHASE_NAMES[name]}: {percent(size)} of {currency}<extra></extra>",
         })  # fmt: skip
     return out
 
@@ -145,7 +145,7 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
         value = getattr(phase, measure)
         summary, color = quantity(value, unit), PHASE_COLORS[name]
         data += [*_hill(value, row, color), *parts.interval_marks(summary, row - 0.1, color, "circle", unit)]
-        text = f"<b>{PHASE_SHORT[name]}  {words(point(summary), unit)}</b>   {interval_words(summary, unit)}"
+        text = f"<b>{PHASE_NAMES[name]}  {words(point(summary), unit)}</b>   {interval_words(summary, unit)}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row - 0.36))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
     layout = parts.layout(

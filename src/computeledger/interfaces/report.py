@@ -15,14 +15,14 @@ from computeledger.arrays import Range
 from computeledger.economics.ledger import Ledger
 from computeledger.interfaces import plot_parts, plots
 from computeledger.interfaces.documents import operations_document
-from computeledger.interfaces.tables import PHASE_NAMES, point
 from computeledger.interfaces.wording import (
-    PHASE_SHORT,
+    PHASE_NAMES,
     input_phrase,
     input_words,
     interval_words,
     model_words,
     percent,
+    point,
     span,
     step_words,
     words,
@@ -219,13 +219,13 @@ def _captions(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, str]:
     longest = [(step["name"], step["rows"][0]) for step in _steps(ledger) if step["rows"]]
     return {
         "shares": "; ".join(
-            f"{PHASE_SHORT[name]} {_in_band(flop[name], 'fraction')} of the FLOP and "
+            f"{PHASE_NAMES[name]} {_in_band(flop[name], 'fraction')} of the FLOP and "
             f"{_in_band(time[name], 'fraction')} of the GPU-time" for name in flop
         ),
         "gpu_hours": "; ".join(
-            f"{PHASE_SHORT[key]} {_in_band(one['gpu_hours'], 'GPU-hours')}" for key, one in phases.items()
+            f"{PHASE_NAMES[key]} {_in_band(one['gpu_hours'], 'GPU-hours')}" for key, one in phases.items()
         ),
-        "usd": "; ".join(f"{PHASE_SHORT[key]} {_in_band(one['usd'], 'USD')}" for key, one in phases.items()),
+        "usd": "; ".join(f"{PHASE_NAMES[key]} {_in_band(one['usd'], 'USD')}" for key, one in phases.items()),
         "drivers": "; ".join(f"{name} {_signed(rho['gpu_hours'])} and {_signed(rho['usd'])}" for name, rho in drivers),
         "bounds": "; ".join(f"{name}: {row['name']} ({row['share']}, {row['bound']})" for name, row in longest),
     }  # fmt: skip

@@ -78,11 +78,16 @@ def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **claim,
         "words": VERDICT_WORDS[claim["verdict"]],
-        "said": said(claim),
-        "found": found(claim),
-        "as_stated": None if stated is None else claim_numbers(stated, claim["unit"]),
-        "expected": claim_numbers([claim["expected_low"], claim["expected_high"]], claim["unit"])
+        "said": _dashed(said(claim)),
+        "found": _dashed(found(claim)),
+        "as_stated": None if stated is None else _dashed(claim_numbers(stated, claim["unit"])),
+        "expected": _dashed(claim_numbers([claim["expected_low"], claim["expected_high"]], claim["unit"]))
         if None not in (claim["expected_low"], claim["expected_high"])
         else "",
-        "beside": [{**one, "text": claim_numbers(one["value"], one["unit"])} for one in claim["beside"]],
+        "beside": [{**one, "text": _dashed(claim_numbers(one["value"], one["unit"]))} for one in claim["beside"]],
     }
+
+
+def _dashed(text: str) -> str:
+    """A range with the dash of running text."""
+    return text.replace(" .. ", " – ")

@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from computeledger.units import DAY_S, WH_J, format_percent, format_si, format_usd
+from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
+from computeledger.units import format_percent, format_si, format_usd
 
-PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 DIM = "bright_black"
 ACCENT = "cyan"
-_MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h"}
 
 
 def console() -> Console:
@@ -24,33 +23,9 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=max(found.width, 110))
 
 
-def point(value: Any, key: str = "p50") -> float:
-    """Median (or another quantile) of a document's quantity."""
-    return float(value[key]) if isinstance(value, Mapping) else float(value)
-
-
-def show(value: float, unit: str) -> str:
-    """One number with a unit people read."""
-    if unit in _MONEY:
-        return format_usd(value) + _MONEY[unit]
-    if unit == "fraction":
-        return format_percent(value)
-    if unit == "J":
-        return format_si(value / WH_J, "Wh")
-    if unit == "s" and value >= DAY_S:
-        return f"{format_si(value / DAY_S)} days"
-    if unit in ("days", "x"):
-        return f"{format_si(value)} {unit}"
-    return format_si(value, "" if unit == "GPU-hours" else unit)
-
-
 def span(low: float, high: float, unit: str) -> str:
     """Two numbers of one unit, the unit written once where both carry the same."""
-    ends = [show(low, unit), show(high, unit)]
-    first, _, last = ends[0].rpartition(" ")
-    if first and ends[1].endswith(f" {last}"):
-        ends[0] = first
-    return " .. ".join(ends)
+    return joined(show(low, unit), show(high, unit)) or show(low, unit)
 
 
 def interval(value: Any, unit: str) -> Text:

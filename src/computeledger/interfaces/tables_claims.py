@@ -22,6 +22,13 @@ VERDICT_WORDS = {
     "not_checkable": "not checkable",
 }
 _STYLES = {"holds": "green", "holds_if": "yellow", "fails": "red", "input": DIM, "not_checkable": DIM}
+_COUNTED = {
+    "holds": ("holds", "hold"),
+    "holds_if": ("holds under a condition", "hold under a condition"),
+    "fails": ("does not hold", "do not hold"),
+    "input": ("is an input", "are inputs"),
+    "not_checkable": ("cannot be checked", "cannot be checked"),
+}
 #: Up to this many claims, each shows its reason; up to a few, its working too.
 _WITH_REASON, _WITH_WORKING = 40, 4
 #: What a count is of, where it is many.
@@ -130,7 +137,7 @@ def print_claims(document: Mapping[str, Any]) -> None:
 def counts_words(claims: Sequence[Mapping[str, Any]]) -> str:
     """How many claims have which verdict."""
     counts = Counter(claim["verdict"] for claim in claims)
-    parts = [f"{counts[verdict]} {words}" for verdict, words in VERDICT_WORDS.items() if counts[verdict]]
+    parts = [f"{counts[key]} {words[counts[key] != 1]}" for key, words in _COUNTED.items() if counts[key]]
     return f"{len(claims)} claim{'s' if len(claims) != 1 else ''}" + (f": {', '.join(parts)}" if parts else "")
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from computeledger.interfaces.tables import point, show
-from computeledger.units import DAY_S, HOUR_S, format_percent, format_si
+from computeledger.units import DAY_S, HOUR_S, WH_J, format_percent, format_si, format_usd
 
-PHASE_SHORT = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
+PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
+_MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h"}
 _SPELT = {
     "usd_per_hour": "USD/h",
     "flop_per_s": "FLOP/s",
@@ -23,6 +24,26 @@ _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "k
             "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
 #: A space that does not break a number from its unit.
 _SPACE = "\u00a0"
+
+
+def point(value: Any, key: str = "p50") -> float:
+    """Median (or another quantile) of a document's quantity."""
+    return float(value[key]) if isinstance(value, Mapping) else float(value)
+
+
+def show(value: float, unit: str) -> str:
+    """One number with a unit people read."""
+    if unit in _MONEY:
+        return format_usd(value) + _MONEY[unit]
+    if unit == "fraction":
+        return format_percent(value)
+    if unit == "J":
+        return format_si(value / WH_J, "Wh")
+    if unit == "s" and value >= DAY_S:
+        return f"{format_si(value / DAY_S)} days"
+    if unit in ("days", "x"):
+        return f"{format_si(value)} {unit}"
+    return format_si(value, "" if unit == "GPU-hours" else unit)
 
 
 def words(value: float, unit: str) -> str:
@@ -76,10 +97,14 @@ def span(low: float, high: float, unit: str) -> str:
     >>> span(4e9, 4.85e9, "W").split()
     ['4', '–', '4.85', 'GW']
     """
-    first, last = words(low, unit), words(high, unit)
+    return joined(words(low, unit), words(high, unit))
+
+
+def joined(first: str, last: str) -> str:
+    """Join the printed ends of an interval, a unit they share written once; empty where they are equal."""
     if first == last:
         return ""
-    for mark in (_SPACE, "/"):
+    for mark in (_SPACE, " ", "/"):
         if first.partition(mark)[2] and first.partition(mark)[2] == last.partition(mark)[2]:
             first = first.partition(mark)[0]
     return f"{first} – {last}"
@@ -150,7 +175,7 @@ def input_words(name: str) -> str:
     section, *middle, key = name.split(".")
     if section in ("price", "power"):
         return f"{'Price of a GPU-hour' if section == 'price' else 'Facility power'}: {' '.join([*middle, key])}"
-    head = {"plan": "Plan", "efficiency": "Efficiency", **PHASE_SHORT}.get(section, section)
+    head = {"plan": "Plan", "efficiency": "Efficiency", **PHASE_NAMES}.get(section, section)
     for part in middle:
         head += f", {part.replace('traffic', 'stream ')}"
     text = key.replace("_", " ")
@@ -204,7 +229,7 @@ def step_words(phase: str, step: str) -> str:
     >>> step_words("rl", "rollout decode"), step_words("inference", "inference: decode")
     ('RL · rollout decode', 'Inference · decode')
     """
-    return f"{PHASE_SHORT[phase]} · {step.removeprefix(f'{phase}: ')}"
+    return f"{PHASE_NAMES[phase]} · {step.removeprefix(f'{phase}: ')}"
 
 
 def model_words(model: str) -> str:

@@ -1,0 +1,103 @@
+"""What all loaders share: a user's file that builds on a shipped record, its labels, and ids that exist once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import UnknownIdError
+from computeledger.facts.reading import Document, Reader, read_record
+
+
+def base_record(document: Document, load: Callable[[str], Any]) -> Any:
+    """Load the shipped record that a user's file builds on.
+
+    Parameters
+    ----------
+    document : Document
+        Its ``like`` names the record.
+    load : callable
+        From an id to the record.
+
+    Returns
+    -------
+    object or None
+        None where the file names none, and for a shipped file.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> base_record(parse_document("my.toml", 'like = "x"', shipped=False), str.upper)
+    'X'
+    """
+    like = None if document.shipped else document.table.get("like")
+    if like is None:
+        return None
+    if not isinstance(like, str):
+        raise document.error("like", f"{like!r} is not an id")
+    try:
+        return load(like)
+    except UnknownIdError as error:
+        raise document.error("like", str(error), UnknownIdError) from None
+
+
+def record_values(
+    document: Document, schema: type[Any], base: Any, labels: tuple[str, ...], readers: dict[str, Reader] | None = None
+) -> dict[str, Any]:
+    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id.
+
+    Parameters
+    ----------
+    document : Document
+        Parsed file with one key per field.
+    schema : type
+        Dataclass of the record.
+    base : object or None
+        The shipped record that the file builds on.
+    labels : tuple of str
+        Fields that are mere labels, the id first.
+    readers : dict of str to Reader, optional
+        Readers of fields that only the caller knows.
+
+    Returns
+    -------
+    dict of str to object
+        Arguments of the class.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> from computeledger.facts.schema import PriceEdition
+    >>> document = parse_document("mine.toml", 'electricity_usd_per_kwh = "0.08 $/kWh"', shipped=False)
+    >>> record_values(document, PriceEdition, object(), ("id",))["id"]
+    'mine'
+    """
+    names = () if document.shipped else labels[:1] if base is not None else labels
+    stem = Path(document.name).stem
+    defaults = {name: stem if name in ("id", "name") else "user's own" for name in names}
+    return read_record(document, schema, readers, defaults, partial=base is not None)
+
+
+def check_id(document: Document, given: object) -> None:
+    """Refuse a shipped id that is not its file's name, so that an id exists once.
+
+    Parameters
+    ----------
+    document : Document
+        Where it is written.
+    given : object
+        What stands as the id.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> check_id(parse_document("b.toml", "", shipped=True), "a")
+    Traceback (most recent call last):
+    computeledger.errors.FactError: b.toml: id: 'a' must be the file's own name, so that an id exists once
+    """
+    stem = document.name.removesuffix(".toml")
+    if not isinstance(given, str):
+        raise document.error("id", f"{given!r} is not a text")
+    if document.shipped and given.replace("/", "--", 1) != stem:
+        raise document.error("id", f"{given!r} must be the file's own name, so that an id exists once")
