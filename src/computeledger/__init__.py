@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from computeledger.economics.plan import Plan, load_plan, read_plan
     from computeledger.errors import ComputeLedgerError, FactError, InputError
     from computeledger.facts.architecture import Model
-    from computeledger.facts.load import load_accelerator, load_model, load_prices, load_system
+    from computeledger.facts.editions import load_ownership, load_prices, load_tiers
+    from computeledger.facts.load import load_accelerator, load_model, load_system
     from computeledger.facts.schema import Accelerator, Fact, System
     from computeledger.interfaces.documents import plan_document
     from computeledger.physics.efficiency import Efficiency, efficiency
@@ -32,7 +33,8 @@ _HOMES = {
     "economics.plan": ("Plan", "load_plan", "read_plan"),
     "errors": ("ComputeLedgerError", "FactError", "InputError"),
     "facts.architecture": ("Model",),
-    "facts.load": ("load_accelerator", "load_model", "load_prices", "load_system"),
+    "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
+    "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "interfaces.documents": ("plan_document",),
     "physics.efficiency": ("Efficiency", "efficiency"),
@@ -74,9 +76,11 @@ __all__ = [
     "ideal_serving",
     "load_accelerator",
     "load_model",
+    "load_ownership",
     "load_plan",
     "load_prices",
     "load_system",
+    "load_tiers",
     "parse_layout",
     "parse_precision",
     "plan_document",

@@ -12,18 +12,16 @@ import pytest
 
 from computeledger.errors import ComputeLedgerError, FactError, InputError, ModelConfigError, UnknownIdError
 from computeledger.facts import load
-from computeledger.facts.catalog import model_aliases, model_index, shipped_file
+from computeledger.facts.catalog import model_aliases, model_index, price_editions, shipped_file
+from computeledger.facts.editions import load_prices, read_prices
 from computeledger.facts.load import (
     accelerator_ids,
     load_accelerator,
     load_model,
-    load_prices,
     load_system,
     model_ids,
-    price_editions,
     read_accelerator,
     read_model,
-    read_prices,
     read_system,
     system_ids,
 )

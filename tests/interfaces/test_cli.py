@@ -195,9 +195,11 @@ def test_published_figures_come_back(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "frontier-fermi", "small-team-rl", "rl-heavy"])
-def test_shipped_plans_run(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(EXAMPLES.parent)
-    document = answer(capsys, "plan", f"examples/{name}.toml", "--samples", "256")
+def test_shipped_plans_run_from_anywhere(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = answer(capsys, "plan", str(EXAMPLES / f"{name}.toml"), "--samples", "256")
     assert middle(document["total"]["gpu_hours"]) > 0
     for currency in ("flop", "gpu_time"):
         assert sum(middle(share) for share in document["shares"][currency].values()) == pytest.approx(1, abs=0.05)

@@ -14,7 +14,7 @@ from computeledger.economics.phase_rl import rl_phase
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import Setting, make_setting, price_kind, price_of, system_of, uncertain_inputs
-from computeledger.facts.load import load_prices
+from computeledger.facts.editions import load_prices
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard_training import overtraining_ratio
 from computeledger.units import HOUR_S, TERA

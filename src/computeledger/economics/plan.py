@@ -164,7 +164,7 @@ def load_plan(path: str | Path) -> Plan:
     Parameters
     ----------
     path : str or Path
-        A TOML file.
+        A TOML file; paths of models and systems in it are its neighbours.
 
     Returns
     -------
@@ -192,9 +192,24 @@ def load_plan(path: str | Path) -> Plan:
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path}: not valid TOML: {error}") from None
     try:
-        return read_plan(tables, str(path))
+        return read_plan(_beside(file.parent, tables), str(path))
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
+
+
+def _beside(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The same tables with the models and systems that are files beside the plan as paths from here."""
+    out: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            out[key] = _beside(folder, value)
+        elif isinstance(value, list):
+            out[key] = [_beside(folder, one) if isinstance(one, dict) else one for one in value]
+        elif key in ("model", "system") and isinstance(value, str) and (folder / value).is_file():
+            out[key] = str(folder / value)
+        else:
+            out[key] = value
+    return out
 
 
 def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:

@@ -9,7 +9,8 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.economics.plan import Plan, Section
 from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_prices, load_system
+from computeledger.facts.editions import load_prices
+from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.roofline import Machine, Precision, parse_precision

@@ -20,13 +20,11 @@ from computeledger.facts.catalog import (
     model_ids,
     model_index,
     normal_id,
-    price_editions,
     shipped_file,
     system_ids,
     user_path,
 )
 from computeledger.facts.huggingface import parse_config
-from computeledger.facts.editions import load_prices
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, check_id, record_values
 from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, System
@@ -36,14 +34,13 @@ __all__ = [
     "accelerator_ids",
     "load_accelerator",
     "load_model",
-    "load_prices",
     "load_system",
     "model_ids",
-    "price_editions",
     "system_ids",
 ]
 
-_MODEL_KEYS = ("id", "config", "config_json", "published")
+_MODEL_KEYS = ("id", "config", "config_json", "precision", "published")
+_PRECISION_KEYS = {"attention": "weight_precision", "dense": "dense_precision", "experts": "expert_precision"}
 
 
 def load_accelerator(given: str) -> Accelerator:
@@ -240,7 +237,8 @@ def read_model(document: Document) -> Model:
     ----------
     document : Document
         Shipped or a user's: ``id``, ``config`` (where the configuration was read), ``config_json``
-        (its fields) and ``published`` (facts about the model).
+        (its fields), ``precision`` (of the weights, where another file of the checkpoint holds it) and
+        ``published`` (facts about the model).
 
     Returns
     -------
@@ -267,9 +265,28 @@ def read_model(document: Document) -> Model:
     except ModelConfigError as error:
         raise document.error("config_json", str(error), ModelConfigError) from None
     note = f"configuration: {origin['source']}, {origin['locator']} ({origin['date']})"
+    if "precision" in table:
+        model = _with_precision(document, model, table["precision"])
     return dataclasses.replace(
         model, published=published, aliases=model_aliases().get(model_id, ()), notes=(*model.notes, note)
     )
+
+
+def _with_precision(document: Document, model: Model, table: Any) -> Model:
+    """The model with the precision of its weights, which its configuration does not tell."""
+    if not isinstance(table, dict):
+        raise document.error("precision", f"expected a table of {', '.join(_PRECISION_KEYS)}, not {table!r}")
+    for key in _PRECISION_KEYS:
+        if table.get(key) not in PRECISION_BYTES:
+            raise document.error(
+                f"precision.{key}", f"{table.get(key)!r}: {nearest(str(table.get(key)), PRECISION_BYTES)}"
+            )
+    rest = {key: value for key, value in table.items() if key not in _PRECISION_KEYS}
+    origin = read_provenance(document, "precision", rest)
+    note = f"precision: {origin['source']}, {origin['locator']} ({origin['date']}). {table.get('note', '')}".strip()
+    kept = tuple(text for text in model.notes if "no quantization_config" not in text)
+    found = {field: table[key] for key, field in _PRECISION_KEYS.items()}
+    return dataclasses.replace(model, notes=(*kept, note), **found)
 
 
 def _user_model(path: Path) -> Model:

@@ -10,11 +10,11 @@ from typing import Any
 from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.errors import InputError, UnknownIdError, nearest
 from computeledger.facts.architecture import Model
+from computeledger.facts.editions import load_prices
 from computeledger.facts.load import (
     accelerator_ids,
     load_accelerator,
     load_model,
-    load_prices,
     load_system,
     model_ids,
     system_ids,

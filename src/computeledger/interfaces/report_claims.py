@@ -18,7 +18,7 @@ _MEANINGS = {
     "holds_if": "as stated it does not, under a named condition it does",
     "fails": "the formula gives something else",
     "input": "taken as given; no formula here decides it",
-    "not_checkable": "words without a number to recompute",
+    "not_checkable": "too little is stated to recompute it",
 }
 
 

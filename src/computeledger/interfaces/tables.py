@@ -67,7 +67,7 @@ def bar(fraction: float, width: int = 20) -> Text:
 
 _PHASE_ROWS = [
     ("tokens", "tokens", ""),
-    ("FLOP", "flop", "FLOP"),
+    ("FLOP", "flop", ""),
     ("GPU-hours", "gpu_hours", "GPU-hours"),
     ("utilisation", "utilization_fraction", "fraction"),
     ("cost", "usd", "USD"),

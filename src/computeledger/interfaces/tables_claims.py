@@ -21,7 +21,13 @@ VERDICT_WORDS = {
     "input": "input",
     "not_checkable": "not checkable",
 }
-_STYLES = {"holds": "green", "holds_if": "yellow", "fails": "red", "input": DIM, "not_checkable": DIM}
+_STYLES = {
+    "holds": "bright_green",
+    "holds_if": "bright_yellow",
+    "fails": "bright_red",
+    "input": DIM,
+    "not_checkable": DIM,
+}
 _COUNTED = {
     "holds": ("holds", "hold"),
     "holds_if": ("holds under a condition", "hold under a condition"),
@@ -74,7 +80,8 @@ def claim_number(value: float, unit: str) -> str:
 def _time(value: float) -> str:
     for size, name in ((DAY_S, "days"), (HOUR_S, "h"), (MINUTE_S, "min")):
         if value >= size:
-            return f"{format_si(value / size)} {name}"
+            number = format_si(value / size)
+            return f"{number} {name.removesuffix('s') if number == '1' else name}"
     return format_si(value, "s")
 
 
@@ -97,7 +104,7 @@ def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: st
 
     Examples
     --------
-    >>> claim_numbers([0.02325, 0.0392], "s"), claim_numbers(2e5, "H100e", "at_most"), claim_numbers(None, "s")
+    >>> claim_numbers([0.0233, 0.0392], "s"), claim_numbers(2e5, "H100e", "at_most"), claim_numbers(None, "s")
     ('23.3 .. 39.2 ms', 'at most 200K H100e', '–')
     """
     if value is None:
@@ -106,6 +113,8 @@ def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: st
     if not isinstance(value, Sequence):
         return words + claim_number(value, unit)
     low, high = (claim_number(end, unit) for end in value)
+    if low == high:
+        return words + low
     first, _, last = low.rpartition(" ")
     return words + (f"{first} .. {high}" if first and high.endswith(f" {last}") else f"{low} .. {high}")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import FactError, unknown_id
+from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
 
 
@@ -54,6 +55,8 @@ class Efficiency:
         Share of overlappable traffic that stays exposed [-].
     microbatch_layer_s, training_step_s : float or ndarray
         Host time per layer and microbatch, and per training step [s].
+    serving_ratio, training_ratio : float or ndarray
+        Real over modelled time of a serving step and of a training step [-].
     """
 
     gemm_fraction_bf16: Num = 1.0
@@ -82,6 +85,8 @@ class Efficiency:
     exposed_fraction: Num = 0.0
     microbatch_layer_s: Num = 0.0
     training_step_s: Num = 0.0
+    serving_ratio: Num = 1.0
+    training_ratio: Num = 1.0
 
     def gemm_fraction(self, precision: str) -> Num:
         """Factor for matrix products at a precision.
@@ -182,9 +187,13 @@ def _factor(name: str, entry: Mapping[str, Any]) -> Factor:
         raise FactError(f"efficiency.toml: {name} lacks {', '.join(sorted(missing))}")
     dimension = factor_dimension(name)
     value = parse_quantity(entry["value"], dimension, entry["unit"] if dimension == "s" else None)
+    if entry["source"] != "assumption" and entry["source"] not in load_sources():
+        raise FactError(f"efficiency.toml: {name}: {unknown_id('source', entry['source'], load_sources())}")
     calibrated = "residual" in entry
-    why = f"{entry['why']}; residual {entry['residual']}" if calibrated else entry["why"]
-    kind = "calibration" if calibrated else "assumption"
+    why, kind = entry["why"], "assumption"
+    if calibrated:
+        why, kind = f"{why}; {entry['data']}; residual {entry['residual']}", "calibration"
+        check_date(entry["date"], f"efficiency.toml: {name}")
     return Factor(name, value, kind, why, entry["source"], entry.get("date", ""))
 
 

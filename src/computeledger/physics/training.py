@@ -240,7 +240,9 @@ class StepTime:
     Attributes
     ----------
     operations : tuple of Operation
-        Of one microbatch.
+        Of one microbatch, as modelled.
+    ratio : float or ndarray
+        Real over modelled time of a microbatch [-].
     microbatch_s : float or ndarray
         One microbatch on one stage [s].
     microbatches : float or ndarray
@@ -250,6 +252,7 @@ class StepTime:
     """
 
     operations: tuple[Operation, ...]
+    ratio: Num
     microbatch_s: Num
     microbatches: Num
     bubble_s: Num
@@ -300,7 +303,7 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
     operations = tuple(microbatch(model, batch, layout, precision, machine))
     on_gpu = total_s(operations)
     host = eff.microbatch_layer_s * model.n_layers / layout.pp
-    one = np.maximum(on_gpu, host)
+    one = eff.training_ratio * np.maximum(on_gpu, host)
     n_micro = batch.microbatches(layout)
     always, _, stored, _ = _params(model.layers, model.hidden_size)
     tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
@@ -309,6 +312,7 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
     shard = dense_local / (layout.dp * layout.cp) + expert_local / _expert_replicas(layout)
     return StepTime(
         operations=operations,
+        ratio=eff.training_ratio,
         microbatch_s=one,
         microbatches=n_micro,
         bubble_s=one * (layout.pp - 1) / batch.virtual_stages,

@@ -43,7 +43,7 @@ def total(count: Num, each: Num) -> Num:
     Returns
     -------
     float or ndarray
-        What all have together, in that unit.
+        What all have together, in its own unit.
 
     Examples
     --------

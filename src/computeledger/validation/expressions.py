@@ -64,7 +64,7 @@ class Evaluated:
     facts: Mapping[str, Fact]
 
 
-def evaluate(expression: Any) -> Evaluated:
+def evaluate(expression: Any, argument: str = "") -> Evaluated:
     """Compute an expression.
 
     Parameters
@@ -72,6 +72,8 @@ def evaluate(expression: Any) -> Evaluated:
     expression : float, str, list or dict
         A number; a quantity with people's units or a range of it; ``"@ID:FIELD"`` for a fact of an accelerator, system
         or model and ``"@observed:NAME"`` for an observation; several of them; or ``{formula = NAME, ...}``.
+    argument : str
+        Name of the argument that it is for, which may end in a unit.
 
     Returns
     -------
@@ -94,10 +96,10 @@ def evaluate(expression: Any) -> Evaluated:
     if isinstance(expression, (int, float)):
         return Evaluated(float(expression), f"{expression:g}", {})
     if isinstance(expression, str):
-        return _text(expression)
+        return _text(expression, argument)
     if isinstance(expression, Mapping):
         return _call(expression)
-    parts = [evaluate(part) for part in expression]
+    parts = [evaluate(part, argument) for part in expression]
     if not parts:
         raise FactError("an empty list is no expression")
     value = np.concatenate([np.atleast_1d(np.asarray(part.value, float)) for part in parts])
@@ -111,7 +113,7 @@ def _call(expression: Mapping[str, Any]) -> Evaluated:
         raise FactError(f"formula {name!r} is none of the project's")
     given = {key: value for key, value in expression.items() if key != "formula"}
     names = {key: value for key, value in given.items() if key in _NAMES}
-    parts = {key: evaluate(value) for key, value in given.items() if key not in _NAMES}
+    parts = {key: evaluate(value, key) for key, value in given.items() if key not in _NAMES}
     written = ", ".join(f"{key} = {parts[key].written if key in parts else names[key]}" for key in given)
     arguments = {**names, **{key: part.value for key, part in parts.items()}}
     try:
@@ -126,27 +128,37 @@ def _merged(parts: list[Evaluated]) -> dict[str, Fact]:
     return {reference: fact for part in parts for reference, fact in part.facts.items()}
 
 
-def _text(text: str) -> Evaluated:
+def _text(text: str, argument: str) -> Evaluated:
     if text.startswith("@"):
         return _reference(text[1:])
-    value = _quantity(text)
+    value = _quantity(text, argument)
     ends = np.array([value.low, value.high]) if isinstance(value, Range) else value
     return Evaluated(ends, text, {})
 
 
-def _quantity(text: str) -> float | Range:
-    """A quantity whose unit says its dimension; ``100B`` does not, as it may be parameters or bytes."""
+def _quantity(text: str, argument: str) -> float | Range:
+    """A quantity in the unit that the argument's name ends in, else in the only one that its spelling allows.
+
+    ``100B`` is refused where the name says nothing, as it may be parameters or bytes.
+    """
     found: list[float | Range] = []
-    for dimension in DIMENSIONS:
+    for dimension in _dimensions(argument):
         try:
             found.append(parse_quantity(text, dimension))
         except QuantityError:
             continue
     if not found:
-        raise FactError(f"{text!r} is no quantity")
+        raise FactError(f"{text!r} is no quantity" + (f" for {argument}" if argument else ""))
     if any(other != found[0] for other in found):
         raise FactError(f"{text!r} can be read in several ways: write its unit")
     return found[0]
+
+
+def _dimensions(argument: str) -> list[str]:
+    try:
+        return [dimension_of(argument)]
+    except FactError:
+        return list(DIMENSIONS)
 
 
 def _reference(reference: str) -> Evaluated:

@@ -137,7 +137,7 @@ class PretrainingResult:
         """Step time by part; they add up to the step [s]."""
         step = self.step
         n_micro = step.microbatches
-        parts = {one.name: one.time_s * n_micro for one in step.operations}
+        parts = {one.name: step.ratio * one.time_s * n_micro for one in step.operations}
         launched = step.microbatch_s * n_micro - sum(parts.values())
         return {
             **parts,

@@ -166,7 +166,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = prefill(model, prompt, layout, precision, machine)
-    decode_s, prefill_s = total_s(decode), total_s(prompts)
+    decode_s, prefill_s = eff.serving_ratio * total_s(decode), eff.serving_ratio * total_s(prompts)
     busy = eff.prefill_interference * prefill_s / ranks
     return ServingResult(
         scenario=scenario,
@@ -217,7 +217,8 @@ def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) 
     ranks = layout.dp * layout.pp
     more = np.maximum(scenario.input_tokens, 1.0)
     longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
-    attend = total_s(prefill(scenario.model, longer, layout, scenario.precision, machine)) - prefill_s
+    longer_s = total_s(prefill(scenario.model, longer, layout, scenario.precision, machine))
+    attend = machine.efficiency.serving_ratio * longer_s - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
     fetch = entry / machine.scale_out_bytes_per_s
     return (np.maximum(attend, 0.0) / more + fetch) / ranks
