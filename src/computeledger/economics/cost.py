@@ -1,7 +1,7 @@
 """What a GPU-hour costs: rented, reserved or owned.
 
-The three are compared per GPU-hour that is used: rent is paid for those hours only, a reserved or owned GPU also for the
-hours in which it stands idle.
+The three are compared per GPU-hour that is used: rent is paid for those hours only, a reserved or owned GPU also for
+the hours in which it stands idle.
 """
 
 from __future__ import annotations

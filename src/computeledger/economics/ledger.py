@@ -13,8 +13,16 @@ from computeledger.economics.phase_pretraining import pretraining_phase
 from computeledger.economics.phase_rl import rl_phase
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
-from computeledger.economics.setting import Setting, make_setting, price_kind, price_of, system_of, uncertain_inputs
-from computeledger.facts.editions import load_prices
+from computeledger.economics.setting import (
+    Setting,
+    make_setting,
+    owned_figures,
+    price_kind,
+    price_of,
+    system_of,
+    uncertain_inputs,
+)
+from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard_training import overtraining_ratio
 from computeledger.units import HOUR_S, TERA
@@ -164,7 +172,8 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     phases = _phases(settings)
     if "experiments" in planned:
         phases["experiments"] = _experiments(plan, draws, phases)
-    balance, figures = _balance(phases)
+    balance, working = _balance(phases)
+    figures = (*owned_figures(plan, draws), *working)
     assumptions = {term.name: term for parts in settings.values() for one, _ in parts for term in one.defaults}
     return Ledger(
         plan=plan,
@@ -318,5 +327,6 @@ def _drivers(
 
 
 def _editions(plan: Plan) -> dict[str, str]:
-    used = any("skip" not in section and price_kind(plan, section) for section in plan.sections.values())
-    return {"prices": load_prices().id if used else "the plan's own", "efficiency": "assumed"}
+    kinds = {price_kind(plan, section) for section in plan.sections.values() if "skip" not in section} - {None}
+    owned = {"ownership": load_ownership().id} if "own" in kinds else {}
+    return {"prices": load_prices().id if kinds else "the plan's own", **owned, "efficiency": "assumed"}

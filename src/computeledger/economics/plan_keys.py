@@ -40,9 +40,9 @@ _MADE_OF = {
     "system": Key("text", "bundled system id, or path to a system TOML", "h800-nvl8"),
     "price": Key(
         "usd_per_hour",
-        "price of a GPU-hour, or rent / reserve of the price edition",
+        "price of a GPU-hour, or rent / reserve of the price edition, or own: what owning it costs",
         "$2/h",
-        words=("rent", "reserve"),
+        words=("rent", "reserve", "own"),
         zero=True,
     ),
     "precision": Key("bf16|fp8|fp4", "precision of the weights and matrix products", "fp8"),

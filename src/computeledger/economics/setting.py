@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from computeledger.arrays import Num, Range, Uncertain
+from computeledger.economics.cost import OwnedGpu
 from computeledger.economics.plan import Plan, Section
 from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
@@ -14,7 +15,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.workloads.result import Term, fact_term
+from computeledger.workloads.result import Figure, Term, fact_term
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
 DEFAULTS: Mapping[str, tuple[float, str]] = {
@@ -40,7 +41,7 @@ def price_kind(plan: Plan, section: Section) -> str | None:
     Returns
     -------
     str or None
-        ``rent`` or ``reserve``.
+        ``rent``, ``reserve`` or ``own``.
 
     Examples
     --------
@@ -149,7 +150,47 @@ def price_of(plan: Plan, section: Section, draws: Mapping[str, Num]) -> Term:
         where = section if "price" in section else plan.top
         return Term("price", draws[f"{where.name}.price"], "usd_per_hour", "plan", f"{where.name}.price")
     system = system_of(plan, section)
+    if kind == "own":
+        figure = _owned_figure(section, system, draws)
+        return Term("price", figure.value, "usd_per_hour", "figure", f"{figure.name}: {figure.formula}")
     return fact_term("price", price_fact(system, kind), draws[f"price.{system.accelerator.id}.{kind}"])
+
+
+def _owned_figure(section: Section, system: System, draws: Mapping[str, Num]) -> Figure:
+    """Cost of an owned GPU-hour; where a section states its own occupancy, the phase counts the idle hours itself."""
+    gpu = OwnedGpu(system.accelerator, system)
+    if "occupancy" not in section:
+        return gpu.figure(draws)
+    figure = gpu.figure({**draws, "ownership.occupancy_fraction": 1.0}, {"ownership.occupancy_fraction": 1.0})
+    return replace(figure, name=f"{figure.name} ({section.name}, idle hours apart)")
+
+
+def owned_figures(plan: Plan, draws: Mapping[str, Num]) -> tuple[Figure, ...]:
+    """Working of the owned GPU-hours of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    draws : mapping of str to float or ndarray
+        Samples of :func:`uncertain_inputs`.
+
+    Returns
+    -------
+    tuple of Figure
+        One for each accelerator that a section owns.
+
+    Examples
+    --------
+    >>> owned_figures(Plan("x", Section("plan", {"price": "rent"})), {})
+    ()
+    """
+    found = {}
+    for section in plan.sections.values():
+        if "skip" not in section and price_kind(plan, section) == "own":
+            figure = _owned_figure(section, system_of(plan, section), draws)
+            found[figure.name] = figure
+    return tuple(found.values())
 
 
 def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
@@ -179,7 +220,10 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
         system = system_of(plan, section)
         inputs[f"power.{system.id}"] = system.facility_w_per_chip.uncertain
         kind = price_kind(plan, section)
-        if kind is not None:
+        if kind == "own":
+            facts = OwnedGpu(system.accelerator, system).facts()
+            inputs |= {name: fact.uncertain for name, fact in facts.items()}
+        elif kind is not None:
             inputs[f"price.{system.accelerator.id}.{kind}"] = price_fact(system, kind).uncertain
     return inputs
 

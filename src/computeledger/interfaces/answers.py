@@ -27,6 +27,8 @@ from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.sources import bibtex, load_sources
 from computeledger.units import format_si
+from computeledger.validation.compare import comparison_document
+from computeledger.validation.serving_points import compare_serving, read_points
 from computeledger.workloads.pretraining import (
     PretrainingScenario,
     estimate_pretraining,
@@ -254,127 +256,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def answer_model(given: str, kv_precision: str = "bf16") -> dict[str, Any]:
-    """Answer ``computeledger facts model``."""
-    parse_precision("bf16", False, kv_precision)
-    return documents.model_document(load_model(given), kv_precision)
-
-
-def _fact_rows(record: Any, prefix: str = "") -> dict[str, Fact]:
-    """Every fact of a record, by dotted name."""
-    rows: dict[str, Fact] = {}
-    names = record if isinstance(record, Mapping) else getattr(record, "__dataclass_fields__", {})
-    for name in names:
-        value = record[name] if isinstance(record, Mapping) else getattr(record, name)
-        if isinstance(value, Fact):
-            rows[f"{prefix}{name}"] = value
-        elif isinstance(value, Mapping):
-            rows |= _fact_rows(value, f"{prefix}{name}.")
-    return rows
-
-
-def answer_fact(given: str) -> dict[str, Any]:
-    """Answer ``computeledger facts show``."""
-    sources = load_sources()
-    if given in sources:
-        source = sources[given]
-        return {
-            "id": given,
-            "kind": "source",
-            "title": source.title,
-            "publisher": source.publisher,
-            "url": source.url,
-            "date": source.date,
-            "license": source.license,
-            "verified": source.verified,
-            "facts": {},
-        }
-    if given.lower() in accelerator_ids():
-        record: Any = load_accelerator(given)
-        prices = load_prices().usd_per_gpu_hour.get(record.id, {})
-        rows = _fact_rows(record) | {f"usd_per_gpu_hour.{kind}": fact for kind, fact in prices.items()}
-        return _record_document(record, "accelerator", rows)
-    if given.lower() in system_ids():
-        record = load_system(given)
-        return _record_document(record, "system", _fact_rows(record)) | {"accelerator": record.accelerator.id}
-    try:
-        model = load_model(given)
-    except UnknownIdError:
-        every = [*accelerator_ids(), *system_ids(), *model_ids(), *sources]
-        try:
-            load_accelerator(given)
-        except UnknownIdError as error:
-            if " could mean " in str(error):
-                raise
-        raise UnknownIdError(f"unknown id {given!r}: {nearest(given, every)}") from None
-    return {
-        "id": model.id,
-        "kind": "model",
-        "name": model.id,
-        "facts": {name: documents.fact_document(fact) for name, fact in model.published.items()},
-        "notes": list(model.notes),
-    }
-
-
-def _record_document(record: Any, kind: str, rows: Mapping[str, Fact]) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "kind": kind,
-        "name": record.name,
-        "facts": {name: documents.fact_document(fact) for name, fact in rows.items()},
-    }
-
-
-#: Words people search with, by a part of the fact's name.
-_WORDS = {
-    "bytes_per_s": "bandwidth speed",
-    "hbm_bytes": "memory capacity",
-    "peak_flop_per_s": "compute peak throughput",
-    "_w": "power watt",
-    "usd": "price cost dollar",
-    "latency": "delay",
-    "tokens": "training data",
-    "n_params": "parameters size",
-}
-
-
-def answer_search(query: str) -> dict[str, Any]:
-    """Answer ``computeledger facts search``."""
-    words = query.lower().split()
-    found = []
-    for given in [*accelerator_ids(), *system_ids(), *model_ids()]:
-        document = answer_fact(given)
-        for name, fact in document["facts"].items():
-            source = load_sources().get(fact["source"])
-            words_of = " ".join(words for part, words in _WORDS.items() if part in name)
-            title = source.title if source else ""
-            parts = (
-                given,
-                document["name"],
-                name,
-                words_of,
-                fact["given"],
-                fact.get("note", ""),
-                fact["source"],
-                title,
-            )
-            text = " ".join(parts).lower()
-            if all(word in text for word in words):
-                found.append({"id": given, "kind": document["kind"], "name": name, **fact})
-    return {"query": query, "results": found}
-
-
-def answer_cite(targets: Sequence[str]) -> dict[str, Any]:
-    """Answer ``computeledger cite``."""
-    keys: set[str] = set()
-    for target in targets:
-        if target.endswith(".toml") or Path(target).exists():
-            from computeledger.economics.ledger import estimate_ledger
-            from computeledger.economics.plan import load_plan
-
-            keys |= set(estimate_ledger(load_plan(target), n_samples=16).sources)
-        elif target in load_sources():
-            keys.add(target)
-        else:
-            raise UnknownIdError(f"unknown source {target!r}: {nearest(target, load_sources())}")
-    return {"keys": sorted(keys), "bibtex": bibtex(keys)}
+def answer_validate(data_file: str, by: str, samples: int, seed: int) -> dict[str, Any]:
+    """Answer ``computeledger validate``."""
+    columns = [name.strip() for name in by.split(",") if name.strip()]
+    return comparison_document(compare_serving(read_points(data_file), samples, seed), columns)

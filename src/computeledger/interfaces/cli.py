@@ -296,6 +296,27 @@ def facts_search(query: tuple[str, ...], as_json: bool) -> None:
 
 
 @cli.command()
+@click.option(
+    "--data", "data_file", required=True, metavar="F.csv", help="Measured serving points (InferenceX columns)."
+)
+@click.option("--by", default="", metavar="COLS", help="Columns to slice by, such as backend,system.")
+@samples_option
+@seed_option
+@json_option
+def validate(data_file: str, by: str, samples: int, seed: int, as_json: bool) -> None:
+    """Predicted against measured: errors, bias and interval coverage, over all rows and by slice."""
+    from computeledger.interfaces.answers import answer_validate
+
+    document = answer_validate(data_file, by, samples, seed)
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables import print_validation
+
+    print_validation(document)
+
+
+@cli.command()
 @click.argument("target", metavar="PLAN.toml|KEY", nargs=-1, required=True)
 @json_option
 def cite(target: tuple[str, ...], as_json: bool) -> None:

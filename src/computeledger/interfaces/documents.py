@@ -12,6 +12,7 @@ from computeledger.economics.ledger import Ledger
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.facts.architecture import Model
+from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.physics import transformer
 from computeledger.physics.efficiency import load_factors
@@ -112,7 +113,13 @@ _PEOPLES_UNITS = {
     "s": "s",
     "tokens": "tokens",
     "tokens_per_s": "tokens/s",
+    "w": "W",
+    "ratio": "",
+    "usd": "USD",
     "usd_per_hour": "USD/h",
+    "usd_per_kwh": "USD/kWh",
+    "usd_per_w": "USD/W",
+    "usd_per_year": "USD/year",
     "gpu_hours": "GPU-hours",
     "fraction": "fraction",
 }
@@ -127,6 +134,9 @@ def driver_unit(name: str) -> str:
         return "USD/h"
     if head.startswith("power"):
         return "W"
+    if head.startswith("ownership"):
+        dimension = dimension_of(key)
+        return _PEOPLES_UNITS.get(dimension, dimension)
     keys = {**TOP, **KINDS, **TRAFFIC, **SECTIONS.get(head, {})}
     return _PEOPLES_UNITS.get(keys[key].kind, "") if key in keys else ""
 

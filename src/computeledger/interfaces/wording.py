@@ -11,9 +11,14 @@ from computeledger.units import DAY_S, HOUR_S, WH_J, format_percent, format_si, 
 
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
-_MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h"}
+_MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h", "USD/kWh": "/kWh", "USD/W": "/W", "USD/year": "/year"}
 _SPELT = {
+    "usd": "USD",
     "usd_per_hour": "USD/h",
+    "usd_per_kwh": "USD/kWh",
+    "usd_per_w": "USD/W",
+    "usd_per_year": "USD/year",
+    "kg_per_kwh": "kg/kWh",
     "flop_per_s": "FLOP/s",
     "w": "W",
     "bytes": "B",
@@ -175,7 +180,7 @@ def input_words(name: str) -> str:
     section, *middle, key = name.split(".")
     if section in ("price", "power"):
         return f"{'Price of a GPU-hour' if section == 'price' else 'Facility power'}: {' '.join([*middle, key])}"
-    head = {"plan": "Plan", "efficiency": "Efficiency", **PHASE_NAMES}.get(section, section)
+    head = {"plan": "Plan", "efficiency": "Efficiency", "ownership": "Ownership", **PHASE_NAMES}.get(section, section)
     for part in middle:
         head += f", {part.replace('traffic', 'stream ')}"
     text = key.replace("_", " ")

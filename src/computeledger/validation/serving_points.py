@@ -22,15 +22,33 @@ from computeledger.validation.compare import Array, Comparison
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 NEEDED = (
-    "model_path", "system", "backend", "precision", "mode", "isl", "osl", "gemm_quant_mode", "moe_quant_mode", "batch_size",
-    "tp_size", "pp_size", "attention_dp_size", "moe_ep_size", "silicon_ttft_ms", "silicon_tpot_ms",
-)  # fmt: skip
+    "model_path",
+    "system",
+    "backend",
+    "precision",
+    "mode",
+    "isl",
+    "osl",
+    "gemm_quant_mode",
+    "moe_quant_mode",
+    "batch_size",
+    "tp_size",
+    "pp_size",
+    "attention_dp_size",
+    "moe_ep_size",
+    "silicon_ttft_ms",
+    "silicon_tpot_ms",
+)
 SYSTEMS = {
-    "a100_sxm": "a100-nvl8", "h100_sxm": "h100-nvl8", "h200_sxm": "h200-nvl8", "b200_sxm": "b200-nvl8",
-    "b300_sxm": "b300-nvl8", "gb200": "gb200-nvl72", "gb300": "gb300-nvl72",
-}  # fmt: skip
-#: These tables draw lengths evenly from 0.8 to 1.0 of the nominal ones; rows of other harnesses, whose source is a file of
-#: their own, keep them.
+    "a100_sxm": "a100-nvl8",
+    "h100_sxm": "h100-nvl8",
+    "h200_sxm": "h200-nvl8",
+    "b200_sxm": "b200-nvl8",
+    "b300_sxm": "b300-nvl8",
+    "gb200": "gb200-nvl72",
+    "gb300": "gb300-nvl72",
+}
+#: These tables draw lengths evenly from 0.8 to 1.0 of the nominal ones.
 DRAWN_LENGTH_RATIO = 0.9
 _PUBLISHERS_SUFFIXES = ("-NVFP4", "-FP8", "-MXFP4")
 _SAME = ("model_path", "system", "mode", "isl", "osl", "batch_size", "silicon_ttft_ms", "silicon_tpot_ms")
