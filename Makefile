@@ -2,6 +2,7 @@
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
+# make docs-pages  write docs/sources.md and docs/cli.md from the facts and the commands
 # make wheel     source distribution and wheel, in dist/
 # make clean     remove what the above made
 #
@@ -16,9 +17,9 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PACKAGES := src tests $(wildcard benchmarks/*.py)
+PACKAGES := src tests docs/generate.py $(wildcard benchmarks/*.py)
 
-.PHONY: run test lint format stress bench wheel clean
+.PHONY: run test lint format stress bench docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -42,6 +43,9 @@ stress: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/sweep.py
+
+docs-pages: $(VENV)/.installed
+	$(BIN)/python docs/generate.py
 
 wheel: $(VENV)/.installed-build
 	rm -rf dist

@@ -14,6 +14,7 @@ import numpy as np
 from computeledger.arrays import Num, Uncertain, sample
 from computeledger.errors import InputError, nearest
 from computeledger.facts.editions import PRICE_KINDS, load_ownership, load_prices
+from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Accelerator, Fact, OwnershipEdition, PriceEdition, System
 from computeledger.units import HOUR_S, HOURS_PER_YEAR, KILO, WH_J
 from computeledger.workloads.result import Figure, Term, fact_term, sources_of
@@ -264,17 +265,18 @@ class OwnedGpu:
         Figure
             Named after the accelerator, in USD/h.
         """
+        stated = given or {}
+        facts = self.facts()
+        own = f"ownership.{self.accelerator.id}.capex_usd_per_gpu"
+        if own in stated and not self.has_own_capex:
+            facts = {name: fact for name, fact in facts.items() if not name.endswith(("_per_w", ".it_w_per_chip"))}
         power = "power" if self.system is not None else "TDP x IT over TDP x PUE"
-        capex = "capex" if self.has_own_capex else "capex per W x IT power"
+        capex = "capex" if self.has_own_capex or own in stated else "capex per W x IT power"
         formula = f"(annuity x {capex} + operation + {power} x electricity x hours) / (hours x occupancy)"
-        terms = tuple(
-            Term(name, draws[name], fact.unit, "plan", "given")
-            if name in (given or {})
-            else fact_term(name, fact, draws[name])
-            for name, fact in self.facts().items()
-        )
+        terms = [fact_term(name, fact, draws[name]) for name, fact in facts.items() if name not in stated]
+        terms += [Term(name, draws[name], dimension_of(name), "plan", "given") for name in stated]
         value = owned_usd_per_gpu_hour(self.owned(draws))
-        return Figure(f"price.{self.accelerator.id}.own", value, "USD/h", formula, terms)
+        return Figure(f"price.{self.accelerator.id}.own", value, "USD/h", formula, tuple(terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +309,7 @@ class GpuHourCost:
     ----------
     gpu : OwnedGpu
         What it is an hour of.
-    hours : mapping of str to GpuHour
+    by_kind : mapping of str to GpuHour
         By kind.
     missing : mapping of str to str
         Kinds without a price, and why.
@@ -322,7 +324,7 @@ class GpuHourCost:
     """
 
     gpu: OwnedGpu
-    hours: Mapping[str, GpuHour]
+    by_kind: Mapping[str, GpuHour]
     missing: Mapping[str, str]
     energy_j_per_gpu_hour: Num
     carbon_kg_per_gpu_hour: Num
@@ -374,7 +376,7 @@ def estimate_gpu_hour(
     >>> from computeledger.facts.load import load_system
     >>> system = load_system("h100-nvl8")
     >>> cost = estimate_gpu_hour(OwnedGpu(system.accelerator, system))
-    >>> sorted(cost.hours), 1.5 < np.median(cost.hours["own"].usd_per_gpu_hour) < 2.5
+    >>> sorted(cost.by_kind), 1.5 < np.median(cost.by_kind["own"].usd_per_gpu_hour) < 2.5
     (['own', 'rent', 'reserve'], True)
     """
     for kind in kinds:
@@ -397,7 +399,7 @@ def estimate_gpu_hour(
     energy = gpu.facility_w(draws) * HOUR_S
     return GpuHourCost(
         gpu=gpu,
-        hours={kind: hours[kind] for kind in PRICE_KINDS if kind in hours},
+        by_kind={kind: hours[kind] for kind in PRICE_KINDS if kind in hours},
         missing=missing,
         energy_j_per_gpu_hour=energy,
         carbon_kg_per_gpu_hour=energy / (KILO * WH_J) * draws[carbon],

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, sample
-from computeledger.errors import InputError, UnknownIdError, nearest
+from computeledger.errors import InputError, nearest
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import (
-    accelerator_ids,
-    load_accelerator,
     load_model,
     load_system,
-    model_ids,
-    system_ids,
 )
-from computeledger.facts.schema import Fact, System
+from computeledger.facts.schema import System
 from computeledger.interfaces import documents
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.training import RECOMPUTE, Batch
-from computeledger.sources import bibtex, load_sources
 from computeledger.units import format_si
 from computeledger.validation.compare import comparison_document
 from computeledger.validation.serving_points import compare_serving, read_points
@@ -150,7 +144,9 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     if batch is None:
         document["pareto"] = [documents.option_document(one) for one in pareto_front(found)]
         document["n_options"] = len(found)
-    document |= {"price": price_ground, "efficiency_profile": "assumed"}
+    document |= {"price": price_ground, "efficiency_profile": "assumed", "assumptions": documents.serving_assumptions()}
+    if batch is None and options["tpot"] is None:
+        document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     if options["working"]:
         document["efficiency"] = documents.efficiency_document()
     return document

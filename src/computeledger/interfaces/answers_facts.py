@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from computeledger.economics.cost import OwnedGpu, estimate_gpu_hour
+from computeledger.economics.cost import GpuHourCost, OwnedGpu, estimate_gpu_hour
 from computeledger.errors import InputError, UnknownIdError, nearest
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
@@ -25,7 +25,7 @@ from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.interfaces import documents
 from computeledger.physics.roofline import parse_precision
 from computeledger.sources import bibtex, load_sources
-from computeledger.units import WH_J
+from computeledger.workloads.result import quantity
 
 _EDITIONS: Mapping[str, tuple[Callable[[], tuple[str, ...]], Callable[[str], Any]]] = {
     "prices": (price_editions, load_prices),
@@ -259,15 +259,34 @@ _GIVEN = {
 def answer_cost(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger cost``."""
     gpu = _gpu(options["accelerator"], options["system"])
-    given = {name.format(chip=gpu.accelerator.id): options[key] for key, name in _GIVEN.items() if options[key]}
-    for name, value in given.items():
-        if value == 0 and name.endswith(("occupancy_fraction", "life_years")):
-            raise InputError(f"--{next(key for key, one in _GIVEN.items() if one == name)} must be more than zero")
+    for key in ("occupancy", "life"):
+        if options[key] == 0:
+            raise InputError(f"--{key} must be more than zero")
+    stated = {name.format(chip=gpu.accelerator.id): options[key] for key, name in _GIVEN.items()}
+    given = {name: value for name, value in stated.items() if value is not None}
     kinds = tuple(options["kind"]) or PRICE_KINDS
-    cost = estimate_gpu_hour(gpu, given, kinds, options["samples"], options["seed"])
-    document = documents.cost_document(cost)
-    document["energy_wh_per_gpu_hour"] = documents.scaled(cost.energy_j_per_gpu_hour, 1 / WH_J, "Wh")
-    return document
+    return _cost_document(estimate_gpu_hour(gpu, given, kinds, options["samples"], options["seed"]))
+
+
+def _cost_document(cost: GpuHourCost) -> dict[str, Any]:
+    gpu = cost.gpu
+    return {
+        "accelerator": gpu.accelerator.id,
+        "system": gpu.system.id if gpu.system is not None else None,
+        "kinds": {
+            kind: {
+                "usd_per_gpu_hour": quantity(hour.usd_per_gpu_hour, "USD/h"),
+                "components": {name: quantity(part, "USD/h") for name, part in hour.components.items()},
+                "working": documents.figure_document(hour.figure),
+            }
+            for kind, hour in cost.by_kind.items()
+        },
+        "missing": dict(cost.missing),
+        "energy_j_per_gpu_hour": quantity(cost.energy_j_per_gpu_hour, "J"),
+        "carbon_kg_per_gpu_hour": quantity(cost.carbon_kg_per_gpu_hour, "kg"),
+        "editions": cost.editions,
+        "sources": list(cost.sources),
+    }
 
 
 def _gpu(accelerator: str | None, system: str | None) -> OwnedGpu:

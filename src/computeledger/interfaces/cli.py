@@ -252,7 +252,7 @@ def facts() -> None:
 @json_option
 def facts_model(model: str, kv_precision: str, as_json: bool) -> None:
     """A model's parameters, cache and shape, read from its configuration."""
-    from computeledger.interfaces.answers import answer_model
+    from computeledger.interfaces.answers_facts import answer_model
 
     document = answer_model(model, kv_precision)
     if as_json:
@@ -267,8 +267,8 @@ def facts_model(model: str, kv_precision: str, as_json: bool) -> None:
 @click.argument("fact_id", metavar="ID")
 @json_option
 def facts_show(fact_id: str, as_json: bool) -> None:
-    """An accelerator, a system, a model or a source, every figure with its source."""
-    from computeledger.interfaces.answers import answer_fact
+    """An accelerator, a system, a model, an edition or a source, every figure with its source."""
+    from computeledger.interfaces.answers_facts import answer_fact
 
     document = answer_fact(fact_id)
     if as_json:
@@ -284,7 +284,7 @@ def facts_show(fact_id: str, as_json: bool) -> None:
 @json_option
 def facts_search(query: tuple[str, ...], as_json: bool) -> None:
     """Ids and facts whose name, value, note or source mentions every word."""
-    from computeledger.interfaces.answers import answer_search
+    from computeledger.interfaces.answers_facts import answer_search
 
     document = answer_search(" ".join(query))
     if as_json:
@@ -293,6 +293,60 @@ def facts_search(query: tuple[str, ...], as_json: bool) -> None:
     from computeledger.interfaces.tables import print_search
 
     print_search(document)
+
+
+@facts.command("diff")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@json_option
+def facts_diff(first: str, second: str, as_json: bool) -> None:
+    """Facts in which two editions, accelerators, systems or models differ; either may be your own file."""
+    from computeledger.interfaces.answers_facts import answer_diff
+
+    document = answer_diff(first, second)
+    if as_json:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables_facts import print_diff
+
+    print_diff(document)
+
+
+@cli.command()
+@click.option("--system", metavar="ID", help="System id, or path to a system TOML.")
+@click.option("--accelerator", metavar="ID", help="Accelerator id, or path to a TOML, where no system is meant.")
+@click.option("--kind", multiple=True, metavar="KIND", help="rent, reserve or own; may be repeated. [default: all]")
+@click.option(
+    "--occupancy", callback=_quantity("fraction", ""), metavar="F", help="Used hours over hours paid, such as 60%..90%."
+)
+@click.option(
+    "--electricity", callback=_quantity("usd_per_kwh", "$/kWh"), metavar="$/kWh", help="Price of electricity."
+)
+@click.option("--life", callback=_quantity("years", "years"), metavar="Y", help="Years of service.")
+@click.option("--cost-of-capital", callback=_quantity("fraction", ""), metavar="F", help="Per year, such as 8%..12%.")
+@click.option("--capex", callback=_quantity("usd", "$"), metavar="$", help="Purchase of one GPU, building included.")
+@click.option(
+    "--operation", callback=_quantity("usd_per_year", "$/year"), metavar="$/year", help="Staff, repair, space."
+)
+@samples_option
+@seed_option
+@working_option
+@json_option
+def cost(**options: Any) -> None:
+    """The same GPU-hour rented, reserved and owned: components, grounds, energy and carbon.
+
+    What an option does not state comes from the newest price and ownership editions. The cost is that of an hour that
+    is used: a reserved or owned GPU is paid for while it stands idle.
+    """
+    from computeledger.interfaces.answers_facts import answer_cost
+
+    document = answer_cost(options)
+    if options["as_json"]:
+        _print_json(document)
+        return
+    from computeledger.interfaces.tables_facts import print_cost
+
+    print_cost(document, options["working"])
 
 
 @cli.command()
@@ -321,7 +375,7 @@ def validate(data_file: str, by: str, samples: int, seed: int, as_json: bool) ->
 @json_option
 def cite(target: tuple[str, ...], as_json: bool) -> None:
     """BibTeX of the sources that a plan's result rests on, or of source keys."""
-    from computeledger.interfaces.answers import answer_cite
+    from computeledger.interfaces.answers_facts import answer_cite
 
     document = answer_cite(target)
     if as_json:

@@ -14,7 +14,7 @@ from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
-from computeledger.physics import transformer
+from computeledger.physics import memory, transformer
 from computeledger.physics.efficiency import load_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
@@ -208,15 +208,24 @@ def main_bound(operations: Iterable[Operation]) -> str:
     return str(names[np.argmax(counts)])
 
 
-def memory_document(memory: ServingMemory) -> dict[str, Any]:
+def serving_assumptions() -> dict[str, float]:
+    """What serving takes for granted beside the efficiency factors."""
+    return {
+        "usable_hbm_fraction": memory.USABLE_FRACTION,
+        "engine_workspace_bytes": memory.WORKSPACE_BYTES,
+        "prefill_chunk_tokens": memory.CHUNK_TOKENS,
+    }
+
+
+def memory_document(held: ServingMemory) -> dict[str, Any]:
     """HBM of the busiest GPU by tenant."""
     return {
-        "weights": median(memory.weights_bytes),
-        "kv_cache": median(memory.kv_cache_bytes),
-        "activations": median(memory.activations_bytes),
-        "workspace": median(memory.workspace_bytes),
-        "total": median(memory.total_bytes),
-        "usable": memory.capacity_bytes,
+        "weights": median(held.weights_bytes),
+        "kv_cache": median(held.kv_cache_bytes),
+        "activations": median(held.activations_bytes),
+        "workspace": median(held.workspace_bytes),
+        "total": median(held.total_bytes),
+        "usable": held.capacity_bytes,
     }
 
 
@@ -285,7 +294,7 @@ def option_document(option: ServingOption) -> dict[str, Any]:
 def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) -> dict[str, Any]:
     """Pretraining at one layout, and the best legal layouts."""
     scenario = result.scenario
-    memory = result.memory
+    held = result.memory
     tenants = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
     return {
         "model": scenario.model.id,
@@ -312,8 +321,8 @@ def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) 
         "peak_precision": "bf16",
         "components": {name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0},
         "memory_bytes": {
-            **{name: median(getattr(memory, f"{name}_bytes")) for name in tenants},
-            "total": median(memory.total_bytes),
+            **{name: median(getattr(held, f"{name}_bytes")) for name in tenants},
+            "total": median(held.total_bytes),
             "usable": result.capacity_bytes,
         },
         "fits": bool(np.all(result.fits)),

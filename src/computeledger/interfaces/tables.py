@@ -172,12 +172,17 @@ def print_working(out: Console, document: Mapping[str, Any]) -> None:
     """Print every figure's formula, inputs and sources."""
     out.print(Text("Working", style="bold"))
     for figure in document["working"]:
-        out.print(Text(figure["name"], style="bold").append(f" = {figure['formula']}", style="not bold"))
-        out.print(Text("    = ").append(interval(figure["value"], _unit(figure["unit"]))))
-        for term in figure["terms"]:
-            line = Text(f"    {term['name']} = ").append(interval(term["value"], _unit(term["unit"])))
-            out.print(line.append(f"   [{term['origin']}] {term['ground']}", style=DIM))
+        print_figure(out, figure)
     print_efficiency(out, document)
+
+
+def print_figure(out: Console, figure: Mapping[str, Any]) -> None:
+    """Print one figure's formula, inputs and sources."""
+    out.print(Text(figure["name"], style="bold").append(f" = {figure['formula']}", style="not bold"))
+    out.print(Text("    = ").append(interval(figure["value"], _unit(figure["unit"]))))
+    for term in figure["terms"]:
+        line = Text(f"    {term['name']} = ").append(interval(term["value"], _unit(term["unit"])))
+        out.print(line.append(f"   [{term['origin']}] {term['ground']}", style=DIM))
 
 
 def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
@@ -191,7 +196,10 @@ def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
     out.print(table)
 
 
-_UNITS = {"usd_per_hour": "USD/h", "flop_per_s": "FLOP/s", "w": "W", "tokens": "", "params": "", "GPUs": ""}
+_UNITS = {
+    "usd": "USD", "usd_per_hour": "USD/h", "usd_per_kwh": "USD/kWh", "usd_per_w": "USD/W", "usd_per_year": "USD/year",
+    "flop_per_s": "FLOP/s", "kg_per_kwh": "kg/kWh", "w": "W", "tokens": "", "params": "", "GPUs": "", "ratio": "",
+}  # fmt: skip
 
 
 def _unit(unit: str) -> str:
@@ -247,6 +255,9 @@ def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
 def _print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
     price = _price_words(document["price"])
     note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
+    words = [f"{name.replace('_', ' ')} {value:g}" for name, value in document.get("assumptions", {}).items()]
+    if words:
+        note(out, f"assumed: {', '.join(words)}")
 
 
 def _price_words(price: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from computeledger.units import DAY_S, HOUR_S, WH_J, format_percent, format_si, format_usd
+from computeledger.units import DAY_S, HOUR_S, KILO, WH_J, format_percent, format_si, format_usd
 
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
@@ -44,6 +44,8 @@ def show(value: float, unit: str) -> str:
         return format_percent(value)
     if unit == "J":
         return format_si(value / WH_J, "Wh")
+    if unit in ("kg", "kg/kWh"):
+        return format_si(value * KILO, unit.removeprefix("k"))
     if unit == "s" and value >= DAY_S:
         return f"{format_si(value / DAY_S)} days"
     if unit in ("days", "x"):
