@@ -376,7 +376,7 @@ def estimate_gpu_hour(
     >>> from computeledger.facts.load import load_system
     >>> system = load_system("h100-nvl8")
     >>> cost = estimate_gpu_hour(OwnedGpu(system.accelerator, system))
-    >>> sorted(cost.by_kind), 1.5 < np.median(cost.by_kind["own"].usd_per_gpu_hour) < 2.5
+    >>> sorted(cost.by_kind), bool(1.5 < np.median(cost.by_kind["own"].usd_per_gpu_hour) < 2.5)
     (['own', 'rent', 'reserve'], True)
     """
     for kind in kinds:
