@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from computeledger.errors import QuantityError
 
 Num = float | NDArray[np.float64]
+
+#: Longest sample axis; a million draws know a quantile to a thousandth.
+MAX_SAMPLES = 1_000_000
 
 #: Standard normal quantile of 0.95: half the width of a 90 % interval in standard deviations.
 Z_95 = 1.6448536269514722
@@ -32,19 +35,28 @@ class Range:
     bounded : bool
         True for fractions: the distribution is then logit-normal and stays inside (0, 1).
         Otherwise it is log-normal for positive bounds and normal where a bound is not positive.
+    mid : float or None
+        Median, where it is known and not the middle of the ends: each side is then log-normal of its own width, in the
+        quantity's own unit [-].
     """
 
     low: float
     high: float
     bounded: bool = False
+    mid: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise QuantityError(f"range {self.low}..{self.high}: both ends must be finite")
         if self.low >= self.high:
             raise QuantityError(f"range {self.low:g}..{self.high:g}: the low end must lie below the high end")
+        if self.mid is not None and not (self.low > 0 and self.low <= self.mid <= self.high):
+            raise QuantityError(f"range {self.low:g}..{self.high:g}: its median {self.mid:g} must lie inside")
         if self.bounded and not 0 < self.low < self.high < 1:
             raise QuantityError(f"range {self.low:g}..{self.high:g}: a fraction's range must lie inside 0..1")
+
+    def __str__(self) -> str:
+        return f"{self.low:g}..{self.high:g}"
 
     def quantile(self, z: Num) -> Num:
         """Value at a standard normal score.
@@ -64,6 +76,10 @@ class Range:
         >>> round(float(Range(1e7, 1e8).quantile(0.0)) / 1e7, 3)
         3.162
         """
+        if self.mid is not None:
+            side = np.asarray(z) / Z_95
+            end = np.where(side < 0, math.log(self.mid / self.low), math.log(self.high / self.mid))
+            return self.mid * np.exp(end * side)
         share = 0.5 * (1 + np.asarray(z) / Z_95)
         if self.bounded:
             low, high = (math.log(x / (1 - x)) for x in (self.low, self.high))
@@ -88,9 +104,9 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
     inputs : mapping of str to float or Range
         Quantities by name.
     n_samples : int
-        Length of the sample axis [-].
+        Length of the sample axis, 2 to 1,000,000 [-].
     seed : int
-        Seed of the random streams [-].
+        Seed of the random streams, not negative [-].
 
     Returns
     -------
@@ -100,7 +116,7 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
     Raises
     ------
     QuantityError
-        Fewer than two samples.
+        Fewer than two samples or more than the limit, or a negative seed.
 
     Examples
     --------
@@ -110,6 +126,10 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
     """
     if n_samples < 2:
         raise QuantityError(f"samples = {n_samples}: at least 2 are needed")
+    if n_samples > MAX_SAMPLES:
+        raise QuantityError(f"samples = {n_samples}: at most {MAX_SAMPLES:,} are drawn")
+    if seed < 0:
+        raise QuantityError(f"seed = {seed}: a seed must not be negative")
     out: dict[str, Num] = {}
     for name, value in inputs.items():
         if not isinstance(value, Range):

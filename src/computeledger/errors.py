@@ -15,8 +15,12 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+#: Characters of a text that an error repeats, and digits of a whole number.
+ECHO_CHARACTERS, ECHO_DIGITS = 80, 30
 
 
 class ComputeLedgerError(Exception):
@@ -55,6 +59,37 @@ class FactError(ComputeLedgerError, ValueError):
     """A fact, source or calibration without what it must carry."""
 
 
+def shown(given: object) -> str:
+    """Say what was given in the words of a TOML or JSON file, a long text shortened.
+
+    Parameters
+    ----------
+    given : object
+        A value of any type.
+
+    Returns
+    -------
+    str
+        Texts in quotes, ``true`` and ``false``, ``the date 2026-11-01``, ``a list``, ``a table``.
+
+    Examples
+    --------
+    >>> shown("8 GB"), shown(True), shown([1, 2]), shown(datetime.date(2026, 11, 1))
+    ("'8 GB'", 'true', 'a list', 'the date 2026-11-01')
+    """
+    if isinstance(given, str):
+        return repr(given if len(given) <= ECHO_CHARACTERS else f"{given[:ECHO_CHARACTERS]}...")
+    if given is None or isinstance(given, bool):
+        return {None: "nothing", True: "true", False: "false"}[given]
+    if isinstance(given, int) and abs(given) >= 10**ECHO_DIGITS:
+        return f"a whole number of more than {ECHO_DIGITS} digits"
+    if isinstance(given, (datetime.date, datetime.time)):
+        return f"the {'time' if isinstance(given, datetime.time) else 'date'} {given}"
+    if isinstance(given, (list, tuple)):
+        return "a list"
+    return "a table" if isinstance(given, Mapping) else str(given)
+
+
 def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """Name the valid choices closest to a misspelt one.
 
@@ -77,6 +112,7 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     >>> nearest("h100-nvl9", ["h100-nvl8", "gb200-nvl72"])
     "did you mean 'h100-nvl8'?"
     """
+    given = given[:ECHO_CHARACTERS]
     choices = sorted(set(allowed))
     lowered = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(given.lower(), lowered, n=limit, cutoff=0.6)
@@ -110,4 +146,4 @@ def unknown_id(kind: str, given: str, allowed: Iterable[str]) -> UnknownIdError:
     >>> str(unknown_id("system", "h100-nvl9", ["h100-nvl8"]))
     "unknown system 'h100-nvl9': did you mean 'h100-nvl8'?"
     """
-    return UnknownIdError(f"unknown {kind} {given!r}: {nearest(given, allowed)}")
+    return UnknownIdError(f"unknown {kind} {shown(given)}: {nearest(given, allowed)}")

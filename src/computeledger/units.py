@@ -10,7 +10,7 @@ import math
 import re
 
 from computeledger.arrays import Range, Uncertain
-from computeledger.errors import QuantityError, nearest
+from computeledger.errors import QuantityError, nearest, shown
 
 KILO, MEGA, GIGA, TERA, PETA, EXA = 1e3, 1e6, 1e9, 1e12, 1e15, 1e18
 KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
@@ -86,7 +86,12 @@ DIMENSIONS: dict[str, dict[str, float]] = {
 #: dimensions whose bare number is complete: it has no unit to forget
 DIMENSIONLESS = frozenset({"fraction", "ratio", "count"})
 
-_END = re.compile(r"\s*(\$?)\s*([-+]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*")
+#: Magnitudes, in SI, beyond which no quantity of this world lies: what is written there is a slip.
+SMALLEST, LARGEST = 1e-60, 1e60
+
+_WHOLE = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
+_NUMBER = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_END = re.compile(rf"\s*(\$?)\s*({_NUMBER})(?![0-9_,.])\s*(.*?)\s*")
 _WRITTEN = sorted((m for m in MULTIPLIERS if m), key=len, reverse=True)
 
 
@@ -104,7 +109,7 @@ def _split(rest: str, dollar: bool, dimension: str, text: str) -> tuple[float | 
         if unit == "" or unit in spellings:
             return MULTIPLIERS[multiplier] if multiplier else None, unit or None
     allowed = [spelling for spelling in spellings if spelling]
-    raise QuantityError(f"{text!r}: unknown unit {rest!r}; {nearest(rest, allowed)}")
+    raise QuantityError(f"{shown(text)}: unknown unit {shown(rest)}; {nearest(rest, allowed)}")
 
 
 def parse_quantity(
@@ -132,7 +137,8 @@ def parse_quantity(
     Raises
     ------
     QuantityError
-        Not a number, unit missing or unknown, negative, not finite, or a range the wrong way round.
+        Not a number, unit missing or unknown, negative, of no possible magnitude, a comma that separates no
+        thousands, or a range the wrong way round.
 
     Examples
     --------
@@ -144,18 +150,20 @@ def parse_quantity(
     Range(low=10000000.0, high=100000000.0, bounded=False)
     """
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
-        raise QuantityError(f"{text!r}: expected a number or a text such as '10M..100M'")
+        raise QuantityError(f"{shown(text)}: expected a number or a text such as '10M..100M'")
     if isinstance(text, str):
         value = _parse_text(text, dimension, default_unit)
+    elif isinstance(text, int) and abs(text) > LARGEST:
+        raise QuantityError(f"{shown(text)}: no quantity is that large")
     else:
         value = _parse_text(repr(float(text)) if math.isfinite(text) else str(text), dimension, default_unit)
     ends = (value.low, value.high) if isinstance(value, Range) else (value,)
     if not signed and min(ends) < 0:
-        raise QuantityError(f"{text!r}: must not be negative")
+        raise QuantityError(f"{shown(text)}: must not be negative")
     if not signed and isinstance(value, Range) and value.low == 0:
-        raise QuantityError(f"{text!r}: a range is log-normal and must begin above 0")
+        raise QuantityError(f"{shown(text)}: a range is log-normal and must begin above 0")
     if dimension == "fraction" and max(ends) > 1:
-        raise QuantityError(f"{text!r}: a fraction must lie in 0..1 (write 40% or 0.4)")
+        raise QuantityError(f"{shown(text)}: a fraction must lie in 0..1 (write 40% or 0.4)")
     return value
 
 
@@ -163,21 +171,27 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
     example = f"write for example {_HINTS[dimension]}"
     ends = [_END.fullmatch(end) for end in re.split(r"\.\.|…", text)]
     if len(ends) > 2 or any(end is None for end in ends):
-        raise QuantityError(f"{text!r}: not a number or a range, {example}")
+        comma = re.search(r"[0-9]+,[0-9]+(?![0-9,.])", text)
+        example = f"a comma separates thousands (1,000,000); write {comma[0].replace(',', '.')}" if comma else example
+        raise QuantityError(f"{shown(text)}: not a number or a range, {example}")
     parts = [end.groups() for end in ends if end is not None]
     dollar = any(sign for sign, _, _ in parts)
+    if dollar and not dimension.startswith("usd"):
+        raise QuantityError(f"{shown(text)}: dollars are given where none are meant, {example}")
     numbers = [float(re.sub("[,_]", "", number)) for _, number, _ in parts]
     split = [_split(rest, dollar, dimension, text) for _, _, rest in parts]
     units = [unit for _, unit in split if unit is not None]
     unit = default_unit if not units else None
     if unit is None and not units and dimension not in DIMENSIONLESS:
-        raise QuantityError(f"{text!r}: a unit is missing, {example}")
+        raise QuantityError(f"{shown(text)}: a unit is missing, {example}")
     values = []
     for number, (multiplier, own) in zip(numbers, split, strict=True):
         factor = DIMENSIONS[dimension][own or unit or (units[-1] if units else "")]
         values.append(number * (multiplier or 1.0) * factor)
-    if not all(math.isfinite(value) for value in values):
-        raise QuantityError(f"{text!r}: must be finite")
+    for value, (_, written, _) in zip(values, parts, strict=True):
+        zero = re.search("[1-9]", written.lower().partition("e")[0]) is None
+        if not zero and not SMALLEST <= abs(value) <= LARGEST:
+            raise QuantityError(f"{shown(text)}: no quantity is that {'large' if abs(value) > 1 else 'small'}")
     if len(values) == 1 or values[0] == values[1]:
         return values[0]
     if split[0] == (None, None) and split[1][0] is not None and values[0] * split[1][0] < values[1]:
@@ -185,7 +199,7 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
     try:
         return Range(values[0], values[1], bounded=dimension == "fraction")
     except QuantityError as error:
-        raise QuantityError(f"{text!r}: {error}") from None
+        raise QuantityError(f"{shown(text)}: {error}") from None
 
 
 _HINTS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -13,7 +14,14 @@ import pytest
 from computeledger.errors import ComputeLedgerError, FactError, InputError, ModelConfigError, UnknownIdError
 from computeledger.facts import load
 from computeledger.facts.catalog import model_aliases, model_index, price_editions, shipped_file
-from computeledger.facts.editions import load_prices, read_prices
+from computeledger.facts.editions import (
+    load_ownership,
+    load_prices,
+    load_tiers,
+    read_ownership,
+    read_prices,
+    read_tiers,
+)
 from computeledger.facts.load import (
     accelerator_ids,
     load_accelerator,
@@ -247,6 +255,8 @@ def mutated(kind: str, stem: str, old: str, new: str, name: str | None = None) -
         "accelerators": read_accelerator,
         "systems": read_system,
         "prices": read_prices,
+        "ownership": read_ownership,
+        "tiers": read_tiers,
         "models": read_model,
     }
     return readers[kind](document)
@@ -311,6 +321,16 @@ def test_a_fact_without_provenance_is_not_a_fact() -> None:
         ("models", "Qwen--Qwen3-8B", "[config_json]", "[config_jso]", "config_jso: unknown field"),
         ("models", "Qwen--Qwen3-8B", "n_params_total =", "size =", "published.size: the name carries no unit"),
         ("models", "Qwen--Qwen3-8B", 'source = "aiconfigurator", ', "", "config: source missing"),
+        ("models", "nvidia--DeepSeek-V3.1-NVFP4", 'experts = "fp4"', 'experts = "int4"', "precision.experts: 'int4'"),
+        ("models", "nvidia--DeepSeek-V3.1-NVFP4", 'dense = "fp4", ', "", "precision.dense: None"),
+        ("ownership", "2026-11", "[capex_usd_per_gpu]", "[capex_usd_per_chip]", "capex_usd_per_gpu missing"),
+        ("ownership", "2026-11", "\nh100-sxm5-80gb =", "\nh100 =", "capex_usd_per_gpu.h100: unknown accelerator"),
+        ("ownership", "2026-11", 'unit = "years"', 'unit = "W"', "life_years: .*unknown unit"),
+        ("ownership", "2026-11", "value = 87,", "value = 187,", "occupancy_fraction"),
+        ("ownership", "2026-11", "pue_ratio =", "pue =", "pue_ratio missing"),
+        ("tiers", "2026-11", 'unit = "MB/s"', 'unit = "MB"', "hdd-24tb.read_bytes_per_s: .*unknown unit"),
+        ("tiers", "2026-11", "usd_per_byte =", "usd =", "hbm3e-stack: usd_per_byte missing"),
+        ("tiers", "2026-11", 'id = "2026-11"', 'id = "2026-10"', "an id exists once"),
     ],
 )  # fmt: skip
 def test_a_malformed_record_does_not_load(kind: str, stem: str, old: str, new: str, message: str) -> None:
@@ -405,6 +425,48 @@ def test_users_prices(tmp_path: Path) -> None:
     assert "b200-sxm" in prices.usd_per_gpu_hour
 
 
+def test_users_ownership_and_tiers(tmp_path: Path) -> None:
+    path = written(tmp_path, "mine.toml", 'like = "2026-11"\n[capex_usd_per_gpu]\nh100-sxm5-80gb = "30 k$"')
+    mine = load_ownership(path)
+    assert mine.capex_usd_per_gpu["h100-sxm5-80gb"].value == 30e3
+    assert mine.capex_usd_per_gpu["gb200-gpu"] == load_ownership().capex_usd_per_gpu["gb200-gpu"]
+    text = (
+        '[tiers.tape]\nname = "LTO-9"\ncapacity_bytes = "18 TB"\nread_bytes_per_s = "400 MB/s"\nusd_per_byte = "$6/TB"'
+    )
+    tiers = load_tiers(written(tmp_path, "tape.toml", 'like = "2026-11"\n' + text)).tiers
+    assert tiers["tape"].usd_per_byte.value == 6e-12
+    assert set(load_tiers().tiers) < set(tiers)
+
+
+def test_a_newer_edition_is_the_default() -> None:
+    assert list(price_editions()) == sorted(price_editions())
+    assert load_prices().id == price_editions()[-1]
+    old, new = (
+        load_prices(edition).usd_per_gpu_hour["h100-sxm5-80gb"]["reserve"] for edition in ("2025-03", "2026-11")
+    )
+    assert old.value > new.value
+    with pytest.raises(UnknownIdError, match="unknown price edition '2026-10'"):
+        load_prices("2026-10")
+
+
+@pytest.mark.parametrize("given", ["hdd-24tb", "nvme-4tb", "nvme-30tb", "ddr5-socket", "hbm3e-stack"])
+def test_a_tier_is_slower_and_cheaper_than_the_one_above(given: str) -> None:
+    order = ["hdd-24tb", "nvme-30tb", "nvme-4tb", "ddr5-socket", "hbm3e-stack"]
+    tier = load_tiers().tiers[given]
+    for above in order[order.index(given) + 1 :]:
+        faster = load_tiers().tiers[above]
+        assert tier.drain_s > faster.drain_s
+        assert tier.usd_per_byte.value <= faster.usd_per_byte.value * 2.0
+
+
+@pytest.mark.parametrize("model_id", [model_id for model_id in model_ids() if re.search("FP8|NVFP4|MXFP4", model_id)])
+def test_a_model_with_a_precision_in_its_name_is_not_sized_in_bf16(model_id: str) -> None:
+    model = load_model(model_id)
+    stated = {model.weight_precision, model.dense_precision, model.expert_precision}
+    assert ("fp4" if "FP4" in model_id else "fp8") in stated
+    assert not any("no quantization_config" in note for note in model.notes)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
@@ -432,7 +494,9 @@ def test_a_users_mistake_names_file_and_line(tmp_path: Path, text: str, line: in
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("function", [load_accelerator, load_system, load_model, load_prices])
+@pytest.mark.parametrize(
+    "function", [load_accelerator, load_system, load_model, load_prices, load_ownership, load_tiers]
+)
 def test_a_missing_file(tmp_path: Path, function: object) -> None:
     with pytest.raises(InputError, match="no such file"):
         function(str(tmp_path / "nothing.toml"))  # type: ignore[operator]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def middle(value: Any) -> float:
     return float(value["p50"] if isinstance(value, dict) else value)
 
 
+LONG = 5000
 SERVE = ("serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8")
 PRETRAIN = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8")
 
@@ -83,7 +85,26 @@ BAD_COMMANDS = {
     "samples": ((*SERVE, "--samples", "1"), "samples"),
     "samples not a number": ((*SERVE, "--samples", "few"), "few"),
     "no plan": (("plan", "nowhere.toml"), "nowhere.toml: no such file"),
-    "plan is a folder": (("plan", "."), "cannot be read"),
+    "plan is a folder": (("plan", "."), "is a folder"),
+    "plan's name is empty": (("plan", ""), "file name is missing"),
+    "plan's name is too long": (("plan", "x" * LONG), "file name too long"),
+    "cited plan is a folder": (("cite", "."), "is a folder"),
+    "cited source is too long": (("cite", "x" * LONG), f"'{'x' * 80}...'"),
+    "cited path is too long": (("cite", "x/" * LONG), f"'{'x/' * 40}...'"),
+    "shown id is too long": (("facts", "show", "x" * LONG), f"'{'x' * 80}...'"),
+    "shown path is too long": (("facts", "show", "x/" * LONG), "file name too long"),
+    "model is too long": (("serve", "--model", "x" * LONG, "--system", "h100-nvl8"), f"'{'x' * 80}...'"),
+    "empty search": (("facts", "search", ""), "query is empty"),
+    "blank search": (("facts", "search", " ", " "), "query is empty"),
+    "zero layouts": ((*PRETRAIN, "--top", "0"), "--top 0: at least 1"),
+    "negative seed": ((*SERVE, "--seed", "-1"), "seed = -1"),
+    "negative seed of a plan": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--seed", "-1"), "seed = -1"),
+    "too many samples": ((*SERVE, "--samples", "1000001"), "at most 1,000,000"),
+    "range for a count": ((*SERVE, "--batch", "1..4"), "--batch 1..4"),
+    "decimal comma": ((*PRETRAIN, "--tokens", "1,5T tokens"), "write 1.5"),
+    "dollars for tokens": ((*PRETRAIN, "--tokens", "$1T tokens"), "dollars"),
+    "no such magnitude": ((*PRETRAIN, "--tokens", "1e308 tokens"), "no quantity is that large"),
+    "html without a name": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", ""), "file name is missing"),
     "plan left out": (("plan",), "PLAN.toml is missing"),
     "unknown source": (("cite", "nvidia-h1000"), "unknown source"),
     "html into no folder": (
@@ -119,11 +140,25 @@ BAD_PLANS = {
     "share above one": (PLAN.replace("10%..40%", "10%..140%"), "0..1"),
     "not a number": (PLAN.replace("steps = 500", "steps = nan"), "nan"),
     "infinite": (PLAN.replace("steps = 500", "steps = inf"), "inf"),
-    "true for a number": (PLAN.replace("steps = 500", "steps = true"), "True"),
+    "true for a number": (PLAN.replace("steps = 500", "steps = true"), "[rl] steps = true: expected a number"),
+    "date for a number": (PLAN.replace("steps = 500", "steps = 2026-01-01"), "[rl] steps = the date 2026-01-01"),
+    "time for a number": (PLAN.replace("steps = 500", "steps = 07:32:00"), "steps = the time 07:32:00"),
+    "list for a number": (PLAN.replace("steps = 500", "steps = [1, 2]"), "steps = a list"),
+    "nested brackets": (PLAN + "\n[experiments]\ngpu_hours = " + "[" * LONG, "nested too deeply"),
+    "nested tables": (PLAN + "\n[experiments]\n" + "a." * LONG + "a = 1", "nested too deeply"),
+    "too many digits": (PLAN.replace("steps = 500", "steps = " + "1" * LONG), "too many digits"),
+    "many digits": (PLAN.replace("steps = 500", "steps = " + "1" * 1000), "no quantity is that large"),
+    "long model": (PLAN.replace("Qwen/Qwen3-8B", "x" * LONG), f"'{'x' * 80}...'"),
+    "long path of a model": (PLAN.replace("Qwen/Qwen3-8B", "x/" * LONG), "file name too long"),
+    "long system": (PLAN.replace('"h100-nvl8"', f'"{"x" * LONG}"'), f"'{'x' * 80}...'"),
+    "long quantity": (PLAN.replace("steps = 500", f"steps = '{'x' * LONG}'"), f"'{'x' * 80}...'"),
+    "no file name": (PLAN.replace("Qwen/Qwen3-8B", "x\\u0000.toml"), "not a file name"),
+    "no such magnitude": (PLAN.replace("2B..10B tokens", "1e308 tokens"), "no quantity is that large"),
+    "no such range": (PLAN.replace("2B..10B tokens", "1e-300..1e300 tokens"), "no quantity is that small"),
     "unknown model": (PLAN.replace("Qwen/Qwen3-8B", "Qwen/Qwen3-9B"), "Qwen3-8B"),
     "unknown system": (PLAN.replace('"h100-nvl8"', '"h100"'), "h100-nvl8"),
-    "bad layout": (PLAN.replace('"tp2-dp4"', '"tp3-dp4"'), "tp must divide"),
-    "layout against gpus": (PLAN.replace('"tp2-dp4"', '"tp8-dp4"'), "8 GPUs"),
+    "bad layout": (PLAN.replace('"tp4-dp2"', '"tp3-dp2"'), "tp must divide"),
+    "layout against gpus": (PLAN.replace('"tp4-dp2"', '"tp8-dp4"'), "8 GPUs"),
     "bad mode": (PLAN.replace("[rl]\n", '[rl]\nmode = "sideways"\n'), "synchronous"),
     "missing key": (PLAN.replace('rollout = "2K..5K tokens"\n', ""), "rollout is missing"),
     "tokens and steps": (PLAN.replace("[rl]\n", '[rl]\ntokens = "1B tokens"\n'), "contradict"),
@@ -162,6 +197,10 @@ BAD_CONFIGS = {
     "unknown architecture": ('{"model_type": "perceiver", "hidden_size": 8}', "perceiver"),
     "not an object": ("[1, 2]", "config.json"),
     "empty": ("", "config.json"),
+    "nested brackets": ("[" * 200_000, "nested too deeply"),
+    "nested field": ('{"model_type": ' + "[" * 200_000, "nested too deeply"),
+    "too many digits": ('{"model_type": "llama", "hidden_size": ' + "9" * LONG + "}", "too many digits"),
+    "many digits": ('{"model_type": "llama", "hidden_size": ' + "9" * 30 + "}", "too many digits"),
 }
 
 
@@ -173,6 +212,40 @@ def test_bad_model_file_is_one_line(case: str, tmp_path: Path, capsys: pytest.Ca
     code, out, err = run(capsys, "facts", "model", str(config))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert names in err
+
+
+@pytest.mark.parametrize("name", ["pipe", "plan.toml", "x" * 300, "folder"])
+@pytest.mark.parametrize("command", ["plan", "claims"])
+def test_a_report_replaces_nothing_but_a_report(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN, "utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    if (command, name) == ("claims", "plan.toml"):
+        pytest.skip("claims read no plan")
+    arguments = ("plan", str(plan), "--samples", "16") if command == "plan" else ("claims",)
+    code, out, err = run(capsys, *arguments, "--html", str(tmp_path / name))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert (tmp_path / "pipe").is_fifo()
+    assert plan.read_text("utf-8") == PLAN
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "pipe", "plan.toml"]
+
+
+def test_a_report_replaces_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.html"
+    report.write_text("old", "utf-8")
+    plan = str(EXAMPLES / "small-team-rl.toml")
+    code, _, err = run(capsys, "plan", plan, "--samples", "16", "--html", str(report))
+    assert (code, err) == (0, "")
+    assert report.read_text("utf-8").startswith("<!")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize("group", [(), ("facts",)])
+def test_a_group_alone_prints_its_help(group: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, *group) == run(capsys, *group, "--help")
 
 
 def test_plan_contract(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 from computeledger.arrays import Num, Uncertain, sample
 from computeledger.errors import InputError, nearest
 from computeledger.facts.editions import PRICE_KINDS, load_ownership, load_prices
-from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Accelerator, Fact, OwnershipEdition, PriceEdition, System
 from computeledger.units import HOUR_S, HOURS_PER_YEAR, KILO, WH_J
 from computeledger.workloads.result import Figure, Term, fact_term, sources_of
@@ -274,7 +273,8 @@ class OwnedGpu:
         capex = "capex" if self.has_own_capex or own in stated else "capex per W x IT power"
         formula = f"(annuity x {capex} + operation + {power} x electricity x hours) / (hours x occupancy)"
         terms = [fact_term(name, fact, draws[name]) for name, fact in facts.items() if name not in stated]
-        terms += [Term(name, draws[name], dimension_of(name), "plan", "given") for name in stated]
+        known = {name: fact.unit for name, fact in self.facts().items()} | {own: "usd"}
+        terms += [Term(name, draws[name], known[name], "plan", "given") for name in stated if name in known]
         value = owned_usd_per_gpu_hour(self.owned(draws))
         return Figure(f"price.{self.accelerator.id}.own", value, "USD/h", formula, tuple(terms))
 
@@ -369,7 +369,7 @@ def estimate_gpu_hour(
     Raises
     ------
     InputError
-        A kind that does not exist, or no price of any of the kinds.
+        A kind or a stated input that does not exist, or no price of any of the kinds.
 
     Examples
     --------
@@ -388,6 +388,10 @@ def estimate_gpu_hour(
     priced = {kind: prices[kind] for kind in kinds if kind in prices and kind != "own"}
     inputs = {name: fact.uncertain for name, fact in {**facts, carbon: gpu.ownership.carbon_kg_per_kwh}.items()}
     inputs |= {_price_name(gpu, kind): fact.uncertain for kind, fact in priced.items()}
+    known = {*inputs, f"ownership.{gpu.accelerator.id}.capex_usd_per_gpu"}
+    for name in given or {}:
+        if name not in known:
+            raise InputError(f"{name!r} is no input of a GPU-hour's cost: {nearest(name, sorted(known))}")
     draws = sample({**inputs, **(given or {})}, n_samples, seed)
     hours = {kind: _bought(gpu, kind, fact, draws, given or {}) for kind, fact in priced.items()}
     if "own" in kinds:
@@ -414,15 +418,16 @@ def _price_name(gpu: OwnedGpu, kind: str) -> str:
 
 def _bought(gpu: OwnedGpu, kind: str, fact: Fact, draws: Mapping[str, Num], given: Mapping[str, Uncertain]) -> GpuHour:
     """An hour at a price: a reserved one is paid for whether it is used or not."""
-    name = _price_name(gpu, kind)
-    price = draws[name]
-    term = replace(fact_term(name, fact, price), unit="USD/h")
+    name, key = _price_name(gpu, kind), "ownership.occupancy_fraction"
+    price, occupancy = draws[name], draws[key]
+    facts = {name: fact, key: gpu.ownership.occupancy_fraction}
+    paid, used = (
+        Term(one, draws[one], stated.unit, "plan", "given") if one in given else fact_term(one, stated, draws[one])
+        for one, stated in facts.items()
+    )
+    paid = replace(paid, unit="USD/h")
     if kind == "rent":
-        return GpuHour(kind, price, {"price": price}, Figure(f"{name}.used", price, "USD/h", "price", (term,)))
-    key = "ownership.occupancy_fraction"
-    occupancy = draws[key]
-    fact_of = gpu.ownership.occupancy_fraction
-    share = Term(key, occupancy, "", "plan", "given") if key in given else fact_term(key, fact_of, occupancy)
+        return GpuHour(kind, price, {"price": price}, Figure(f"{name}.used", price, "USD/h", "price", (paid,)))
     whole = price / occupancy
     parts = {"price": price, "idle": whole - price}
-    return GpuHour(kind, whole, parts, Figure(f"{name}.used", whole, "USD/h", "price / occupancy", (term, share)))
+    return GpuHour(kind, whole, parts, Figure(f"{name}.used", whole, "USD/h", "price / occupancy", (paid, used)))

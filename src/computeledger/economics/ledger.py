@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from computeledger.economics.setting import (
     uncertain_inputs,
 )
 from computeledger.facts.editions import load_ownership, load_prices
+from computeledger.facts.schema import Fact
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard_training import overtraining_ratio
+from computeledger.physics.efficiency import load_factors
 from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
 
@@ -183,7 +185,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
         drivers=_drivers(inputs, draws, phases),
         assumptions=tuple(assumptions.values()),
         editions=_editions(plan),
-        sources=tuple(sorted(sources_of([*figures, *(one for phase in phases.values() for one in phase.figures)]))),
+        sources=_sources(settings, [*figures, *(one for phase in phases.values() for one in phase.figures)]),
         n_samples=n_samples,
         seed=seed,
     )
@@ -324,6 +326,19 @@ def _drivers(
     ]
     strong = [one for one in found if one.strength >= WEAKEST_DRIVER]
     return tuple(sorted(strong, key=lambda one: one.strength, reverse=True))
+
+
+def _sources(settings: Mapping[str, list[tuple[Setting, Section]]], figures: list[Figure]) -> tuple[str, ...]:
+    """Keys of everything the figures rest on: their own terms, the systems' facts and the efficiency factors."""
+    keys = sources_of(figures) | {factor.source for factor in load_factors().values()}
+    for parts in settings.values():
+        for setting, _ in parts:
+            system = setting.machine.system
+            records = [getattr(one, field.name) for one in (system, system.accelerator) for field in fields(one)]
+            facts = [*records, *system.accelerator.peak_flop_per_s.values()]
+            keys |= {fact.source for fact in facts if isinstance(fact, Fact)}
+            keys |= {fact.source for fact in setting.model.published.values()}
+    return tuple(sorted(keys - {"assumption", "user"}))
 
 
 def _editions(plan: Plan) -> dict[str, str]:

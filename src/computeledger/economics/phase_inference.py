@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from computeledger.arrays import Num, median
-from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.plan import Section
 from computeledger.economics.plan_keys import KINDS
 from computeledger.economics.setting import Setting
+from computeledger.errors import PlanError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_si
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
 from computeledger.workloads.serving_search import (
@@ -238,6 +239,7 @@ def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[Servi
         cached_tokens=median(request.cached_tokens),
         usd_per_gpu_hour=1.0,
     )
+    check_context(stream.name, setting.model, median(typical.held_tokens))
     text = stream.text("layout") or setting.section.text("layout")
     layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(typical, setting.typical)
     options = search_serving(typical, layouts, setting.typical)
@@ -248,6 +250,10 @@ def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[Servi
         check_batch(typical, layout, median(batch), setting.machine)
     else:
         best = _cheapest(options, setting.typical_number("tpot", stream))
+        asked = "tpot" in stream or "tpot" in setting.section
+        if asked and best.tpot_s > setting.typical_number("tpot", stream):
+            fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
+            raise PlanError(f"[{stream.name}] tpot: the fastest layout is slower: {fastest}")
         layout, batch = best.layout, float(best.batch)
     scenario = replace(
         typical,

@@ -10,7 +10,7 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.training import Batch
-from computeledger.units import DAY_S, HOUR_S
+from computeledger.units import DAY_S, HOUR_S, format_si
 from computeledger.workloads.pretraining import (
     PretrainingResult,
     PretrainingScenario,
@@ -70,7 +70,8 @@ def training_estimate(
     given = setting.section.text(layout_key)
     if given:
         layout = check_layout(_with_dp(parse_layout(given), n_gpus), setting.model, n_gpus)
-        return estimate_pretraining(replace(scenario, layout=layout), setting.machine), f"{layout} (plan)"
+        result = estimate_pretraining(replace(scenario, layout=layout), setting.machine)
+        return result, f"{layout} (plan{_memory_words(result)})"
     for key in ("recompute", "microbatch"):
         if key in setting.section:
             raise PlanError(
@@ -83,6 +84,14 @@ def training_estimate(
     batch = replace(batch, microbatch_sequences=float(best.microbatch_sequences), recompute=best.recompute)
     result = estimate_pretraining(replace(scenario, layout=best.layout, batch=batch), setting.machine)
     return result, f"{best.layout}, microbatch {best.microbatch_sequences}, recompute {best.recompute} (searched)"
+
+
+def _memory_words(result: PretrainingResult) -> str:
+    """What a layout of the plan needs where, as modelled, it does not fit: the plan may know better."""
+    needed = median(result.memory.total_bytes)
+    if needed <= result.capacity_bytes:
+        return ""
+    return f"; as modelled it needs {format_si(needed, 'B')} of {format_si(result.capacity_bytes, 'B')} per GPU"
 
 
 def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> PretrainingScenario:

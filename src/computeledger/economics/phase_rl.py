@@ -8,7 +8,7 @@ import numpy as np
 
 from computeledger.arrays import Num, median
 from computeledger.economics.phase_pretraining import training_estimate
-from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.setting import Setting
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.units import HOUR_S
@@ -175,6 +175,7 @@ def _engine(setting: Setting, scenario: RLScenario) -> tuple[ServingResult, str]
     question = ServingScenario(
         model, Layout(), setting.precision, typical.prompt_tokens, typical.rollout_tokens, batch=1.0
     )
+    check_context("rl", model, median(question.held_tokens))
     text = section.text("layout")
     layouts = [check_layout(parse_layout(text), model)] if text else layouts_that_fit(question, setting.typical)
     layout, live = search_rollout(question, layouts, typical, setting.typical)

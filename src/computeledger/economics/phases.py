@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, median
 from computeledger.economics.setting import Setting
+from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
 from computeledger.physics.roofline import Operation
 from computeledger.physics.transformer import n_params_active
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_percent, format_si
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving_search import PriceOfSpeed
 
@@ -117,6 +118,36 @@ def params_term(model: Model) -> Term:
     return Term("N", n_params_active(model), "params", "figure", ground)
 
 
+def check_context(name: str, model: Model, held_tokens: float) -> None:
+    """Refuse a sequence that the model's context does not hold.
+
+    Parameters
+    ----------
+    name : str
+        Section of the plan, for the message.
+    model : Model
+        What runs.
+    held_tokens : float
+        Prompt, cached prefix and output of one sequence [token].
+
+    Raises
+    ------
+    PlanError
+        With the context the configuration allows.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> check_context("rl", load_model("qwen3-8b"), 5e5)
+    Traceback (most recent call last):
+    computeledger.errors.PlanError: [rl] 500000 tokens exceed the context of Qwen/Qwen3-8B: 40960
+    """
+    if model.max_context_tokens and held_tokens > model.max_context_tokens:
+        raise PlanError(
+            f"[{name}] {held_tokens:.0f} tokens exceed the context of {model.id}: {model.max_context_tokens}"
+        )
+
+
 def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
     """Add utilisation, money and energy to what a phase spends.
 
@@ -153,6 +184,12 @@ def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
     peak = setting.machine.bf16_flop_per_s
     hours = spent.gpu_hours
     utilization = spent.flop / (np.maximum(hours, 1e-300) * HOUR_S * peak)
+    fastest = max(fact.value for fact in setting.machine.system.accelerator.peak_flop_per_s.values()) / peak
+    if median(utilization) > fastest:
+        raise PlanError(
+            f"[{name}] {format_si(median(hours))} GPU-hours for {format_si(median(spent.flop), 'FLOP')} is faster than "
+            f"the chips compute: {format_percent(median(utilization))} of the dense bf16 peak"
+        )
     usd = hours * setting.usd_per_gpu_hour
     energy = hours * HOUR_S * setting.facility_w_per_gpu
     hours_term, flop_term = Term("GPU-hours", hours, "GPU-hours"), Term("FLOP", spent.flop, "FLOP")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from computeledger.economics.plan_keys import (
     Key,
     efficiency_keys,
 )
-from computeledger.errors import InputError, PlanError, nearest
+from computeledger.errors import InputError, PlanError, nearest, shown
 from computeledger.units import parse_quantity
 
 Value = Uncertain | str
@@ -182,34 +183,58 @@ def load_plan(path: str | Path) -> Plan:
     Traceback (most recent call last):
     computeledger.errors.PlanError: nowhere.toml: no such file
     """
+    if not str(path):
+        raise PlanError("the plan's file name is missing: it is empty")
     file = Path(path)
     try:
         tables = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise PlanError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: cannot be read ({error.__class__.__name__})") from None
+    except IsADirectoryError:
+        raise PlanError(f"{path}: is a folder, a plan file is needed") from None
+    except OSError as error:
+        raise PlanError(
+            f"{shown(str(path))}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise PlanError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise PlanError(f"{path}: brackets are nested too deeply") from None
+    except ValueError:
+        raise PlanError(f"{path}: a whole number has too many digits") from None
     try:
         return read_plan(_beside(file.parent, tables), str(path))
+    except RecursionError:
+        raise PlanError(f"{path}: tables are nested too deeply") from None
     except PlanError as error:
         raise PlanError(f"{path}: {error}") from None
 
 
-def _beside(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+def _beside(folder: Path, table: Mapping[str, Any], section: str = "") -> dict[str, Any]:
     """The same tables with the models and systems that are files beside the plan as paths from here."""
     out: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict):
-            out[key] = _beside(folder, value)
-        elif isinstance(value, list):
-            out[key] = [_beside(folder, one) if isinstance(one, dict) else one for one in value]
-        elif key in ("model", "system") and isinstance(value, str) and (folder / value).is_file():
+            out[key] = _beside(folder, value, f"{section}.{key}".lstrip("."))
+        elif isinstance(value, list) and (key == "traffic" or all(isinstance(one, dict) for one in value)):
+            out[key] = [_beside(folder, one, key) if isinstance(one, dict) else one for one in value]
+        elif isinstance(value, (bool, list, datetime.date, datetime.time)):
+            label = f"[{section}] " if section else ""
+            raise PlanError(f"{label}{key} = {shown(value)}: expected a number, or a text in quotes")
+        elif key in ("model", "system") and isinstance(value, str) and _is_file(folder / value):
             out[key] = str(folder / value)
         else:
             out[key] = value
     return out
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # longer than a file name can be: an id then
+        return False
 
 
 def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:
@@ -352,6 +377,11 @@ def _check_pretraining(section: Section) -> None:
 def _check_rl(section: Section) -> None:
     _one_of(section, ("tokens", "steps"))
     _at_most_one(section, ("gpu_hours", "utilization", "beta_gpu_time"))
+    if ("verifier_time" in section) != ("verifier_cores" in section):
+        raise PlanError("[rl] verifier_time and verifier_cores belong together: give both or neither")
+    tail = section.values.get("longest_over_mean")
+    if not isinstance(tail, str | None) and (tail.low if isinstance(tail, Range) else tail) < 1:
+        raise PlanError("[rl] longest_over_mean is below 1: the longest rollout is not shorter than the mean")
     _check_balanced(section)
     _need(section, ("rollout", "prompt", "prompts_per_step", "group_size", "gpus"))
 

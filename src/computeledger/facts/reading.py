@@ -18,13 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.arrays import Range
-from computeledger.errors import ComputeLedgerError, FactError, InputError, ModelConfigError, QuantityError, nearest
+from computeledger.errors import (
+    ComputeLedgerError,
+    FactError,
+    InputError,
+    ModelConfigError,
+    QuantityError,
+    nearest,
+    shown,
+)
 from computeledger.facts.schema import Fact
 from computeledger.sources import check_date, load_sources
 from computeledger.units import DIMENSIONS, parse_quantity
 
 #: Source keys that name no publication: a choice with its reason, and a figure of the user's own file.
 ASSUMPTION, USER = "assumption", "user"
+
+#: Largest whole number of a file: counts and ids stay far below it.
+LARGEST_INTEGER = 2**63 - 1
 
 _PROVENANCE = ("source", "date", "locator")
 _REQUIRED = ("value", "unit", *_PROVENANCE)
@@ -124,16 +135,26 @@ def parse_document(name: str, text: str, shipped: bool) -> Document:
     """
     blank = Document(name, text, {}, shipped)
     try:
-        table = json.loads(text) if name.endswith(".json") else tomllib.loads(text)
+        table = json.loads(text, parse_int=_integer) if name.endswith(".json") else tomllib.loads(text)
     except json.JSONDecodeError as error:
         raise blank.error("", f"not valid JSON: {error.msg}", ModelConfigError, error.lineno) from None
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         line = int(found[1]) if found else max(1, len(text.splitlines()))
         raise blank.error("", f"not valid TOML: {re.sub(r' [(]at .*', '', str(error))}", line=line) from None
+    except RecursionError:
+        raise blank.error("", "brackets are nested too deeply", line=1) from None
+    except ValueError:
+        raise blank.error("", "a whole number has too many digits", line=1) from None
     if not isinstance(table, dict):
         raise blank.error("", "expected an object of named fields", ModelConfigError, 1)
     return Document(name, text, table, shipped)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > len(str(LARGEST_INTEGER)):
+        raise ValueError(digits)
+    return int(digits)
 
 
 def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
@@ -162,10 +183,14 @@ def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a folder, a file is needed") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 text (byte {error.start})") from None
     except OSError as error:
         raise InputError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
+    except ValueError:
+        raise InputError(f"{shown(name)}: not a file name") from None
     return parse_document(name, text, shipped)
 
 
@@ -226,7 +251,7 @@ def read_fact(document: Document, path: str, value: Any) -> Fact:
         raise document.error("", str(error), line=document.line_of(path)) from None
     if not isinstance(value, dict):
         if document.shipped:
-            raise document.error(path, f"a fact is a table of {', '.join(_REQUIRED)}, not {value!r}")
+            raise document.error(path, f"a fact is a table of {', '.join(_REQUIRED)}, not {shown(value)}")
         return _plain_fact(document, path, value, dimension)
     _check_keys(document, path, value, _FACT_KEYS, required=_REQUIRED if document.shipped else ("value", "unit"))
     provenance = _provenance(document, path, value)
@@ -269,9 +294,11 @@ def _plain_fact(document: Document, path: str, value: Any, dimension: str) -> Fa
 def _number(document: Document, path: str, table: Mapping[str, Any], key: str) -> float:
     number, unit = table[key], table["unit"]
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise document.error(path, f"{key} = {number!r} is not a number", QuantityError)
+        raise document.error(path, f"{key} = {shown(number)} is not a number", QuantityError)
     if not isinstance(unit, str):
-        raise document.error(path, f"unit = {unit!r} is not a text", QuantityError)
+        raise document.error(path, f"unit = {shown(unit)} is not a text", QuantityError)
+    if isinstance(number, int) and abs(number) > LARGEST_INTEGER:
+        raise document.error(path, f"{key} = {shown(number)} is too large", QuantityError)
     try:
         parsed = parse_quantity(f"{number!r} {unit}", dimension_of(path))
     except QuantityError as error:
@@ -289,7 +316,7 @@ def _provenance(document: Document, path: str, table: Mapping[str, Any]) -> dict
         out["date"] = out["date"].isoformat()
     for key, text in out.items():
         if not isinstance(text, str) or not text.strip():
-            raise document.error(path, f"{key} = {text!r} must be a text")
+            raise document.error(path, f"{key} = {shown(text)} must be a text")
     try:
         check_date(out["date"], path)
     except FactError as error:
@@ -307,7 +334,7 @@ def _check_source(document: Document, path: str, key: str, note: str) -> None:
         return
     sources = load_sources()
     if key not in sources:
-        raise document.error(path, f"unknown source key {key!r}: {nearest(key, [*sources, ASSUMPTION])}")
+        raise document.error(path, f"unknown source key {shown(key)}: {nearest(key, [*sources, ASSUMPTION])}")
     if not sources[key].verified and "unverified" not in note:
         raise document.error(path, f"source {key!r} was not read: the note must say unverified")
 
@@ -336,7 +363,7 @@ def read_provenance(document: Document, path: str, value: Any) -> dict[str, str]
     'deepseek-v3-report'
     """
     if not isinstance(value, dict):
-        raise document.error(path, f"expected a table of {', '.join(_PROVENANCE)}, not {value!r}")
+        raise document.error(path, f"expected a table of {', '.join(_PROVENANCE)}, not {shown(value)}")
     _check_keys(document, path, value, (*_PROVENANCE, "note"), required=_PROVENANCE if document.shipped else ())
     return _provenance(document, path, value)
 
@@ -377,7 +404,7 @@ def read_facts(document: Document, path: str, value: Any) -> dict[str, Fact]:
     989000000000000.0
     """
     if not isinstance(value, dict):
-        raise document.error(path, f"expected a table of facts, not {value!r}")
+        raise document.error(path, f"expected a table of facts, not {shown(value)}")
     return {key: read_fact(document, f"{path}.{key}", item) for key, item in value.items()}
 
 
@@ -441,7 +468,9 @@ def _is_required(item: dataclasses.Field[Any]) -> bool:
 def _typed(kind: type, wanted: str) -> Reader:
     def read(document: Document, path: str, value: Any) -> Any:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise document.error(path, f"{value!r} is not {wanted}")
+            raise document.error(path, f"{shown(value)} is not {wanted}")
+        if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+            raise document.error(path, f"{shown(value)} is too large")
         return value
 
     return read

@@ -49,7 +49,9 @@ class Fact:
     def uncertain(self) -> Uncertain:
         """The value, or the range over sources where they disagree, in ``unit``."""
         if self.low is not None and self.high is not None:
-            return Range(self.low, self.high, bounded=self.unit == "fraction")
+            if self.unit == "fraction":
+                return Range(self.low, self.high, bounded=True)
+            return Range(self.low, self.high, mid=self.value)
         return self.value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.units import format_si
 from computeledger.validation.compare import comparison_document
 from computeledger.validation.serving_points import compare_serving, read_points
+from computeledger.workloads.figures import pretraining_figures, serving_figures
 from computeledger.workloads.pretraining import (
     PretrainingScenario,
     estimate_pretraining,
@@ -32,6 +34,7 @@ from computeledger.workloads.pretraining import (
 )
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving_search import (
+    Fleet,
     ServingOption,
     Slo,
     layouts_that_fit,
@@ -124,17 +127,10 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     batch = _whole("--batch", options["batch"])
     document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
     if options["requests_per_s"] is not None:
-        slo = Slo(
-            *(
-                middle(options[name]) if options[name] is not None else default
-                for name, default in (("requests_per_s", 0.0), ("ttft", float("inf")), ("tpot", float("inf")))
-            )
-        )
-        _positive("--requests-per-s", slo.requests_per_s)
-        fleet = size_fleet(found if batch is None else [one for one in found if one.batch == batch], slo)
+        exact = found if batch is None else search_serving(middles, layouts, typical, batches=[batch])
+        fleet = _fleet(exact, batch, options)
         document["fleet"] = documents.fleet_document(fleet)
-        chosen = fleet.option
-        gpus = fleet.n_gpus
+        chosen, gpus = fleet.option, fleet.n_gpus
     else:
         chosen = _choose(found, batch, options, typical, middles)
     at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
@@ -148,8 +144,24 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     if options["working"]:
+        document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
         document["efficiency"] = documents.efficiency_document()
     return document
+
+
+def _fleet(found: list[ServingOption], batch: int | None, options: Mapping[str, Any]) -> Fleet:
+    """The fewest GPUs for the load asked about."""
+    defaults = {"requests_per_s": 0.0, "ttft": float("inf"), "tpot": float("inf")}
+    asked = [middle(options[name]) if options[name] is not None else default for name, default in defaults.items()]
+    slo = Slo(*asked)
+    _positive("--requests-per-s", slo.requests_per_s)
+    if not found:
+        raise InputError(f"--batch {batch}: does not fit any layout")
+    fleet = size_fleet(found, slo)
+    gpus = _whole("--gpus", options["gpus"])
+    if gpus is not None and fleet.n_gpus > gpus:
+        raise InputError(f"--gpus {gpus}: that load needs {fleet.n_gpus} GPUs; leave --gpus out to size the fleet")
+    return fleet
 
 
 def _check_context(model: Model, scenario: ServingScenario) -> None:
@@ -182,38 +194,48 @@ def _choose(
     """The layout for a batch, or the cheapest option that is fast enough."""
     if batch is None:
         limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+        if options["ttft"] is not None:
+            first = middle(options["ttft"])
+            best_ttft_s = min(one.ttft_s for one in found)
+            found = [one for one in found if one.ttft_s <= first]
+            if not found:
+                soonest = format_si(best_ttft_s, "s")
+                raise InputError(f"--ttft {format_si(first, 's')}: no layout is that soon; the soonest takes {soonest}")
         fast = [one for one in found if one.tpot_s <= limit]
         if not fast and options["tpot"] is not None:
             best = min(found, key=lambda one: one.tpot_s)
             fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
             raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {fastest}")
-        return min(fast, key=lambda one: one.usd_per_mtok_output) if fast else min(found, key=lambda one: one.tpot_s)
+        if not fast:
+            return min(found, key=lambda one: one.tpot_s)
+        return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
     layouts = sorted({str(one.layout): one.layout for one in found}.items())
     room = {str(one.layout): max(o.batch for o in found if o.layout == one.layout) for one in found}
     exact = search_serving(scenario, [layout for _, layout in layouts], machine, batches=[batch])
     if not exact:
         name, largest = max(room.items(), key=lambda pair: pair[1])
-        raise InputError(f"--batch {batch}: does not fit; the largest batch that fits is about {largest} ({name})")
-    return min(exact, key=lambda one: one.usd_per_mtok_output)
+        raise InputError(f"--batch {batch}: does not fit; the largest batch that fits is {largest} ({name})")
+    return max(exact, key=lambda one: one.output_tokens_per_s_per_gpu)
 
 
 def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger pretrain``."""
     model, system = load_model(options["model"]), load_system(options["system"])
     price, price_ground = _price(system, options["price"])
-    if options["recompute"] not in RECOMPUTE:
-        raise InputError(f"--recompute {options['recompute']!r}: {nearest(options['recompute'], RECOMPUTE)}")
+    recompute, microbatch = options["recompute"], options["microbatch_sequences"]
+    if recompute is not None and recompute not in RECOMPUTE:
+        raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
     for name in ("tokens", "sequence_tokens", "global_batch_tokens"):
         _positive(f"--{name.replace('_', '-')}", options[name])
     for name in ("microbatch_sequences", "virtual_stages"):
-        _positive(f"--{name.replace('_', '-')}", float(options[name]))
+        _positive(f"--{name.replace('_', '-')}", float(options[name]) if options[name] is not None else None)
     draws, machine, typical = _draw(options, {"tokens": options["tokens"], "price": price})
     sequence, wanted = middle(options["sequence_tokens"]), middle(options["global_batch_tokens"])
     batch = Batch(
         sequence_tokens=sequence,
         global_sequences=float(power_of_two(wanted / sequence)),
-        microbatch_sequences=float(options["microbatch_sequences"]),
-        recompute=options["recompute"],
+        microbatch_sequences=float(microbatch or 1),
+        recompute=recompute or "selective",
         virtual_stages=float(options["virtual_stages"]),
     )
     scenario = PretrainingScenario(
@@ -235,19 +257,22 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     gpus = gpus or int(system.n_gpus_scale_up.value)
     domain = int(system.n_gpus_scale_up.value)
     search = replace(scenario, tokens=0.0)
-    best = (
-        []
-        if options["layout"] and options["top"] < 1
-        else search_pretraining(search, training_layouts(model, gpus, domain), typical, max(options["top"], 1))
-    )
+    best = [
+        one
+        for one in search_pretraining(search, training_layouts(model, gpus, domain), typical, top=sys.maxsize)
+        if recompute in (None, one.recompute) and microbatch in (None, one.microbatch_sequences)
+    ][: options["top"]]
+    if not best:
+        raise InputError(f"no layout fits with recompute {recompute or 'any'} and microbatch {microbatch or 'any'}")
     if options["layout"] is None:
         first = best[0]
         chosen = replace(batch, microbatch_sequences=float(first.microbatch_sequences), recompute=first.recompute)
         scenario = replace(scenario, layout=first.layout, batch=chosen)
     result = estimate_pretraining(scenario, machine)
     document = {"system": system.id, "accelerator": system.accelerator.id, **documents.pretrain_document(result, best)}
-    document |= {"price": price_ground, "efficiency_profile": "assumed"}
+    document |= {"price": price_ground, "efficiency_profile": "assumed", "asked_global_batch_tokens": wanted}
     if options["working"]:
+        document["working"] = [documents.figure_document(one) for one in pretraining_figures(result)]
         document["efficiency"] = documents.efficiency_document()
     return document
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.economics.cost import GpuHourCost, OwnedGpu, estimate_gpu_hour
-from computeledger.errors import InputError, UnknownIdError, nearest
+from computeledger.errors import InputError, UnknownIdError, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
 from computeledger.facts.editions import PRICE_KINDS, load_ownership, load_prices, load_tiers
@@ -116,7 +116,7 @@ def _model(given: str) -> Model:
             if " could mean " in str(error):
                 raise
         every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_sources()]
-        raise UnknownIdError(f"unknown id {given!r}: {nearest(given, every)}") from None
+        raise unknown_id("id", given, every) from None
 
 
 def _document(record_id: str, kind: str, name: str, rows: Mapping[str, Fact]) -> dict[str, Any]:
@@ -143,6 +143,8 @@ _WORDS = {
 def answer_search(query: str) -> dict[str, Any]:
     """Answer ``computeledger facts search``."""
     words = query.lower().split()
+    if not words:
+        raise InputError("the query is empty: give a word such as bandwidth")
     found = []
     for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids()]:
         document = answer_fact(given)
@@ -157,11 +159,18 @@ def answer_search(query: str) -> dict[str, Any]:
     return {"query": query, "results": found}
 
 
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # longer than a file name can be
+        return False
+
+
 def answer_cite(targets: Sequence[str]) -> dict[str, Any]:
     """Answer ``computeledger cite``."""
     keys: set[str] = set()
     for target in targets:
-        if target.endswith(".toml") or Path(target).exists():
+        if target.endswith(".toml") or _exists(target):
             from computeledger.economics.ledger import estimate_ledger
             from computeledger.economics.plan import load_plan
 
@@ -169,7 +178,7 @@ def answer_cite(targets: Sequence[str]) -> dict[str, Any]:
         elif target in load_sources():
             keys.add(target)
         else:
-            raise UnknownIdError(f"unknown source {target!r}: {nearest(target, load_sources())}")
+            raise unknown_id("source", target, load_sources())
     return {"keys": sorted(keys), "bibtex": bibtex(keys)}
 
 
@@ -191,7 +200,7 @@ def _side(given: str) -> tuple[str, dict[str, dict[str, Any]]]:
     if path is None:
         document = answer_fact(given)
         if document["kind"] == "source":
-            raise InputError(f"{given!r} is a source: compare two editions, accelerators, systems or models")
+            raise InputError(f"{shown(given)} is a source: compare two editions, accelerators, systems or models")
         rows = {name: fact for name, fact in document["facts"].items() if not name.startswith("usd_per_gpu_hour.")}
         return document["kind"], rows | (_counts(load_model(given)) if document["kind"] == "model" else {})
     table = {} if path.is_dir() else read_file(path).table
@@ -224,7 +233,7 @@ def answer_diff(first: str, second: str) -> dict[str, Any]:
     """Answer ``computeledger facts diff``: facts that differ, with both values, their ratio and their sources."""
     (kind, rows), (other_kind, others) = _side(first), _side(second)
     if kind != other_kind:
-        raise InputError(f"{first!r} is of another kind than {second!r}: {kind} against {other_kind}")
+        raise InputError(f"{shown(first)} is of another kind than {shown(second)}: {kind} against {other_kind}")
     if kind == "edition":  # an edition of one kind alone is compared with its own kind
         kinds = {name.partition(".")[0] for name in rows} & {name.partition(".")[0] for name in others}
         rows, others = (

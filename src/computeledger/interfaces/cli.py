@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 import click
 
-from computeledger.errors import ComputeLedgerError, InputError
+from computeledger.errors import ComputeLedgerError, InputError, shown
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -25,14 +26,22 @@ samples_option = click.option("--samples", default=4096, show_default=True, help
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
 
 
-@click.group(context_settings=_CONTEXT)
+def _help_alone(context: click.Context) -> None:
+    """A group that is called without a command prints its help."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@click.group(context_settings=_CONTEXT, invoke_without_command=True)
 @click.version_option(package_name="computeledger", message="%(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Plan, run and reconcile the compute of a language model's life in GPU-time.
 
     Three ledgers (pretraining, reinforcement learning, inference), two currencies (FLOP and GPU-time), every number
     with its source and an interval. A quantity may be a range: "10M..100M" is a 90 % interval.
     """
+    _help_alone(context)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,10 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _fail(f"{shown(error.filename or 'a file')}: {(error.strerror or 'cannot be used').lower()}", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _fail(message: str, code: int) -> None:
+    message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
     click.echo(f"computeledger: {message}", err=True)
     sys.exit(code)
 
@@ -74,21 +86,34 @@ def _print_json(document: dict[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False, default=float))
 
 
-def _write_file(path: str, text: str) -> None:
-    """Write a whole file or nothing."""
+def _write_file(path: str, text: str, read_from: str | None = None) -> None:
+    """Write a whole file or nothing, and never over the file that was read."""
     target = Path(path)
+    try:
+        _check_target(path, target, read_from)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".computeledger-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(target)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{shown(path)}: cannot be written ({(error.strerror or 'unknown reason').lower()})") from None
+
+
+def _check_target(path: str, target: Path, read_from: str | None) -> None:
+    if not path:
+        raise InputError("--html: a file name is missing")
     if not target.parent.is_dir():
-        raise InputError(f"{path}: the folder {str(target.parent)!r} does not exist")
+        raise InputError(f"{path}: the folder {shown(str(target.parent))} does not exist")
     if target.is_dir():
         raise InputError(f"{path}: is a folder, a file name is needed")
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    if target.exists() and not target.is_file():
+        raise InputError(f"{path}: is no regular file and is left as it is")
+    if read_from is not None and target.exists() and target.samefile(read_from):
+        raise InputError(f"{path}: is the plan itself; the report needs a file of its own")
 
 
 @cli.command()
@@ -119,7 +144,7 @@ def plan(
     if html_file is not None:
         from computeledger.interfaces.report import plan_report
 
-        _write_file(html_file, plan_report(ledger, document))
+        _write_file(html_file, plan_report(ledger, document), plan_file)
     if as_json:
         _print_json(document)
         return
@@ -146,6 +171,12 @@ def _quantity(dimension: str, default_unit: str) -> Callable[[click.Context, cli
     return parse
 
 
+def _at_least_one(_context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value < 1:
+        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+    return value
+
+
 _tokens = _quantity("tokens", "tokens")
 _seconds = _quantity("s", "s")
 _price = _quantity("usd_per_hour", "$/h")
@@ -158,7 +189,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--system", required=True, help="System id, or path to a system TOML."),
         click.option("--gpus", callback=_count, metavar="N", help="GPUs at hand."),
         click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
-        click.option("--precision", metavar="P", help="bf16, fp8 or fp4; the stored one when left out."),
+        click.option("--precision", metavar="P", help="bf16, fp8 or fp4; left out: as stored, bf16 to pretrain."),
         click.option("--price", callback=_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."),
         samples_option,
         seed_option,
@@ -220,14 +251,12 @@ def serve(**options: Any) -> None:
     metavar="T",
     help="Tokens per optimiser step.",
 )
-@click.option(
-    "--microbatch-sequences", default=1, show_default=True, metavar="M", help="Sequences that pass a stage at once."
-)
-@click.option("--recompute", default="selective", show_default=True, metavar="MODE", help="none, selective or full.")
+@click.option("--microbatch-sequences", type=int, metavar="M", help="Sequences that pass a stage at once.")
+@click.option("--recompute", metavar="MODE", help="none, selective or full.")
 @click.option(
     "--virtual-stages", default=1, show_default=True, metavar="V", help="Interleaved chunks per pipeline stage."
 )
-@click.option("--top", default=10, show_default=True, metavar="K", help="Best layouts to list.")
+@click.option("--top", default=10, show_default=True, callback=_at_least_one, metavar="K", help="Best layouts to list.")
 def pretrain(**options: Any) -> None:
     """Pretraining: step time by part, MFU, HFU, memory, days and GPU-hours, the best legal layouts."""
     from computeledger.interfaces.answers import answer_pretrain
@@ -241,9 +270,11 @@ def pretrain(**options: Any) -> None:
     print_pretrain(document, options["working"])
 
 
-@cli.group(context_settings=_CONTEXT)
-def facts() -> None:
+@cli.group(context_settings=_CONTEXT, invoke_without_command=True)
+@click.pass_context
+def facts(context: click.Context) -> None:
     """Look facts up, with source, date and locator."""
+    _help_alone(context)
 
 
 @facts.command("model")

@@ -247,12 +247,21 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "bound": main_bound(result.decode),
         "prefill_bound": main_bound(result.prefill),
         "bound_fractions": bound_fractions(result.decode),
-        "components": {"decode": operations_document(result.decode), "prefill": operations_document(result.prefill)},
+        "components": {
+            "decode": operations_document([*result.decode, _beside(result)]),
+            "prefill": operations_document(result.prefill),
+        },
+        "components_of": "busiest GPU",
         "memory_bytes": memory_document(result.memory),
         "largest_batch": median(result.memory.largest_batch),
         "physical_limit": quantities(serve_figures(ideal)),
         "price_of_speed": speed_document(curve),
     }
+
+
+def _beside(result: ServingResult) -> Operation:
+    """The prefills of other requests that a decode step waits for, as one more row."""
+    return Operation("prefill of other requests", overhead_s=result.tpot_s - result.decode_s)
 
 
 def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -15,12 +15,14 @@ from computeledger.units import format_percent, format_si, format_usd
 
 DIM = "bright_black"
 ACCENT = "cyan"
+#: Rounding that is worth a word.
+ROUNDED_FRACTION = 0.01
 
 
 def console() -> Console:
     """A console as wide as the terminal, and at least 100 columns when output goes to a file."""
     found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=max(found.width, 110))
+    return found if found.is_terminal else Console(highlight=False, width=max(found.width, 120))
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -50,7 +52,8 @@ def new_table(title: str, *columns: str) -> Table:
         padding=(0, 2, 0, 0),
     )
     for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
+        justify: JustifyMethod = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=justify, no_wrap=name in ("operation", "time", "share"))
     return table
 
 
@@ -66,7 +69,7 @@ def bar(fraction: float, width: int = 20) -> Text:
 
 
 _PHASE_ROWS = [
-    ("tokens", "tokens", ""),
+    ("tokens, not cached", "tokens", ""),
     ("FLOP", "flop", ""),
     ("GPU-hours", "gpu_hours", "GPU-hours"),
     ("utilisation", "utilization_fraction", "fraction"),
@@ -101,6 +104,16 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     choices = [f"{name} {label}: {text}" for name, phase in phases.items() for label, text in phase["choices"].items()]
     if choices:
         out.print(Text("runs on   " + "\n          ".join(choices), style=DIM))
+    for name, phase in phases.items():
+        if "modelled_gpu_hours" in phase["details"] and not _same(
+            phase["details"]["modelled_gpu_hours"], phase["gpu_hours"]
+        ):
+            modelled = interval(phase["details"]["modelled_gpu_hours"], "GPU-hours")
+            out.print(
+                Text(f"{PHASE_NAMES[name]}: the model gives ", style=DIM)
+                .append(modelled)
+                .append(" GPU-hours", style=DIM)
+            )
     if document["assumptions"]:
         silent = [f"{one['name']} = {show(point(one['value']), one['unit'])}" for one in document["assumptions"]]
         note(out, f"assumed because the plan is silent: {'; '.join(silent)}")
@@ -112,6 +125,10 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     )
     if working:
         print_working(out, document)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return point(one) == point(other)
 
 
 def _stacked(value: Any, unit: str) -> Text:
@@ -241,7 +258,7 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
         _print_fleet(out, document["fleet"])
     _print_grounds(out, document, "")
     if working:
-        print_efficiency(out, document)
+        print_working(out, document)
 
 
 def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
@@ -268,7 +285,7 @@ def _price_words(price: Mapping[str, Any]) -> str:
 
 def _print_operations(out: Console, phase: str, document: Mapping[str, Any]) -> None:
     bound = document["bound"] if phase == "decode" else document["prefill_bound"]
-    title = f"{phase.capitalize()}, one step: bound by {bound}"
+    title = f"{phase.capitalize()}, one step on the busiest GPU: bound by {bound}"
     table = new_table(title, "operation", ">FLOP", ">HBM", ">network", "time", "share", "bound")
     for one in document["components"][phase]:
         kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
@@ -339,7 +356,10 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     how = f"microbatch {document['microbatch_sequences']:.0f}, recompute {document['recompute']}"
     out.print(Text(f"{where}, {how}", style="bold"))
     sequence, batch = format_si(document["sequence_tokens"]), format_si(document["global_batch_tokens"])
-    note(out, f"sequence {sequence}, global batch {batch} tokens")
+    asked = document["asked_global_batch_tokens"]
+    rounded = abs(asked / document["global_batch_tokens"] - 1) > ROUNDED_FRACTION
+    remark = f" (rounded from {format_si(asked)} to a power of two of sequences)" if rounded else ""
+    note(out, f"sequence {sequence}, global batch {batch} tokens{remark}")
     table = new_table("", "", "median and 90 % interval")
     for label, key, unit in _PRETRAIN_ROWS:
         table.add_row(label, interval(document[key], unit))
@@ -355,7 +375,7 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     _print_layouts(out, document["best_layouts"])
     _print_grounds(out, document, "; failures are not counted")
     if working:
-        print_efficiency(out, document)
+        print_working(out, document)
 
 
 def _print_layouts(out: Console, layouts: Sequence[Mapping[str, Any]]) -> None:

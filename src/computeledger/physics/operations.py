@@ -253,7 +253,7 @@ def _feed_forward_operations(
         )
 
 
-def activation_bytes(model: Model, tokens: Num, tp: Num) -> Num:
+def activation_bytes(model: Model, tokens: Num, tp: Num, copies: Num | None = None) -> Num:
     """HBM traffic of activations between fused kernels, all layers.
 
     Each mixer and each MLP reads and writes the residual stream (norm, input, output, add: 4 D) and its own wide
@@ -267,6 +267,8 @@ def activation_bytes(model: Model, tokens: Num, tp: Num) -> Num:
         Tokens on one rank [token].
     tp : float or ndarray
         Tensor-parallel degree [-].
+    copies : float or ndarray, optional
+        Tokens whose copies for routed experts pass this rank; all of its own when left out [-].
 
     Returns
     -------
@@ -279,13 +281,14 @@ def activation_bytes(model: Model, tokens: Num, tp: Num) -> Num:
     >>> round(float(activation_bytes(load_model("llama-3.1-8b"), 1.0, 1)) / 1e6, 1)
     8.9
     """
-    residual, wide = _activation_values(model.layers, model.hidden_size)
-    return ACTIVATION_BYTES * tokens * (residual + wide / tp)
+    residual, wide, routed = _activation_values(model.layers, model.hidden_size)
+    return ACTIVATION_BYTES * (tokens * (residual + wide / tp) + (tokens if copies is None else copies) * routed)
 
 
 @functools.cache
-def _activation_values(layers: tuple[LayerGroup, ...], hidden_size: int) -> tuple[float, float]:
-    residual = wide = 0.0
+def _activation_values(layers: tuple[LayerGroup, ...], hidden_size: int) -> tuple[float, float, float]:
+    """Values per token: of the residual stream, of wide intermediates, of the copies that experts take and return."""
+    residual = wide = routed = 0.0
     for count, mixer in _mixers(layers):
         residual += count * 4 * hidden_size
         heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
@@ -293,16 +296,18 @@ def _activation_values(layers: tuple[LayerGroup, ...], hidden_size: int) -> tupl
             count * 2 * (heads + mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim) * (not mixer.kv_lora_rank))
         )
     for count, part in _feed_forwards(layers):
-        residual += count * (4 * hidden_size + 4 * hidden_size * part.n_experts_active)
+        residual += count * 4 * hidden_size
+        routed += count * 4 * (part.latent_width or hidden_size) * part.n_experts_active
         width = part.width + part.n_experts_active * part.expert_width + part.n_shared_experts * part.shared_width
         wide += count * 2 * part.n_matrices * width
-    return residual, wide
+    return residual, wide, routed
 
 
 def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+    copies = cut.stage_tokens / layout.ep  # a rank sees the tokens of its own experts only
     return Operation(
         "activations",
-        bytes=activation_bytes(model, cut.tokens, layout.tp) * machine.efficiency.activation_passes,
+        bytes=activation_bytes(model, cut.tokens, layout.tp, copies) * machine.efficiency.activation_passes,
         bytes_per_s=machine.weight_bytes_per_s,
     )
 

@@ -162,11 +162,10 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens
-    decode = forward(model, Step(scenario.batch, held + scenario.output_tokens / 2 - 1.0), layout, precision, machine)
+    decode, decode_s = _timed(scenario, Step(scenario.batch, held + scenario.output_tokens / 2 - 1.0), machine)
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    prompts = prefill(model, prompt, layout, precision, machine)
-    decode_s, prefill_s = eff.serving_ratio * total_s(decode), eff.serving_ratio * total_s(prompts)
+    prompts, prefill_s = _timed(scenario, prompt, machine)
     busy = eff.prefill_interference * prefill_s / ranks
     return ServingResult(
         scenario=scenario,
@@ -211,14 +210,24 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
 
 
+def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> tuple[list[Operation], Num]:
+    """A step's operations, and its time with the ratio for the rest: never faster than the physical limit."""
+    run = forward if step.decode else prefill
+    made_of = (scenario.model, step, scenario.layout, scenario.precision)
+    operations = run(*made_of, machine)
+    if machine.efficiency is IDEAL:
+        return operations, total_s(operations)
+    limit_s = total_s(run(*made_of, replace(machine, efficiency=IDEAL)))
+    return operations, np.maximum(machine.efficiency.serving_ratio * total_s(operations), limit_s)
+
+
 def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) -> Num:
     """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC."""
     layout = scenario.layout
     ranks = layout.dp * layout.pp
     more = np.maximum(scenario.input_tokens, 1.0)
     longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
-    longer_s = total_s(prefill(scenario.model, longer, layout, scenario.precision, machine))
-    attend = machine.efficiency.serving_ratio * longer_s - prefill_s
+    attend = _timed(scenario, longer, machine)[1] - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
     fetch = entry / machine.scale_out_bytes_per_s
     return (np.maximum(attend, 0.0) / more + fetch) / ranks

@@ -124,7 +124,8 @@ def search_serving(
     largest = float(np.max(room))
     if largest < 1:
         raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
-    grid = batches or batches_to_try(min(largest, LARGEST_BATCH))
+    full = {int(batch) for batch in np.ravel(room) if 1 <= batch <= LARGEST_BATCH}
+    grid = batches or sorted({*batches_to_try(min(largest, LARGEST_BATCH)), *full})
     result = estimate_serving(replace(scenario, layout=stacked, batch=np.array([grid], float)), machine)
     figures = (getattr(result, name) for name in _FIGURES)
     *columns, fits = np.broadcast_arrays(*figures, np.array([grid]) <= room)

@@ -1,0 +1,152 @@
+"""The working of a serving and of a pretraining answer: formula and inputs of every headline figure."""
+
+from __future__ import annotations
+
+from computeledger.physics.transformer import n_params_active
+from computeledger.workloads.pretraining import PretrainingResult
+from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.serving import ServingResult
+
+
+def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
+    """Show how a serving answer comes about.
+
+    Parameters
+    ----------
+    result : ServingResult
+        From :func:`computeledger.workloads.serving.estimate_serving`.
+
+    Returns
+    -------
+    tuple of Figure
+        Times, throughput and costs.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Machine, Precision
+    >>> from computeledger.workloads.serving import ServingScenario, estimate_serving
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> serving_figures(estimate_serving(scenario, Machine(load_system("h100-nvl8"))))[0].name
+    'decode_s'
+    """
+    return (*_times(result), *_costs(result))
+
+
+def _times(result: ServingResult) -> tuple[Figure, ...]:
+    batch, written = Term("B", result.scenario.batch, ""), Term("output", result.scenario.output_tokens, "tokens")
+    decode, prompt = Term("decode step", result.decode_s, "s"), Term("prefill", result.prefill_s, "s")
+    busy = Term("prefill per prompt", result.prefill_busy_s, "s")
+    parts, prompts = (
+        tuple(Term(one.name, one.time_s, "s") for one in step) for step in (result.decode, result.prefill)
+    )
+    sums = "sum of its operations x serving ratio, at least the physical limit"
+    shared = "interference x prefill / ranks: ranks prefill together, interference is the share that stops decoding"
+    tpot = "decode step + (B / output) x prefill per prompt"
+    return (
+        Figure("decode_s", result.decode_s, "s", sums, parts),
+        Figure("prefill_s", result.prefill_s, "s", sums, prompts),
+        Figure("prefill_busy_s", result.prefill_busy_s, "s", shared, (prompt,)),
+        Figure("tpot_s", result.tpot_s, "s", tpot, (decode, batch, written, busy)),
+        Figure("ttft_s", result.ttft_s, "s", "host + decode step / 2 + prefill, no queue", (decode, prompt)),
+    )
+
+
+def _costs(result: ServingResult) -> tuple[Figure, ...]:
+    asked = result.scenario
+    batch, gpus = Term("B", asked.batch, ""), Term("GPUs", asked.layout.n_gpus, "GPUs")
+    price, given = Term("price", asked.usd_per_gpu_hour, "usd_per_hour"), Term("input", asked.input_tokens, "tokens")
+    decode, busy = Term("decode step", result.decode_s, "s"), Term("prefill per prompt", result.prefill_busy_s, "s")
+    cached = Term("replica time of a cached token", result.cached_busy_s, "s")
+    speed, tpot = result.output_tokens_per_s_per_gpu, Term("TPOT", result.tpot_s, "s")
+    rate = "x GPUs x price / 3600 x 1e6"
+    reuse = "(its share of a longer prefix's prefill + its cache entry over the NIC)"
+    costs = {
+        "output": (f"decode step / B {rate}", (decode, batch, gpus, price)),
+        "input": (f"prefill per prompt / input {rate}", (busy, given, gpus, price)),
+        "cached_read": (f"{reuse} {rate}", (cached, gpus, price)),
+    }
+    return (
+        Figure("output_tokens_per_s_per_gpu", speed, "tokens/s", "B / (TPOT x GPUs)", (batch, tpot, gpus)),
+        *(
+            Figure(f"usd_per_mtok_{kind}", getattr(result, f"usd_per_mtok_{kind}"), "USD/Mtok", formula, terms)
+            for kind, (formula, terms) in costs.items()
+        ),
+    )
+
+
+def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
+    """Show how a pretraining answer comes about.
+
+    Parameters
+    ----------
+    result : PretrainingResult
+        From :func:`computeledger.workloads.pretraining.estimate_pretraining`.
+
+    Returns
+    -------
+    tuple of Figure
+        Step, throughput, MFU and GPU-hours.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Machine, Precision
+    >>> from computeledger.physics.training import Batch
+    >>> from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+    >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128), 15e12)
+    >>> pretraining_figures(estimate_pretraining(scenario, Machine(load_system("h100-nvl8"))))[-1].name
+    'gpu_hours'
+    """
+    step, asked = result.step, result.scenario
+    parts = tuple(Term(one.name, one.time_s, "s") for one in step.operations)
+    speed = Term("tokens/s/GPU", result.tokens_per_s_per_gpu, "tokens/s")
+    params = Term("N", float(n_params_active(asked.model)), "params")
+    peak = Term("dense bf16 peak", result.peak_flop_per_s, "FLOP/s")
+    micro, count = Term("microbatch", step.microbatch_s, "s"), Term("microbatches", step.microbatches, "")
+    rest = (
+        Term("bubble", step.bubble_s, "s"),
+        Term("exposed gradients", step.gradients_s, "s"),
+        Term("optimizer", step.optimizer_s, "s"),
+        Term("once per step", step.fixed_s, "s"),
+    )
+    batch = Term("global batch", asked.global_batch_tokens, "tokens")
+    return (
+        Figure(
+            "microbatch_s",
+            step.microbatch_s,
+            "s",
+            "(sum of its operations, or the host's launching) x training ratio",
+            parts,
+        ),
+        Figure(
+            "step_s",
+            result.step_s,
+            "s",
+            "microbatch x microbatches + bubble + gradients + optimizer + once per step",
+            (micro, count, *rest),
+        ),
+        Figure(
+            "tokens_per_s_per_gpu",
+            result.tokens_per_s_per_gpu,
+            "tokens/s",
+            "global batch / step / GPUs",
+            (batch, Term("step", result.step_s, "s"), Term("GPUs", asked.layout.n_gpus, "GPUs")),
+        ),
+        Figure(
+            "mfu_fraction",
+            result.mfu_fraction,
+            "fraction",
+            "model FLOP per token x tokens/s/GPU / dense bf16 peak",
+            (Term("6 N + causal attention", result.flop_per_token, "FLOP"), params, speed, peak),
+        ),
+        Figure(
+            "gpu_hours",
+            result.gpu_hours,
+            "GPU-hours",
+            "D / (tokens/s/GPU x 3600), without failures",
+            (Term("D", asked.tokens, "tokens"), speed),
+        ),
+    )

@@ -1,0 +1,136 @@
+"""Facts on the command line: show, search, compare, cite and the cost of a GPU-hour."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.interfaces.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    out = capsys.readouterr()
+    return int(stop.value.code or 0), out.out, out.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    code, out, err = run(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    document: dict[str, Any] = json.loads(out)
+    return document
+
+
+COST = ("cost", "--system", "h100-nvl8")
+MISTAKES = {
+    "no subject": (("cost",), "--system ID, or --accelerator ID"),
+    "two subjects": ((*COST, "--accelerator", "h100-sxm5-80gb"), "--system ID, or --accelerator ID"),
+    "unknown system": (("cost", "--system", "h100-nvl9"), "h100-nvl8"),
+    "unknown kind": ((*COST, "--kind", "lease"), "lease"),
+    "no occupancy": ((*COST, "--occupancy", "0"), "--occupancy must be more than zero"),
+    "too much occupancy": ((*COST, "--occupancy", "120%"), "0..1"),
+    "no life": ((*COST, "--life", "0 years"), "--life must be more than zero"),
+    "a price in watts": ((*COST, "--electricity", "8 W"), "8 W"),
+    "a unit of something else": ((*COST, "--capex", "$2/h"), "$2/h"),
+    "no such price": (("cost", "--accelerator", "l40s", "--kind", "reserve"), "no reserve price of l40s"),
+    "diff of two kinds": (("facts", "diff", "h100-nvl8", "h100-sxm5-80gb"), "of another kind"),
+    "diff with a source": (("facts", "diff", "aiconfigurator", "2026-11"), "is a source"),
+    "diff with nothing": (("facts", "diff", "h100-sxm5-80gb", "h101"), "h101"),
+    "diff with no file": (("facts", "diff", "h100-sxm5-80gb", "nothing.toml"), "no such file"),
+    "show an unknown edition": (("facts", "show", "2026-12"), "2026-11"),
+    "cite an unknown source": (("cite", "epoch-model"), "epoch-models"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_2(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, said = MISTAKES[case]
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_cost_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    cost = answer(capsys, *COST)
+    assert set(cost) == {
+        "accelerator", "system", "kinds", "missing", "energy_j_per_gpu_hour", "carbon_kg_per_gpu_hour", "editions",
+        "sources",
+    }  # fmt: skip
+    assert (cost["accelerator"], cost["system"], cost["missing"]) == ("h100-sxm5-80gb", "h100-nvl8", {})
+    own = cost["kinds"]["own"]
+    assert set(own["components"]) == {"capital", "electricity", "operation", "idle"}
+    assert own["usd_per_gpu_hour"]["p05"] < own["usd_per_gpu_hour"]["p50"] < own["usd_per_gpu_hour"]["p95"]
+    assert cost["energy_j_per_gpu_hour"]["p50"] == pytest.approx(1.65 * 3.6e6, rel=0.1)
+    assert {"inferencex-constants", "epoch-data-centers"} <= set(cost["sources"])
+
+
+def test_stated_inputs_replace_the_editions(capsys: pytest.CaptureFixture[str]) -> None:
+    stated = ("--capex", "30 k$", "--life", "4 years", "--cost-of-capital", "0%", "--occupancy", "100%")
+    cost = answer(capsys, *COST, "--kind", "own", *stated, "--operation", "$0/year", "--electricity", "$0.1/kWh")
+    parts = cost["kinds"]["own"]["components"]
+    assert list(cost["kinds"]) == ["own"]
+    assert parts["capital"] == pytest.approx(30_000 / 4 / 8766)
+    assert (parts["operation"], parts["idle"]) == (0, 0)
+
+
+def test_same_seed_same_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, *COST, "--seed", "3") == answer(capsys, *COST, "--seed", "3")
+    assert answer(capsys, *COST, "--seed", "3") != answer(capsys, *COST, "--seed", "4")
+
+
+def test_editions_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    diff = answer(capsys, "facts", "diff", "2025-03", "2026-11")
+    found = {one["name"]: one for one in diff["differences"]}
+    rent = found["prices.usd_per_gpu_hour.h100-sxm5-80gb.rent"]
+    assert (rent["a"]["given"], rent["b"]["given"]) == ("2.99 $/GPU-h", "2.95 $/GPU-h")
+    assert rent["ratio"] == pytest.approx(2.95 / 2.99)
+    assert rent["a"]["source"] == "epoch-hardware-prices"
+    back = answer(capsys, "facts", "diff", "2026-11", "2025-03")
+    assert len(back["differences"]) == len(diff["differences"])
+    assert answer(capsys, "facts", "diff", "2026-11", "2026-11")["differences"] == []
+
+
+def test_records_and_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    chips = answer(capsys, "facts", "diff", "h100-sxm5-80gb", "h200-sxm5-141gb")
+    changed = {one["name"]: one["ratio"] for one in chips["differences"] if abs(one["ratio"] - 1) > 0.01}
+    assert changed == pytest.approx({"hbm_bytes": 141 / 80, "hbm_bytes_per_s": 4.8 / 3.35}, rel=0.01)
+    models = answer(capsys, "facts", "diff", "deepseek-ai/DeepSeek-V3.1", "nvidia/DeepSeek-V3.1-NVFP4")
+    found = {one["name"]: one for one in models["differences"]}
+    assert found["counted.expert_precision"]["b"]["value"] == "fp4"
+    assert "counted.n_params_total" not in found
+
+
+def test_a_users_file_is_compared_with_what_ships(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('like = "2026-11"\n[usd_per_gpu_hour.h100-sxm5-80gb]\nrent = "$1.80/h"\n', "utf-8")
+    diff = answer(capsys, "facts", "diff", "2026-11", str(mine))
+    assert [one["name"] for one in diff["differences"]] == ["prices.usd_per_gpu_hour.h100-sxm5-80gb.rent"]
+    assert diff["differences"][0]["b"]["source"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [("ddr5 capacity", "tiers.ddr5-socket.capacity_bytes"), ("carbon", "ownership.carbon_kg_per_kwh"),
+     ("h100 rent", "prices.usd_per_gpu_hour.h100-sxm5-80gb.rent"), ("gb200 purchase", "gb200")],
+)  # fmt: skip
+def test_a_search_finds_editions(query: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    results = answer(capsys, "facts", "search", query)["results"]
+    assert any(name in one["name"] for one in results)
+    assert all({"value", "unit", "source", "date", "locator"} <= set(one) for one in results)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [COST, (*COST, "--working"), ("cost", "--accelerator", "l40s"), ("facts", "show", "2026-11"),
+     ("facts", "diff", "2025-03", "2026-11"), ("facts", "diff", "h100-nvl8", "h200-nvl8")],
+)  # fmt: skip
+def test_tables_print(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) > 3
