@@ -32,7 +32,7 @@ def test_read(case: str) -> None:
     assert parse_quantity(text, dimension) == value
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[str | float, str, str]] = {
     "decimal comma": ("1,5T tokens", "tokens", "write 1.5"),
     "decimal comma of a range": ("1,5..3 months", "s", "write 1.5"),
     "three decimals": ("0,500 tokens", "tokens", "write 0.500"),
@@ -69,7 +69,7 @@ def test_refused(case: str) -> None:
 
 
 def test_a_date_is_named_in_words() -> None:
-    with pytest.raises(QuantityError, match="^the date 2026-11-01: expected a number"):
+    with pytest.raises(QuantityError, match=r"^the date 2026-11-01: expected a number"):
         parse_quantity(datetime.date(2026, 11, 1), "count")  # type: ignore[arg-type]
 
 

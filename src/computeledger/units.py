@@ -169,9 +169,10 @@ def parse_quantity(
 
 def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertain:
     example = f"write for example {_HINTS[dimension]}"
-    ends = [_END.fullmatch(end) for end in re.split(r"\.\.|…", text)]
+    written = re.split(r"\.\.|…", text)
+    ends = [_END.fullmatch(end) for end in written]
     if len(ends) > 2 or any(end is None for end in ends):
-        comma = re.search(r"[0-9]+,[0-9]+(?![0-9,.])", text)
+        comma = next(filter(None, (re.search(r"[0-9]+,[0-9]+(?![0-9,.])", end) for end in written)), None)
         example = f"a comma separates thousands (1,000,000); write {comma[0].replace(',', '.')}" if comma else example
         raise QuantityError(f"{shown(text)}: not a number or a range, {example}")
     parts = [end.groups() for end in ends if end is not None]
@@ -188,8 +189,8 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
     for number, (multiplier, own) in zip(numbers, split, strict=True):
         factor = DIMENSIONS[dimension][own or unit or (units[-1] if units else "")]
         values.append(number * (multiplier or 1.0) * factor)
-    for value, (_, written, _) in zip(values, parts, strict=True):
-        zero = re.search("[1-9]", written.lower().partition("e")[0]) is None
+    for value, (_, digits, _) in zip(values, parts, strict=True):
+        zero = re.search("[1-9]", digits.lower().partition("e")[0]) is None
         if not zero and not SMALLEST <= abs(value) <= LARGEST:
             raise QuantityError(f"{shown(text)}: no quantity is that {'large' if abs(value) > 1 else 'small'}")
     if len(values) == 1 or values[0] == values[1]:

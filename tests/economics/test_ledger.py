@@ -11,7 +11,8 @@ from computeledger.arrays import Range, median, sample
 from computeledger.economics.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
-from computeledger.errors import LayoutError
+from computeledger.errors import LayoutError, PlanError
+from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.efficiency import efficiency
@@ -213,3 +214,29 @@ def test_annuity_returns_the_loan() -> None:
 def test_idle_owned_gpus_cost_more() -> None:
     full, half = (owned_usd_per_gpu_hour(Ownership(4e4, 5.0, 0.1, 1800.0, 0.08, 500.0, share)) for share in (1.0, 0.5))
     assert float(half) == pytest.approx(2 * float(full))
+
+
+IMPOSSIBLE = {
+    "faster than the chips": ({"pretraining": {"tokens": "1T tokens", "gpu_hours": "1 GPU-hours"}}, "faster than"),
+    "rollout beyond the context": ({"rl": {**BASE["rl"], "rollout": "500K tokens"}}, "exceed the context"),
+    "request beyond the context": ({"inference": {**BASE["inference"], "input": "200K tokens"}}, "exceed the context"),
+    "speed nobody reaches": ({"inference": {**BASE["inference"], "tpot": "1 us"}}, "fastest layout is slower"),
+    "tail below the mean": ({"rl": {**BASE["rl"], "longest_over_mean": 0.2}}, "below 1"),
+    "verifiers without cores": ({"rl": {**BASE["rl"], "verifier_time": "100 s"}}, "belong together"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_impossible_plans_are_refused(case: str) -> None:
+    changes, names = IMPOSSIBLE[case]
+    with pytest.raises(PlanError, match=names):
+        ledger(**changes)
+
+
+def test_a_facts_own_value_is_the_median_of_its_range() -> None:
+    """Sources that disagree spread the samples around the value that was chosen, and do not move it."""
+    fact = load_prices().usd_per_gpu_hour["b200-sxm"]["rent"]
+    drawn = sample({"price": fact.uncertain}, 4096)["price"]
+    assert float(np.median(drawn)) == pytest.approx(fact.value, rel=1e-2)
+    assert fact.low is not None and fact.high is not None
+    np.testing.assert_allclose(np.quantile(drawn, [0.05, 0.95]), [fact.low, fact.high], rtol=2e-2)

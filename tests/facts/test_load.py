@@ -285,7 +285,7 @@ def mutated(kind: str, stem: str, old: str, new: str, name: str | None = None) -
         ("hbm_bytes_per_s =", "bandwidth_bytes_per_s =", "hbm_bytes_per_s missing"),
         ("[peak_flop_per_s]", "[peak_flop_per_s]\nint8 = {}", "peak_flop_per_s.int8: value"),
         ("\nbf16 =", "\nfp4 =", "bf16 is missing"),
-        ("dies = 1", "dies = true", "dies: True is not a whole number"),
+        ("dies = 1", "dies = true", "dies: [Tt]rue is not a whole number"),
         ("dies = 1", "dies = 1\ncolour = 2", "colour: unknown field"),
         ("dies = 1", "dies = 1\ndies = 2", "not valid TOML"),
         ('name = "NVIDIA', 'name = 5\nvendor2 = "', "unknown field"),

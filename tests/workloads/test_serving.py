@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from computeledger.arrays import sample
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency import efficiency, load_factors
+from computeledger.physics.operations import activation_bytes
 from computeledger.physics.parallelism import Layout, serving_layouts
 from computeledger.physics.roofline import Machine, Precision, total_s
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
@@ -159,3 +161,21 @@ def test_result_broadcasts_over_samples() -> None:
     result = estimate_serving(scenario("llama-3.1-8b", Layout(), 8, (1024, 256)), machine)
     assert result.tpot_s.shape == (7,)
     assert np.all(np.diff(result.tpot_s) < 0)
+
+
+def test_no_sample_beats_the_physical_limit() -> None:
+    """Long prompts on a fast engine: the ratio for what is not modelled stops at the limit."""
+    factors = {f"efficiency.{name}": one.value for name, one in load_factors().items()}
+    machine = Machine(load_system("h100-nvl8"), efficiency(draws=sample(factors, 512)))
+    one = scenario("llama-3.1-8b", Layout(), 16, (16000, 4000))
+    result, limit = estimate_serving(one, machine), ideal_serving(one, machine)
+    assert np.all(result.decode_s >= limit.decode_s)
+    assert np.all(result.prefill_s >= limit.prefill_s)
+
+
+def test_expert_copies_do_not_grow_with_tensor_parallelism() -> None:
+    """Eight ranks that hold an eighth of the experts each see an eighth of the routed copies."""
+    model = load_model("deepseek-v3")
+    alone, spread = (float(activation_bytes(model, 4096.0, 8, copies)) for copies in (4096.0, 512.0))
+    routed = 58 * 4 * 7168 * 8 * 2
+    assert alone - spread == pytest.approx((4096 - 512) * routed)
