@@ -216,7 +216,7 @@ def test_idle_owned_gpus_cost_more() -> None:
     assert float(half) == pytest.approx(2 * float(full))
 
 
-IMPOSSIBLE = {
+IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     "faster than the chips": ({"pretraining": {"tokens": "1T tokens", "gpu_hours": "1 GPU-hours"}}, "faster than"),
     "rollout beyond the context": ({"rl": {**BASE["rl"], "rollout": "500K tokens"}}, "exceed the context"),
     "request beyond the context": ({"inference": {**BASE["inference"], "input": "200K tokens"}}, "exceed the context"),
