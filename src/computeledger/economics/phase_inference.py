@@ -172,6 +172,8 @@ def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
         occupancy_term = Term("occupancy", occupancy, "", "plan", "inference.occupancy")
     else:
         occupancy_term = Term("occupancy", occupancy, "", "assumption", "no idle GPUs: the plan is silent")
+        if not {"gpu_hours", "utilization"} & set(setting.section.values):
+            setting.defaults.append(replace(occupancy_term, name="inference.occupancy"))
     terms = (Term("busy GPU-hours", busy_gpu_hours, "GPU-hours"), occupancy_term)
     hours = busy_gpu_hours / occupancy
     return Figure("inference.gpu_hours", hours, "GPU-hours", "busy GPU-hours / occupancy", terms)

@@ -14,6 +14,7 @@ from computeledger.units import DAY_S, HOUR_S, format_si
 from computeledger.workloads.pretraining import (
     PretrainingResult,
     PretrainingScenario,
+    check_shared,
     estimate_pretraining,
     power_of_two,
     search_pretraining,
@@ -70,7 +71,7 @@ def training_estimate(
     given = setting.section.text(layout_key)
     if given:
         layout = check_layout(_with_dp(parse_layout(given), n_gpus), setting.model, n_gpus)
-        result = estimate_pretraining(replace(scenario, layout=layout), setting.machine)
+        result = estimate_pretraining(check_shared(replace(scenario, layout=layout)), setting.machine)
         return result, f"{layout} (plan{_memory_words(result)})"
     for key in ("recompute", "microbatch"):
         if key in setting.section:

@@ -82,7 +82,7 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
         gpu_hours=hours.value,
         details=details,
         figures=(
-            Figure("rl.tokens", tokens, "tokens", origin),
+            Figure("rl.tokens", tokens, "tokens", origin, _token_terms(setting)),
             _beta_flop(step),
             _flop(setting, step, tokens),
             hours,
@@ -108,8 +108,15 @@ def _tokens(setting: Setting, step: RLResult, balanced_tokens: Num) -> tuple[Num
     if setting.section.text("tokens") == "balanced":
         return balanced_tokens, "balanced: GPU-time equal to pretraining"
     if "tokens" in setting.section:
-        return setting.number("tokens"), "plan"
-    return setting.number("steps") * step.sampled_tokens_per_step, "plan"
+        return setting.number("tokens"), "as the plan states"
+    return setting.number("steps") * step.sampled_tokens_per_step, "steps x prompts per step x group size x rollout"
+
+
+def _token_terms(setting: Setting) -> tuple[Term, ...]:
+    """What the plan says about the tokens it samples."""
+    keys = ("tokens", "steps", "prompts_per_step", "group_size", "rollout")
+    stated = [key for key in keys if key in setting.section and setting.section.text(key) is None]
+    return tuple(Term(key, setting.number(key), "", "plan", f"rl.{key}") for key in stated)
 
 
 def _gpu_hours(setting: Setting, step: RLResult, tokens: Num, per_token_s: Num) -> Figure:

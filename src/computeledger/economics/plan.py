@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -206,10 +207,24 @@ def load_plan(path: str | Path) -> Plan:
         raise PlanError(f"{path}: a whole number has too many digits") from None
     try:
         return read_plan(_beside(file.parent, tables), str(path))
+    except PlanError as error:
+        raise PlanError(f"{path}{_line_words(file, str(error))}: {error}") from None
     except RecursionError:
         raise PlanError(f"{path}: tables are nested too deeply") from None
-    except PlanError as error:
-        raise PlanError(f"{path}: {error}") from None
+
+
+def _line_words(file: Path, message: str) -> str:
+    """``:12`` where the message names a key that stands on one line of its section, else nothing."""
+    named = re.match(r"(?:\[([\w.]+)[^\]]*\] )?(?:unknown key '(\w+)'|(\w+) = )", message)
+    if named is None:
+        return ""
+    wanted, key, section = named[1] or "", named[2] or named[3], ""
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+        if header := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
+            section = header[1]
+        elif section == wanted and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+            return f":{number}"
+    return ""
 
 
 def _beside(folder: Path, table: Mapping[str, Any], section: str = "") -> dict[str, Any]:

@@ -27,6 +27,7 @@ from computeledger.validation.serving_points import compare_serving, read_points
 from computeledger.workloads.figures import pretraining_figures, serving_figures
 from computeledger.workloads.pretraining import (
     PretrainingScenario,
+    check_shared,
     estimate_pretraining,
     power_of_two,
     search_pretraining,
@@ -253,7 +254,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
             layout = replace(layout, dp=gpus // int(layout.n_gpus))
         layout = check_layout(layout, model, gpus)
         gpus = gpus or int(layout.n_gpus)
-        scenario = replace(scenario, layout=layout)
+        scenario = check_shared(replace(scenario, layout=layout))
     gpus = gpus or int(system.n_gpus_scale_up.value)
     domain = int(system.n_gpus_scale_up.value)
     search = replace(scenario, tokens=0.0)

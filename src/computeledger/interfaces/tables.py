@@ -33,9 +33,10 @@ def span(low: float, high: float, unit: str) -> str:
 def interval(value: Any, unit: str) -> Text:
     """Median, and the 90 % interval beside it in a quieter colour."""
     text = Text(show(point(value), unit))
-    if isinstance(value, Mapping):
-        text.append(f"  {span(point(value, 'p05'), point(value, 'p95'), unit)}", style=DIM)
-    return text
+    ends = (
+        joined(show(point(value, "p05"), unit), show(point(value, "p95"), unit)) if isinstance(value, Mapping) else ""
+    )
+    return text.append(f"  {ends}", style=DIM) if ends else text
 
 
 def new_table(title: str, *columns: str) -> Table:
@@ -272,7 +273,10 @@ def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
 def _print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
     price = _price_words(document["price"])
     note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
-    words = [f"{name.replace('_', ' ')} {value:g}" for name, value in document.get("assumptions", {}).items()]
+    words = []
+    for name, value in document.get("assumptions", {}).items():
+        unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else ""
+        words.append(f"{name.replace('_bytes', '').replace('_s_', ' ').replace('_', ' ')} {show(value, unit)}")
     if words:
         note(out, f"assumed: {', '.join(words)}")
 
@@ -397,7 +401,8 @@ def print_model(document: Mapping[str, Any]) -> None:
     table.add_row("active per token (head in, embedding out)", format_si(document["n_params_active"], digits=4))
     table.add_row("active with embeddings", format_si(document["n_params_active_with_embeddings"], digits=4))
     cache = format_si(document["kv_bytes_per_token"], "B", digits=4)
-    table.add_row(f"KV cache per token ({document['kv_precision']})", cache)
+    inside = ", inside every window" if any(one["window"] for one in document["attention"]) else ""
+    table.add_row(f"KV cache per token ({document['kv_precision']}{inside})", cache)
     if document["state_bytes_per_sequence"]:
         table.add_row("state per sequence", format_si(document["state_bytes_per_sequence"], "B"))
     table.add_row(

@@ -267,6 +267,39 @@ def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[
                         continue
 
 
+def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
+    """Refuse a global batch that leaves data-parallel ranks without a microbatch.
+
+    Parameters
+    ----------
+    scenario : PretrainingScenario
+        With a single layout.
+
+    Returns
+    -------
+    PretrainingScenario
+        The same.
+
+    Raises
+    ------
+    LayoutError
+        With what each step holds and how many ranks share it.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> check_shared(PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=64), Precision(), Batch(4096, 32)))
+    Traceback (most recent call last):
+    computeledger.errors.LayoutError: layout tp1-dp64: a global batch of 32 sequences leaves ranks without a microbatch of 1
+    """
+    batch, layout = scenario.batch, scenario.layout
+    micro = float(np.median(batch.microbatch_sequences))
+    if float(np.median(batch.global_sequences)) < float(np.median(layout.dp)) * micro:
+        held = f"a global batch of {float(np.median(batch.global_sequences)):.0f} sequences"
+        raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch of {micro:.0f}")
+    return scenario
+
+
 def power_of_two(count: float) -> int:
     """Round a batch to a power of two, so that it divides over data-parallel ranks.
 
