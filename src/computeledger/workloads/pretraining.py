@@ -290,13 +290,13 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     >>> from computeledger.facts.load import load_model
     >>> check_shared(PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=64), Precision(), Batch(4096, 32)))
     Traceback (most recent call last):
-    computeledger.errors.LayoutError: layout tp1-dp64: a global batch of 32 sequences leaves ranks without a microbatch of 1
+    computeledger.errors.LayoutError: layout tp1-dp64: a global batch of 32 sequences leaves ranks without a microbatch
     """
     batch, layout = scenario.batch, scenario.layout
     micro = float(np.median(batch.microbatch_sequences))
     if float(np.median(batch.global_sequences)) < float(np.median(layout.dp)) * micro:
         held = f"a global batch of {float(np.median(batch.global_sequences)):.0f} sequences"
-        raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch of {micro:.0f}")
+        raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch")
     return scenario
 
 
