@@ -197,6 +197,8 @@ def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]
                 "time_s": quantity(one.time_s, "s"),
                 "share_fraction": float(np.mean(one.time_s / whole)),
                 "bound": main_bound([one]),
+                "intensity_flop_per_byte": median(one.intensity_flop_per_byte) if np.all(one.bytes) else None,
+                "reached_flop_per_s": median(one.reached_flop_per_s),
             }
         )
     return out
@@ -261,7 +263,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
 
 def _beside(result: ServingResult) -> Operation:
     """The prefills of other requests that a decode step waits for, as one more row."""
-    return Operation("prefill of other requests", overhead_s=result.tpot_s - result.decode_s)
+    return Operation("prefill of other requests", overhead_s=result.prefill_wait_s)
 
 
 def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:

@@ -234,8 +234,8 @@ def _operations(step: str, color: str, mark: str, placed: list[Spec]) -> Spec:
     ordered = sorted(placed, key=lambda one: -one["share_fraction"])
     return {
         "type": "scatter", "mode": "markers+text", "name": plain(step),
-        "x": rounded(one["flop"] / one["bytes"] for one in ordered),
-        "y": rounded(one["flop"] / point(one["time_s"]) for one in ordered),
+        "x": rounded(one["intensity_flop_per_byte"] for one in ordered),
+        "y": rounded(one["reached_flop_per_s"] for one in ordered),
         "hovertext": [
             f"<b>{plain(step)}: {plain(one['name'])}</b><br>{percent(one['share_fraction'])} of the step, "
             f"bound by {one['bound']}<br>{words(one['flop'], 'FLOP')}, {words(one['bytes'], 'B')}, "

@@ -60,11 +60,8 @@ def print_diff(document: Mapping[str, Any]) -> None:
     table.columns[0].overflow = "fold"
     for one in differences:
         sides = [one[side]["given"] if one[side] else "–" for side in ("a", "b")]
-        change = format_percent(one["ratio"] - 1) if one["ratio"] is not None else ""
         sources = " → ".join(dict.fromkeys(_source(one[side]) for side in ("a", "b") if one[side]))
-        table.add_row(
-            one["name"], *sides, f"+{change}" if change and one["ratio"] > 1 else change, Text(sources, style=DIM)
-        )
+        table.add_row(one["name"], *sides, _change(one["ratio"]), Text(sources, style=DIM))
     out.print(table)
 
 

@@ -60,6 +60,18 @@ class Operation:
         """Time of the operation [s]."""
         return np.maximum(self.compute_s, self.memory_s) + self.network_s + self.overhead_s
 
+    @property
+    def intensity_flop_per_byte(self) -> Num:
+        """Work over HBM traffic; infinite where nothing is moved [FLOP/byte]."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.divide(self.flop, self.bytes)
+
+    @property
+    def reached_flop_per_s(self) -> Num:
+        """Work over time, launches and wire included; not a number where no time passes [FLOP/s]."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.divide(self.flop, self.time_s)
+
 
 def total_s(operations: Iterable[Operation]) -> Num:
     """Time of operations that follow one another.

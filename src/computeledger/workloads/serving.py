@@ -94,6 +94,11 @@ class ServingResult:
     memory: ServingMemory
 
     @property
+    def prefill_wait_s(self) -> Num:
+        """What the prefills of other requests add to each output token [s]."""
+        return self.tpot_s - self.decode_s
+
+    @property
     def output_tokens_per_s_per_user(self) -> Num:
         """Interactivity, ``1 / TPOT`` [token/s]."""
         return 1 / self.tpot_s
