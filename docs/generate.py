@@ -1,10 +1,12 @@
-"""Write the pages that are made from the project itself: sources with what cites them, and the help of every command.
+"""Write the pages that are made from the project itself: sources, the help of every command, the README's file tree.
 
 ``make docs-pages`` runs this; a test compares the pages with what it would write.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
@@ -120,7 +122,50 @@ def cli_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"sources.md": sources_page, "cli.md": cli_page}
+def described(path: Path) -> str:
+    """What a file or folder is, in the words of its docstring or first comment."""
+    file = path / "__init__.py" if path.is_dir() else path
+    if file.suffix == ".py" and file.exists():
+        first = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").partition("\n\n")[0].replace("\n", " ")
+    elif file.suffix == ".toml":
+        first = file.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    else:
+        first = _PLAIN.get(path.name, "")
+    sentence = re.split(r"\. |\.$", first.replace("``", ""), maxsplit=1)[0].strip()
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+#: Folders and files that carry no docstring.
+_PLAIN = {
+    "data": "facts in TOML, one file per id, and their sources",
+    "templates": "of the HTML pages",
+    "py.typed": "the package carries types",
+}
+
+
+def tree(folder: Path, depth: int = 1) -> Iterator[str]:
+    """Lines of the file tree: folders first, then files, each with what it is."""
+    entries = [one for one in folder.iterdir() if one.name != "__pycache__" and _is_listed(one)]
+    for entry in sorted(entries, key=lambda one: (one.is_file(), one.name)):
+        name = f"{'  ' * depth}{entry.name}{'/' if entry.is_dir() else ''}"
+        yield f"{name:<28} {described(entry)}".rstrip()
+        if entry.is_dir() and (entry / "__init__.py").exists():
+            yield from tree(entry, depth + 1)
+
+
+def _is_listed(path: Path) -> bool:
+    package = (path / "__init__.py").exists() or path.name in _PLAIN
+    return package or (path.suffix in (".py", ".toml") and path.name != "__init__.py")
+
+
+def readme_page() -> str:
+    """The README with the file tree as it is."""
+    text = (DOCS.parent / "README.md").read_text("utf-8")
+    lines = "\n".join(tree(DOCS.parent / "src"))
+    return re.sub(r"(?<=\nsrc/\n).*?(?=\ntests/ )", lambda _: lines, text, count=1, flags=re.DOTALL)
+
+
+PAGES = {"sources.md": sources_page, "cli.md": cli_page, "../README.md": readme_page}
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from computeledger.errors import InputError
-from computeledger.interfaces.answers import answer_validate
+from computeledger.interfaces.answers_validate import answer_validate
 from computeledger.validation.compare import Comparison, comparison_document, summarize
 from computeledger.validation.serving_points import NEEDED, compare_serving, read_points
 

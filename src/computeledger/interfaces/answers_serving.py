@@ -1,0 +1,157 @@
+"""From parsed options to a serving document: the call that the command line and the web share. No formula here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import (
+    load_model,
+    load_system,
+)
+from computeledger.interfaces import documents
+from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
+from computeledger.physics.efficiency import middle
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine
+from computeledger.units import format_si
+from computeledger.workloads.figures import serving_figures
+from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving_search import (
+    Fleet,
+    ServingOption,
+    Slo,
+    layouts_that_fit,
+    pareto_front,
+    price_of_speed,
+    search_serving,
+    size_fleet,
+)
+
+#: The speed that a search aims at when the question names none (assumption).
+DEFAULT_TPOT_S = 0.05
+
+
+def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer ``computeledger serve``."""
+    model, system = load_model(options["model"]), load_system(options["system"])
+    price, price_ground = price_of(system, options["price"])
+    lengths = {name: options[f"{name}_tokens"] for name in ("input", "output", "cached")}
+    for name in ("input", "output"):
+        check_positive(f"--{name}-tokens", lengths[name])
+    draws, machine, typical = draw_machine(options, {**lengths, "price": price})
+    scenario = ServingScenario(
+        model=model,
+        layout=Layout(),
+        precision=precision_of(model, options["precision"], options["kv_precision"]),
+        input_tokens=draws["input"],
+        output_tokens=draws["output"],
+        batch=1.0,
+        cached_tokens=draws["cached"],
+        usd_per_gpu_hour=draws["price"],
+    )
+    middles = replace(
+        scenario,
+        input_tokens=middle(lengths["input"]),
+        output_tokens=middle(lengths["output"]),
+        cached_tokens=middle(lengths["cached"]),
+        usd_per_gpu_hour=middle(price),
+    )
+    _check_context(model, middles)
+    gpus, layouts = _layouts(options, middles, typical)
+    found = search_serving(middles, layouts, typical)
+    batch = whole_number("--batch", options["batch"])
+    document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
+    if options["requests_per_s"] is not None:
+        exact = found if batch is None else search_serving(middles, layouts, typical, batches=[batch])
+        fleet = _fleet(exact, batch, options)
+        document["fleet"] = documents.fleet_document(fleet)
+        chosen, gpus = fleet.option, fleet.n_gpus
+    else:
+        chosen = _choose(found, batch, options, typical, middles)
+    at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
+    result, ideal = estimate_serving(at, machine), ideal_serving(at, machine)
+    curve = price_of_speed(replace(middles, layout=chosen.layout, batch=float(chosen.batch)), typical)
+    document |= documents.serve_document(result, ideal, curve, gpus)
+    if batch is None:
+        document["pareto"] = [documents.option_document(one) for one in pareto_front(found)]
+        document["n_options"] = len(found)
+    document |= {"price": price_ground, "efficiency_profile": "assumed", "assumptions": documents.serving_assumptions()}
+    if batch is None and options["tpot"] is None:
+        document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
+    if options["working"]:
+        document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
+        document["efficiency"] = documents.efficiency_document()
+    return document
+
+
+def _fleet(found: list[ServingOption], batch: int | None, options: Mapping[str, Any]) -> Fleet:
+    """The fewest GPUs for the load asked about."""
+    defaults = {"requests_per_s": 0.0, "ttft": float("inf"), "tpot": float("inf")}
+    asked = [middle(options[name]) if options[name] is not None else default for name, default in defaults.items()]
+    slo = Slo(*asked)
+    check_positive("--requests-per-s", slo.requests_per_s)
+    if not found:
+        raise InputError(f"--batch {batch}: does not fit any layout")
+    fleet = size_fleet(found, slo)
+    gpus = whole_number("--gpus", options["gpus"])
+    if gpus is not None and fleet.n_gpus > gpus:
+        raise InputError(f"--gpus {gpus}: that load needs {fleet.n_gpus} GPUs; leave --gpus out to size the fleet")
+    return fleet
+
+
+def _check_context(model: Model, scenario: ServingScenario) -> None:
+    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
+    if model.max_context_tokens and held > model.max_context_tokens:
+        raise InputError(f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}")
+
+
+def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Machine) -> tuple[int, list[Layout]]:
+    """GPUs at hand, and the layouts to try on them."""
+    gpus = whole_number("--gpus", options["gpus"])
+    if options["layout"] is not None:
+        layout = check_layout(parse_layout(options["layout"]), scenario.model, gpus)
+        if int(layout.cp) > 1:
+            raise InputError(
+                f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1"
+            )
+        return gpus or int(layout.n_gpus), [layout]
+    layouts = layouts_that_fit(scenario, machine, gpus)
+    return gpus or max(int(one.n_gpus) for one in layouts), layouts
+
+
+def _choose(
+    found: list[ServingOption],
+    batch: int | None,
+    options: Mapping[str, Any],
+    machine: Machine,
+    scenario: ServingScenario,
+) -> ServingOption:
+    """The layout for a batch, or the cheapest option that is fast enough."""
+    if batch is None:
+        limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+        if options["ttft"] is not None:
+            first = middle(options["ttft"])
+            best_ttft_s = min(one.ttft_s for one in found)
+            found = [one for one in found if one.ttft_s <= first]
+            if not found:
+                soonest = format_si(best_ttft_s, "s")
+                raise InputError(f"--ttft {format_si(first, 's')}: no layout is that soon; the soonest takes {soonest}")
+        fast = [one for one in found if one.tpot_s <= limit]
+        if not fast and options["tpot"] is not None:
+            best = min(found, key=lambda one: one.tpot_s)
+            fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
+            raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {fastest}")
+        if not fast:
+            return min(found, key=lambda one: one.tpot_s)
+        return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
+    layouts = sorted({str(one.layout): one.layout for one in found}.items())
+    room = {str(one.layout): max(o.batch for o in found if o.layout == one.layout) for one in found}
+    exact = search_serving(scenario, [layout for _, layout in layouts], machine, batches=[batch])
+    if not exact:
+        name, largest = max(room.items(), key=lambda pair: pair[1])
+        raise InputError(f"--batch {batch}: does not fit; the largest batch that fits is {largest} ({name})")
+    return max(exact, key=lambda one: one.output_tokens_per_s_per_gpu)

@@ -1,0 +1,71 @@
+"""What questions share: a model, a machine with samples, a price, checks of what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.editions import load_prices
+from computeledger.facts.load import (
+    load_system,
+)
+from computeledger.facts.schema import System
+from computeledger.interfaces import documents
+from computeledger.physics.efficiency import efficiency, load_factors
+from computeledger.physics.roofline import Machine, Precision, parse_precision
+
+
+def is_moe(model: Model) -> bool:
+    """Whether a model has routed experts."""
+    return any(group.feed_forward.n_experts for group in model.layers)
+
+
+def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
+    """The precision that was asked for, or the one the weights are stored in."""
+    if given is not None:
+        return parse_precision(given, is_moe(model), kv)
+    parse_precision("bf16", False, kv)
+    return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
+
+
+def whole_number(name: str, value: Uncertain | None) -> int | None:
+    """A count that must be one positive whole number."""
+    if value is None:
+        return None
+    if isinstance(value, Range) or value != int(value) or value < 1:
+        raise InputError(
+            f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
+        )
+    return int(value)
+
+
+def check_positive(name: str, value: Uncertain | None) -> None:
+    """Refuse a quantity that is not greater than 0."""
+    ends = (value.low,) if isinstance(value, Range) else (value,)
+    if any(end is not None and end <= 0 for end in ends):
+        raise InputError(f"{name} must be greater than 0")
+
+
+def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[str, Any]]:
+    """A GPU-hour's price and where it comes from."""
+    if given is not None:
+        return given, {"origin": "given", "edition": None}
+    edition = load_prices()
+    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
+    if "rent" not in prices:
+        raise InputError(f"price edition {edition.id} has no rent of {system.accelerator.id}: give --price '$2/h'")
+    fact = prices["rent"]
+    return fact.uncertain, {"origin": "fact", "edition": edition.id, "kind": "rent", **documents.fact_document(fact)}
+
+
+def draw_machine(
+    options: Mapping[str, Any], quantities: Mapping[str, Uncertain]
+) -> tuple[dict[str, Num], Machine, Machine]:
+    """Samples of the question's quantities, the machine with samples of its factors, and with their medians."""
+    system = load_system(options["system"])
+    inputs = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()} | dict(quantities)
+    draws = sample(inputs, options["samples"], options["seed"])
+    return draws, Machine(system, efficiency(draws=draws)), Machine(system, efficiency())

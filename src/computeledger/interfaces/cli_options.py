@@ -1,0 +1,113 @@
+"""Options that commands share, and how a document or a file is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from computeledger.errors import InputError, shown
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
+samples_option = click.option("--samples", default=4096, show_default=True, help="Samples of uncertain inputs.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
+
+
+def help_alone(context: click.Context) -> None:
+    """A group that is called without a command prints its help."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False, default=float))
+
+
+def write_file(path: str, text: str, read_from: str | None = None) -> None:
+    """Write a whole file or nothing, and never over the file that was read."""
+    target = Path(path)
+    try:
+        _check_target(path, target, read_from)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".computeledger-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(target)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{shown(path)}: cannot be written ({(error.strerror or 'unknown reason').lower()})") from None
+
+
+def _check_target(path: str, target: Path, read_from: str | None) -> None:
+    if not path:
+        raise InputError("--html: a file name is missing")
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: the folder {shown(str(target.parent))} does not exist")
+    if target.is_dir():
+        raise InputError(f"{path}: is a folder, a file name is needed")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{path}: is no regular file and is left as it is")
+    if read_from is not None and target.exists() and target.samefile(read_from):
+        raise InputError(f"{path}: is the plan itself; the report needs a file of its own")
+
+
+def quantity_option(dimension: str, default_unit: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Parse an option's quantity, so that the message names the option."""
+
+    def parse(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+        """Read one option."""
+        if text is None:
+            return None
+        from computeledger.units import parse_quantity
+
+        try:
+            return parse_quantity(text, dimension, default_unit)
+        except InputError as error:
+            raise InputError(f"{parameter.opts[0]} {error}") from None
+
+    return parse
+
+
+def at_least_one(_context: click.Context, parameter: click.Parameter, value: int) -> int:
+    """Refuse a count below 1."""
+    if value < 1:
+        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+    return value
+
+
+parse_tokens = quantity_option("tokens", "tokens")
+parse_seconds = quantity_option("s", "s")
+parse_price = quantity_option("usd_per_hour", "$/h")
+parse_count = quantity_option("count", "")
+
+
+def common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options of every question about a model on a system."""
+    options = [
+        click.option("--model", required=True, help="Model id, or path to a config.json."),
+        click.option("--system", required=True, help="System id, or path to a system TOML."),
+        click.option("--gpus", callback=parse_count, metavar="N", help="GPUs at hand."),
+        click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
+        click.option("--precision", metavar="P", help="bf16, fp8 or fp4; left out: as stored, bf16 to pretrain."),
+        click.option(
+            "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."
+        ),
+        samples_option,
+        seed_option,
+        working_option,
+        json_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,54 @@
+"""The command ``plan``."""
+
+from __future__ import annotations
+
+import click
+
+from computeledger.errors import InputError
+from computeledger.interfaces.cli_options import (
+    json_option,
+    print_json,
+    samples_option,
+    seed_option,
+    working_option,
+    write_file,
+)
+
+
+@click.command()
+@click.argument("plan_file", metavar="PLAN.toml", required=False)
+@click.option("--html", "html_file", metavar="FILE", help="Write the report as one self-contained HTML file.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of plans for editors, and stop.")
+@samples_option
+@seed_option
+@working_option
+@json_option
+def plan(
+    plan_file: str | None, html_file: str | None, schema: bool, samples: int, seed: int, working: bool, as_json: bool
+) -> None:
+    """The life-cycle ledger of a plan: three phases in FLOP and GPU-time, with intervals and working."""
+    from computeledger.economics.plan import load_plan
+    from computeledger.economics.plan_keys import json_schema
+
+    if schema:
+        print_json(json_schema())
+        return
+    if plan_file is None:
+        raise InputError("PLAN.toml is missing: computeledger plan PLAN.toml (see examples/)")
+    from computeledger.economics.ledger import estimate_ledger
+    from computeledger.interfaces.documents import plan_document
+
+    ledger = estimate_ledger(load_plan(plan_file), samples, seed)
+    document = plan_document(ledger, working=working or html_file is not None)
+    if html_file is not None:
+        from computeledger.interfaces.report import plan_report
+
+        write_file(html_file, plan_report(ledger, document), plan_file)
+    if as_json:
+        print_json(document)
+        return
+    from computeledger.interfaces.tables import print_plan
+
+    print_plan(document, working)
+    if html_file is not None:
+        click.echo(f"report: {html_file}")

@@ -1,0 +1,59 @@
+"""The command ``serve``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from computeledger.interfaces.cli_options import (
+    common_options,
+    parse_count,
+    parse_seconds,
+    parse_tokens,
+    print_json,
+    quantity_option,
+)
+
+
+@click.command()
+@common_options
+@click.option(
+    "--batch",
+    callback=parse_count,
+    metavar="B",
+    help="Sequences decoding per replica, all attention-DP ranks together.",
+)
+@click.option(
+    "--input-tokens", default="4096", show_default=True, callback=parse_tokens, metavar="I", help="New input."
+)
+@click.option("--output-tokens", default="1024", show_default=True, callback=parse_tokens, metavar="O", help="Output.")
+@click.option(
+    "--cached-tokens", default="0", show_default=True, callback=parse_tokens, metavar="C", help="Cached prefix."
+)
+@click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
+@click.option(
+    "--requests-per-s",
+    callback=quantity_option("requests_per_s", "requests/s"),
+    metavar="R",
+    help="Load to size a fleet for.",
+)
+@click.option("--ttft", callback=parse_seconds, metavar="T", help="Slowest acceptable time to first token, such as 2s.")
+@click.option(
+    "--tpot", callback=parse_seconds, metavar="T", help="Slowest acceptable time per output token, such as 50ms."
+)
+def serve(**options: Any) -> None:
+    """Serving: prefill and decode by operation, TTFT, TPOT, throughput, USD/Mtok, memory.
+
+    Without --batch, the Pareto front of speed against throughput over legal layouts and batches; with
+    --requests-per-s, how many GPUs that load needs.
+    """
+    from computeledger.interfaces.answers_serving import answer_serve
+
+    document = answer_serve(options)
+    if options["as_json"]:
+        print_json(document)
+        return
+    from computeledger.interfaces.tables import print_serve
+
+    print_serve(document, options["working"])
