@@ -14,7 +14,7 @@ from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
-from computeledger.physics import memory, transformer
+from computeledger.physics import memory, operations, transformer
 from computeledger.physics.efficiency import load_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
@@ -215,7 +215,7 @@ def serving_assumptions() -> dict[str, float]:
     return {
         "usable_hbm_fraction": memory.USABLE_FRACTION,
         "engine_workspace_bytes": memory.WORKSPACE_BYTES,
-        "prefill_chunk_tokens": memory.CHUNK_TOKENS,
+        "prefill_chunk_tokens": operations.CHUNK_TOKENS,
     }
 
 
