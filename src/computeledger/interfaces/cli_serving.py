@@ -33,6 +33,9 @@ from computeledger.interfaces.cli_options import (
 )
 @click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
 @click.option(
+    "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
+)
+@click.option(
     "--requests-per-s",
     callback=quantity_option("requests_per_s", "requests/s"),
     metavar="R",
