@@ -13,7 +13,6 @@ none of the rows, and neither did this project's factors beyond the width of one
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -30,6 +29,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 
 from computeledger.units import KILO
+from computeledger.validation.drawing import drawn
 from computeledger.validation.serving_points import DRAWN_LENGTH_RATIO, compare_serving, read_points
 
 PEER = "aiconfigurator==0.12.0"
@@ -46,15 +46,6 @@ NAMES = {
 Row = Mapping[str, str]
 
 
-def chosen(rows: Sequence[Row], n: int) -> list[Row]:
-    """Rows of every group in turn, those with the smallest hash of their id first."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in sorted(rows, key=lambda one: hashlib.sha256(one["id"].encode()).hexdigest()):
-        groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    rounds = [[group[turn] for group in groups.values() if turn < len(group)] for turn in range(len(rows))]
-    return [row for one in rounds for row in one][:n]
-
-
 def question(row: Row) -> dict[str, Any]:
     """The peer's own words for a row: its batch is that of one attention-DP rank."""
     degrees = {name: int(float(row[name])) for name in DEGREES if row[name] and float(row[name])}
@@ -62,7 +53,8 @@ def question(row: Row) -> dict[str, Any]:
     lengths = {name: round(DRAWN_LENGTH_RATIO * float(row[name])) for name in ("isl", "osl")}
     kinds = {name: row[name] for name in ("gemm_quant_mode", "moe_quant_mode") if row[name]}
     return {
-        "model_path": NAMES.get(row["model_path"], row["model_path"]), "system_name": row["system"], "backend_name": row["backend"],
+        "model_path": NAMES.get(row["model_path"], row["model_path"]), "system_name": row["system"],
+        "backend_name": row["backend"],
         "batch_size": max(1, round(float(row["batch_size"]) / ranks)), **degrees, **lengths, **kinds,
     }  # fmt: skip
 
@@ -77,7 +69,7 @@ def peer_python(folder: Path) -> Path:
     return python
 
 
-def ask_peer(rows: list[Row], folder: Path) -> list[dict[str, Any]]:
+def ask_peer(rows: Sequence[Row], folder: Path) -> list[dict[str, Any]]:
     """The peer's answers, in the order of the rows."""
     python = peer_python(folder)
     asked, answered = folder / "questions.json", folder / "answers.json"
@@ -97,7 +89,7 @@ def errors(ratio: np.ndarray) -> dict[str, float]:
     }  # fmt: skip
 
 
-def ours(rows: list[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+def ours(rows: Sequence[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Predictions by id, and answers per second: one by one, and all at once at the middle of the factors."""
     start = time.perf_counter()
     for row in rows[:20]:
@@ -113,7 +105,7 @@ def ours(rows: list[Row]) -> tuple[dict[str, dict[str, float]], dict[str, float]
     return found, {"one_by_one": single, "table": together}
 
 
-def compare(rows: list[Row], folder: Path) -> dict[str, Any]:
+def compare(rows: Sequence[Row], folder: Path) -> dict[str, Any]:
     """Both tools on the same rows; errors over the rows that both answered."""
     mine, rate = ours(rows)
     answers = ask_peer(rows, folder)
@@ -168,7 +160,7 @@ def main() -> None:
     folder = Path(options.folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     points = [row for row in read_points(options.data) if row["mode"] == "agg" and row.get("id")]
-    out = compare(chosen(points, options.rows), folder)
+    out = compare(drawn(points, GROUP, len(points))[: options.rows], folder)
     print(json.dumps(out, indent=2)) if options.json else show(out)
 
 
