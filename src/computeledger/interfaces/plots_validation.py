@@ -101,12 +101,12 @@ def _points(comparison: Comparison, members: list[Deviation], unit: str, drawn: 
     name, place, crowd = drawn
     color = COLORS[place] if place < MOST_GROUPS - 1 or not name.endswith("others") else NEUTRAL
     few = crowd <= CROWD
-    marker = parts.faint(color, 0.9 if few else 0.7)
+    marker, whisker = (parts.faint(color, alpha) for alpha in ((0.9, 0.55) if few else (0.7, 0.08)))
     return {
         "type": "scatter", "mode": "markers", "name": f"{plain(name)} ({len(members)})",
         "x": rounded(one.measured for one in members), "y": rounded(one.predicted[2] for one in members),
         "error_y": {
-            "type": "data", "symmetric": False, "thickness": 1, "width": 0, "color": parts.faint(color, 0.55 if few else 0.08),
+            "type": "data", "symmetric": False, "thickness": 1, "width": 0, "color": whisker,
             "array": rounded(one.predicted[4] - one.predicted[2] for one in members),
             "arrayminus": rounded(one.predicted[2] - one.predicted[0] for one in members),
         },
