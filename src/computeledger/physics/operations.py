@@ -247,7 +247,7 @@ def _mixer_operations(
                 name,
                 flop=flop[name],
                 bytes=bytes_[name] / layout.cp,
-                flop_per_s=machine.bf16_flop_per_s * fraction,
+                flop_per_s=machine.system.accelerator.peak(precision.scores) * fraction,
                 bytes_per_s=machine.kv_bytes_per_s,
             )
 
