@@ -32,6 +32,8 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 __all__ = ["NEEDED", "compare_published"]
 
+#: Operations of the attention kernel.
+ATTENTION = ("attention", "latent attention")
 #: Decode batches per GPU among which a stated speed per user is looked up.
 _BATCHES = np.arange(4.0, 516.0, 4.0)
 
@@ -130,6 +132,8 @@ def predict(case: Case, machine: Machine) -> Num:
         return _offline_rate(case, machine)
     if case.kind == "nodes":
         return _nodes(case, machine)
+    if case.kind in ("stages", "kernel"):
+        return _stages_s(case, machine)
     if case.kind in ("weights", "request"):
         load = (1.0, case.input_tokens + case.output_tokens)
         memory = serving_memory(case.model, machine.system, case.layout, case.precision, load)
@@ -204,6 +208,17 @@ def _offline_rate(case: Case, machine: Machine) -> Num:
     return case.n_requests / (full_s + last_s) / case.layout.n_gpus
 
 
+def _stages_s(case: Case, machine: Machine) -> Num:
+    """Time of a prompt through p stages in m chunks of even time, ``t (m + p - 1) / (m p)``; or one layer's attention."""
+    one = Step(1.0, 0.0, case.input_tokens, decode=False)
+    if case.kind == "kernel":
+        operations = forward(case.model, one, case.layout, case.precision, machine)
+        return sum(part.time_s for part in operations if part.name in ATTENTION) / case.model.n_layers
+    chunks, stages = case.input_tokens / case.chunk_tokens, case.layout.pp
+    whole = _step_s(case, one, machine)
+    return machine.efficiency.prefill_host_s + whole * (chunks + stages - 1) / (chunks * stages)
+
+
 def _decode_pool(case: Case) -> Case:
     load = case.companions or {}
     ranks = int(load["decode_gpus"])
@@ -247,6 +262,9 @@ def _operations(case: Case, quantity: str, machine: Machine) -> tuple[str, list[
         step = _decode_step(pool, batch * pool.layout.dp)
         what = f"one decode step at batch {format_si(batch)} per GPU, as two batches"
         return what, forward(pool.model, step, pool.layout, pool.precision, machine)
+    if case.kind in ("stages", "kernel"):
+        what = f"one prefill of {format_si(case.input_tokens)} tokens through {case.layout}"
+        return what, forward(case.model, Step(1.0, 0.0, case.input_tokens, decode=False), *made_of)
     batch = float(np.mean(case.batch or _room(case, machine)))
     if case.kind == "decode":
         what = f"one decode step at batch {format_si(batch / float(case.layout.dp))} per GPU"

@@ -15,7 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.units import GIGA, MEGA
+from computeledger.units import GIGA, KIB, KILO, MEGA
 
 Row = Mapping[str, str]
 NEEDED = (
@@ -45,8 +45,9 @@ class Case:
     measured : float
         Its value, in that unit [-].
     kind : str
-        ``prefill``, ``decode``, ``mixed`` (both on the same GPUs), ``offline`` (all requests queued at once), ``nodes``
-        (a day's load), ``weights`` or ``request`` (memory).
+        ``prefill``, ``decode``, ``mixed`` (both on the same GPUs), ``offline`` (all requests queued at once),
+        ``stages`` (a prompt through a pipeline), ``kernel`` (attention of one layer), ``nodes`` (a day's load), ``weights`` or
+        ``request`` (memory).
     model : Model
         What is served.
     system : str
@@ -139,7 +140,8 @@ _METRICS: Mapping[str, tuple[str, str, float | str]] = {
     "mean_request_latency": ("tpot", "mixed", 1.0),
     "median_tpot": ("tpot", "mixed", 1.0),
     "median_ttft": ("ttft", "mixed", 1.0),
-    "mean_TTFT": ("ttft", "mixed", 1.0),
+    "mean_TTFT": ("ttft", "stages", 1.0),
+    "FMHA_kernel_latency": ("ttft", "kernel", KILO),
     "output_tokens_per_s_per_gpu(prefill+decode GPUs)": (OUTPUT, "disaggregated", 1.0),
     "avg_nodes": ("n_nodes", "nodes", 1.0),
     "weights_plus_activation_per_gpu": ("memory_bytes", "weights", 1 / GIGA),
@@ -213,8 +215,6 @@ def _refuse(row: Row, kind: str) -> None:
     text = f"{row['parallelism']} {row['precision']}"
     if kind == "disaggregated":
         raise Unpredictable("disaggregated without its pools' sizes")
-    if row["metric"] == "mean_TTFT" and "FP8 attention" in text:
-        raise Unpredictable("attention products in fp8 are not modelled")
     if re.search(r"MTP\d", text) or row["metric"] == "mean_request_latency":
         raise Unpredictable("speculative acceptance not stated")
 
@@ -231,6 +231,8 @@ def _layout(row: Row, kind: str, n_gpus: float) -> Layout:
     text = row["parallelism"].upper().replace("ATTENTION DP", "DP")
     if kind == "nodes":
         return Layout(dp=32, ep=32)
+    if kind in ("stages", "kernel") and (found := re.search(r"PP(\d+)", text)):
+        return Layout(pp=int(found.group(1)))
     if kind in ("prefill", "decode"):
         found = re.search(r"EP\s?(\d+)", text) or re.search(r"(\d+) RANKS", text) or re.search(r"\((\d+) GPU\)", text)
         n = int(found.group(1)) if found else int(n_gpus)
@@ -253,14 +255,15 @@ def _precision(model: Model, text: str) -> Precision:
     """Weights by kind as stated, else as stored; 4-bit checkpoints of expert models keep their mixers wide."""
     words = text.lower()
     kv = "fp8" if "bf16 kv" not in words and re.search(r"fp8 (kv|attention)|modelopt", words) else "bf16"
+    scores = "fp8" if "fp8 attention" in words else "bf16"
     if not words or model.id.startswith("openai/gpt-oss"):
-        return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
+        return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv, scores)
     if "fp4" in words:
         is_moe = any(group.feed_forward.n_experts for group in model.layers)
         mixers = "fp8" if "fp8 attention" in words else "bf16" if is_moe else "fp4"
-        return Precision(mixers, "fp8" if "fp8 attention" in words else "fp4", "fp4", kv)
+        return Precision(mixers, "fp8" if "fp8 attention" in words else "fp4", "fp4", kv, scores)
     width = "fp8" if "fp8" in words else "bf16"
-    return Precision(width, width, width, kv)
+    return Precision(width, width, width, kv, scores)
 
 
 def _completed(case: Case, row: Row, rows: Sequence[Row]) -> Case:
@@ -287,6 +290,8 @@ def _completed(case: Case, row: Row, rows: Sequence[Row]) -> Case:
             raise Unpredictable("batch not stated")
         else:
             changes["batch"] = _number(text)
+    elif kind in ("stages", "kernel"):
+        changes |= _stages(row, case.input_tokens)
     elif kind == "nodes":
         changes |= {"companions": _companions(rows, deployment), **_prompts(deployment)}
     changed: Case = replace(case, **changes, assumed=tuple(assumed))
@@ -311,6 +316,15 @@ def _prompts(deployment: Mapping[str, Any]) -> dict[str, float]:
     if "prompt_tokens" not in deployment:
         raise Unpredictable("lengths not stated")
     return {"input_tokens": float(deployment["prompt_tokens"]), "cached_fraction": deployment["cached_fraction"]}
+
+
+def _stages(row: Row, input_tokens: float) -> dict[str, Any]:
+    """A long prompt in one piece, or in the chunks that the row's note states."""
+    note = row.get("notes", "")
+    chunk = re.search(r"(\d+)K dynamic chunk", note)
+    if not chunk and "no chunking" not in note:
+        raise Unpredictable("chunking not stated")
+    return {"chunk_tokens": float(chunk.group(1)) * KIB if chunk else input_tokens}
 
 
 def _decode(row: Row, assumed: list[str]) -> dict[str, Any]:
