@@ -209,7 +209,7 @@ def _offline_rate(case: Case, machine: Machine) -> Num:
 
 
 def _stages_s(case: Case, machine: Machine) -> Num:
-    """Time of a prompt through p stages in m chunks of even time, ``t (m + p - 1) / (m p)``; or one layer's attention."""
+    """Time of a prompt through p stages in m chunks of even time, ``t (m + p - 1) / (m p)``; or a layer's attention."""
     one = Step(1.0, 0.0, case.input_tokens, decode=False)
     if case.kind == "kernel":
         operations = forward(case.model, one, case.layout, case.precision, machine)

@@ -46,8 +46,8 @@ class Case:
         Its value, in that unit [-].
     kind : str
         ``prefill``, ``decode``, ``mixed`` (both on the same GPUs), ``offline`` (all requests queued at once),
-        ``stages`` (a prompt through a pipeline), ``kernel`` (attention of one layer), ``nodes`` (a day's load), ``weights`` or
-        ``request`` (memory).
+        ``stages`` (a prompt through a pipeline), ``kernel`` (attention of one layer), ``nodes`` (a day's load),
+        ``weights`` or ``request`` (memory).
     model : Model
         What is served.
     system : str
