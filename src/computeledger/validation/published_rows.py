@@ -61,11 +61,11 @@ class Case:
     batch : float
         Sequences per replica; 0 where as many as fit [-].
     n_requests : float
-        Requests of an offline run; 0 where the run is long [-].
+        Requests of an offline run; 0 where the run is long [request].
     cached_fraction : float
         Share of input found in the cache [-].
     tokens_per_step : float
-        Tokens that a decode step verifies per sequence [-].
+        Tokens that a decode step verifies per sequence [token].
     accepted_per_step : float
         Tokens that it yields [-].
     chunk_tokens : float
