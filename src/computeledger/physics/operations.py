@@ -193,7 +193,7 @@ def _two_batches(model: Model, step: Step, layout: Layout, precision: Precision,
     """
     half = forward(model, replace(step, sequences=step.sequences / 2, overlapped=False), layout, precision, machine)
     work = 2 * total_s(one for one in half if one.name not in ("all-to-all", "host"))
-    return [_doubled(one, work, machine.efficiency.exposed_fraction) for one in half]
+    return [_doubled(one, work, machine.efficiency.exposed_dispatch_fraction) for one in half]
 
 
 def _doubled(one: Operation, work_s: Num, exposed_fraction: Num) -> Operation:
