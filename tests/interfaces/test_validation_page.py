@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -74,6 +75,31 @@ def test_the_page_stands_alone_and_escapes(points: Path, tmp_path: Path) -> None
     assert len(marks) > 1 and all(len(one["x"]) == len(one["y"]) == len(one["error_y"]["array"]) for one in marks)
     assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"
     assert figure["layout"]["xaxis"]["range"] == figure["layout"]["yaxis"]["range"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    """Every choice draws two plots inside the window; the page asks for nothing and complains of nothing."""
+    file = tmp_path / "page.html"
+    run("--html", str(file))
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True)
+    page = context.new_page()
+    told: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("requestfailed", lambda request: told.append(request.url))
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-drawn]", state="attached")
+    for choice in page.locator(".choice label").all():
+        choice.click()
+        for canvas in page.locator("[data-plot]").all():
+            box = canvas.locator(".main-svg").first.bounding_box()
+            assert box["width"] > 250 and box["height"] > 100 and box["x"] + box["width"] <= width
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    assert told == []
+    context.close()
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:

@@ -117,6 +117,9 @@ def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
     file.write_text("a,b\n1,2,3\n", "utf-8")
     with pytest.raises(InputError, match="line 2 has more cells"):
         read_rows(file)
+    file.write_text("a,b\n", "utf-8")
+    with pytest.raises(InputError, match="no rows"):
+        compare_table(file)
 
 
 def test_suspects_are_marked_and_counted() -> None:

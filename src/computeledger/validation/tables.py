@@ -163,7 +163,7 @@ def table_of(rows: Rows, path: str) -> Table:
     >>> table_of([dict.fromkeys(serving_points.NEEDED, "")], "a.csv").name
     'serving points'
     """
-    columns = set(rows[0]) if rows else set()
+    columns = set(rows[0])
     for table in TABLES:
         if columns.issuperset(table.needed):
             return table
@@ -190,7 +190,7 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
     Raises
     ------
     InputError
-        No such file, not a table, or a line with too many cells.
+        No such file, not a table, no rows, or a line with too many cells.
 
     Examples
     --------
@@ -217,4 +217,6 @@ def _parse(text: str, path: str) -> list[dict[str, str]]:
             rows.append({name: (cell or "").strip() for name, cell in row.items()})
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: not a table ({error})") from None
+    if not rows:
+        raise InputError(f"{path}: no rows below a header")
     return rows

@@ -17,7 +17,16 @@
     onScreen().then(() => { document.documentElement.dataset.drawn = canvases.length; });
     dark.addEventListener("change", onScreen);
     document.querySelectorAll(".choice input").forEach((one) => one.addEventListener("change", onScreen));
-    addEventListener("beforeprint", () => draw("light", 670));
-    addEventListener("afterprint", onScreen);
+    // Paper is light, as wide as a page, and shows what is folded away.
+    let folded = [];
+    addEventListener("beforeprint", () => {
+      folded = [...document.querySelectorAll("details:not([open])")];
+      folded.forEach((one) => { one.open = true; });
+      draw("light", 670);
+    });
+    addEventListener("afterprint", () => {
+      folded.forEach((one) => { one.open = false; });
+      onScreen();
+    });
   }
 })();
