@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from computeledger.facts.load import (
     system_ids,
 )
 from computeledger.facts.reading import read_file
+from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.interfaces import documents
 from computeledger.physics.roofline import parse_precision
@@ -146,8 +147,7 @@ def answer_search(query: str) -> dict[str, Any]:
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
     found = []
-    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids()]:
-        document = answer_fact(given)
+    for given, document in _searched():
         for name, fact in document["facts"].items():
             source = load_sources().get(fact["source"])
             meant = " ".join(more for part, more in _WORDS.items() if part in name)
@@ -157,6 +157,15 @@ def answer_search(query: str) -> dict[str, Any]:
             if all(word in text for word in words):
                 found.append({"id": given, "kind": document["kind"], "name": name, **fact})
     return {"query": query, "results": found}
+
+
+def _searched() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every record that a search looks through: what has an id of its own, then the stops of published runs."""
+    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids()]:
+        yield given, answer_fact(given)
+    for one in load_reliability().values():
+        facts = {name: documents.fact_document(fact) for name, fact in one.facts.items()}
+        yield one.id, {"kind": "reliability", "name": f"interruptions: {one.name}", "facts": facts}
 
 
 def _exists(path: str) -> bool:

@@ -73,7 +73,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     document |= {"price": question.price, "efficiency_profile": "assumed"}
     document |= {"asked_global_batch_tokens": question.wanted_tokens}
     document["stops"] = documents_training.stops_document(question.stops)
-    if options["working"] or options.get("html_file"):
+    if options["working"] or options.get("html_file") is not None:
         document["working"] = [documents.figure_document(one) for one in _figures(result, run)]
         document["efficiency"] = documents.efficiency_document()
         typical = Machine(system, question.typical.efficiency)
@@ -93,7 +93,7 @@ def _find(question: Question, options: Mapping[str, Any]) -> Found:
     if question.layout is None:
         every = candidates(scenario, n_gpus, question.limits)
         try:
-            swept = require_fit(scenario, every, question.typical, n_gpus)
+            swept = require_fit(scenario, every, question.typical, (n_gpus, question.limits))
         except DoesNotFitError as error:
             raise DoesNotFitError(f"{error}; {_instead(question, n_gpus)}") from None
         return Found(chosen(scenario, swept.best(1)[0]), n_gpus, swept)

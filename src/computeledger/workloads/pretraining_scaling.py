@@ -166,7 +166,7 @@ def _scaled(
     tokens = median(scenario.tokens)
     batch_tokens = sequences * sequence
     try:
-        best = require_fit(one, candidates(one, n_gpus, limits), machine, n_gpus).best(1)[0]
+        best = require_fit(one, candidates(one, n_gpus, limits), machine, (n_gpus, limits)).best(1)[0]
     except InputError as error:
         return Scaled(n_gpus, batch_tokens, None, problem=str(error))
     speed = batch_tokens / best.step_s / n_gpus

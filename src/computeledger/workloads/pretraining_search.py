@@ -16,7 +16,7 @@ from computeledger.physics.training import RECOMPUTE
 from computeledger.units import GIGA
 from computeledger.workloads.pipeline import SCHEDULES
 from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
-from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates
+from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates, training_layouts
 
 #: Layouts closer than this are level: published configurations that ran twice differ by about as much (assumption).
 LEVEL_FRACTION = 0.05
@@ -289,10 +289,10 @@ def search_pretraining(
         schedules=(scenario.schedule,),
     )
     every = candidates(scenario, int(tried[0].n_gpus), limits)
-    return require_fit(scenario, every, machine, int(tried[0].n_gpus)).best(top)
+    return require_fit(scenario, every, machine, (int(tried[0].n_gpus), limits)).best(top)
 
 
-def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machine, n_gpus: int) -> Swept:
+def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machine, asked: tuple[int, Limits]) -> Swept:
     """Evaluate candidates, and refuse where none can be run.
 
     Parameters
@@ -303,8 +303,8 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
         From :func:`candidates`.
     machine : Machine
         With single numbers as efficiency factors.
-    n_gpus : int
-        GPUs of the job [-].
+    asked : tuple of int and Limits
+        GPUs of the job, and what was allowed [-].
 
     Returns
     -------
@@ -325,15 +325,12 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
     >>> from computeledger.physics.training import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> every = candidates(scenario, 8, Limits(8))
-    >>> bool(require_fit(scenario, every, Machine(load_system("h100-nvl8")), 8).fits.any())
+    >>> bool(require_fit(scenario, every, Machine(load_system("h100-nvl8")), (8, Limits(8))).fits.any())
     True
     """
-    sequences = int(np.median(np.asarray(scenario.batch.global_sequences)))
+    n_gpus, limits = asked
     if not every.size:
-        raise QuantityError(
-            f"global batch of {sequences} sequences: no layout of {n_gpus} GPUs that fits divides it; "
-            f"try {2 ** round(np.log2(sequences))}"
-        )
+        raise QuantityError(_undivided(scenario, n_gpus, limits))
     swept = evaluate(scenario, every, machine)
     if not swept.fits.any():
         chip = machine.system.accelerator
@@ -342,3 +339,17 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
             f"{float(swept.memory_bytes.min()) / GIGA:.0f} GB per GPU of {chip.hbm_bytes.value / GIGA:.0f} GB"
         )
     return swept
+
+
+def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> str:
+    """Why no configuration exists, and the nearest batch that has one."""
+    sequences, micro = int(np.median(np.asarray(scenario.batch.global_sequences))), limits.microbatch_sequences or 1
+    if "1f1b" not in limits.schedules and n_gpus == 1:
+        return f"a {limits.schedules[0]} schedule needs a pipeline: at least 2 GPUs"
+    layouts = limits.layouts or tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up))
+    least = micro * min(int(one.dp) for one in layouts)
+    near = max(round(sequences / least), 1) * least
+    given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
+    pieces = f" for {limits.virtual_stages} virtual stages" if (limits.virtual_stages or 1) > 1 else ""
+    advice = f"try {near}" if near != sequences else "leave microbatch, virtual stages and schedule to the search"
+    return f"global batch of {sequences} sequences: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"
