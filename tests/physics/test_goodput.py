@@ -80,11 +80,11 @@ def test_a_job_that_never_advances_is_refused() -> None:
 
 def test_the_54_days_of_llama_3_405b() -> None:
     """Published: 419 unexpected and 47 planned stops of 16,384 GPUs, more than 90 % effective training time."""
-    facts = reliability_record("llama-3.1-405b").facts
+    facts = reliability_record("llama-3.1-405b-54-days").facts
     n_gpus, elapsed_s = facts["n_gpus"].value, facts["elapsed_s"].value
     drawn = sample({name: value for name, (value, _) in ASSUMED_STOPS.items()}, 4096)
     drawn["planned_stops_per_s"] = facts["n_planned"].value / elapsed_s
-    rate = reliability_record("llama-3.1-405b").interruptions_per_gpu_s
+    rate = reliability_record("llama-3.1-405b-54-days").interruptions_per_gpu_s
     assert rate is not None
     run = goodput(Reliability(rate, **drawn), n_gpus)
     low, middle, high = np.quantile(np.asarray(run.effective_fraction), [0.05, 0.5, 0.95])
@@ -134,4 +134,4 @@ def test_critical_batch_grows_and_a_growing_batch_covers_the_run() -> None:
 
 
 def test_days_are_days() -> None:
-    assert reliability_record("llama-3.1-405b").facts["elapsed_s"].value == 54 * DAY_S
+    assert reliability_record("llama-3.1-405b-54-days").facts["elapsed_s"].value == 54 * DAY_S

@@ -53,7 +53,7 @@ def load_reliability() -> Mapping[str, ReliabilityRecord]:
 
     Examples
     --------
-    >>> load_reliability()["llama-3.1-405b"].facts["n_interruptions"].value
+    >>> load_reliability()["llama-3.1-405b-54-days"].facts["n_interruptions"].value
     419.0
     """
     document = read_file(shipped_file("reliability.toml"), shipped=True)

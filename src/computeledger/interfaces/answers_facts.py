@@ -102,6 +102,9 @@ def answer_fact(given: str) -> dict[str, Any]:
         system = load_system(given)
         document = _document(system.id, "system", system.name, fact_rows(system))
         return document | {"accelerator": system.accelerator.id}
+    if given in load_reliability():
+        stops = load_reliability()[given]
+        return _document(stops.id, "reliability", f"interruptions: {stops.name}", stops.facts)
     model = _model(given)
     return _document(model.id, "model", model.id, model.published) | {"notes": list(model.notes)}
 
@@ -116,7 +119,7 @@ def _model(given: str) -> Model:
         except UnknownIdError as error:
             if " could mean " in str(error):
                 raise
-        every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_sources()]
+        every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
         raise unknown_id("id", given, every) from None
 
 
@@ -160,12 +163,9 @@ def answer_search(query: str) -> dict[str, Any]:
 
 
 def _searched() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every record that a search looks through: what has an id of its own, then the stops of published runs."""
-    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids()]:
+    """Every record that a search looks through."""
+    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability()]:
         yield given, answer_fact(given)
-    for one in load_reliability().values():
-        facts = {name: documents.fact_document(fact) for name, fact in one.facts.items()}
-        yield one.id, {"kind": "reliability", "name": f"interruptions: {one.name}", "facts": facts}
 
 
 def _exists(path: str) -> bool:

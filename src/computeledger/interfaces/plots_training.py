@@ -64,7 +64,7 @@ def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
         [],
         showlegend=True,
         legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, start], "fixedrange": True, "zeroline": False, "title": {"text": "seconds of the step"}},
+        xaxis={"range": [0, start], "fixedrange": True, "zeroline": False, "title": {"text": "seconds"}},
         yaxis={
             "range": [stages - 0.4, -0.6], "fixedrange": True, "showgrid": False, "zeroline": False, "dtick": 1,
             "tickprefix": "stage ", "tick0": 0, "ticklabelstep": max(1, stages // 16),
