@@ -27,6 +27,8 @@ FAMILIES = {
     "blackwell": ("b200", "b300", "gb200", "gb300"),
     "tpu": ("tpu",),
 }
+#: Power per dense bf16 peak of the chip that a family's factors are told for [W s/FLOP]: A100, H100, B200, TPU v5p.
+POWER_PER_PEAK = {"ampere": 400 / 312e12, "hopper": 700 / 989.4e12, "blackwell": 1000 / 2250e12, "tpu": 540 / 459e12}
 #: Recipes of low-precision training: one scale per tensor, per row, or per block of 16 to 128 values.
 RECIPES = ("tensor", "row", "block")
 
@@ -40,26 +42,30 @@ class TrainingEfficiency:
     training_gemm_fraction_ampere, training_gemm_fraction_hopper, training_gemm_fraction_blackwell, \
 training_gemm_fraction_tpu, training_gemm_fraction_other : float or ndarray
         Of the dense bf16 peak, in matrix products [-].
-    training_gemm_fraction_hopper_fp8, training_gemm_fraction_blackwell_fp8, training_gemm_fraction_block_fp8, \
-training_gemm_fraction_fp4, training_gemm_fraction_other_fp8 : float or ndarray
+    training_gemm_fraction_hopper_fp8, training_gemm_fraction_blackwell_fp8, training_gemm_fraction_fp4, \
+ training_gemm_fraction_other_fp8 : float or ndarray
         Of the dense peak at that precision: scaled per tensor, or per block on Blackwell [-].
     training_attention_fraction_ampere, training_attention_fraction_hopper, training_attention_fraction_blackwell, \
 training_attention_fraction_other : float or ndarray
         Of the dense bf16 peak, forward and backward attention over long sequences [-].
     training_flash2_fraction : float or ndarray
         FlashAttention 2 against the best kernel, on chips newer than it [-].
-    training_expert_fraction : float or ndarray
-        Grouped products of experts against one large product [-].
+    training_expert_fraction, training_fused_expert_fraction : float or ndarray
+        Grouped products of experts against one large product; the same in fused kernels [-].
     training_bandwidth_fraction, training_link_fraction : float or ndarray
         Of HBM bandwidth, and of one direction of a link [-].
-    training_activation_passes, training_quantization_passes : float or ndarray
-        Traffic over that of fused kernels: activations, casts to a narrow precision [-].
-    training_layer_s, training_expert_layer_s : float or ndarray
-        Host time per layer and microbatch, and per expert layer beside it [s].
+    training_activation_passes, training_quantization_passes, training_expert_passes : float or ndarray
+        Traffic over that of fused kernels: activations, casts to a narrow precision, copies routed to experts [-].
+    training_ramp_values : float or ndarray
+        Inner width of a product at which filling its pipeline takes as long as multiplying [-].
+    training_layer_s, training_sharded_layer_s, training_expert_layer_s : float or ndarray
+        Host time per layer and microbatch; the same with sharded weights; per expert layer beside it [s].
     training_step_s : float or ndarray
         Once per training step [s].
     training_exposed_fraction, training_exposed_expert_fraction : float or ndarray
         Of gradient and parameter traffic, and of expert traffic across domains, that nothing hides [-].
+    training_power_exponent : float or ndarray
+        Growth of those rates with the power that a chip has per peak, against its family's first chip [-].
     training_known_ratio, training_unseen_ratio, training_expert_ratio, training_chip_ratio : float or ndarray
         Real over modelled time of a step: a stack in the calibration, another stack, a model with experts, a chip
         outside the calibration [-].
@@ -72,7 +78,6 @@ training_attention_fraction_other : float or ndarray
     training_gemm_fraction_hopper_fp8: Num = 1.0
     training_gemm_fraction_blackwell: Num = 1.0
     training_gemm_fraction_blackwell_fp8: Num = 1.0
-    training_gemm_fraction_block_fp8: Num = 1.0
     training_gemm_fraction_fp4: Num = 1.0
     training_gemm_fraction_tpu: Num = 1.0
     training_gemm_fraction_other: Num = 1.0
@@ -83,22 +88,27 @@ training_attention_fraction_other : float or ndarray
     training_attention_fraction_other: Num = 1.0
     training_flash2_fraction: Num = 1.0
     training_expert_fraction: Num = 1.0
+    training_fused_expert_fraction: Num = 1.0
     training_bandwidth_fraction: Num = 1.0
     training_link_fraction: Num = 1.0
     training_activation_passes: Num = 0.0
     training_quantization_passes: Num = 0.0
+    training_expert_passes: Num = 0.0
+    training_ramp_values: Num = 0.0
     training_layer_s: Num = 0.0
+    training_sharded_layer_s: Num = 0.0
     training_expert_layer_s: Num = 0.0
     training_step_s: Num = 0.0
     training_exposed_fraction: Num = 0.0
     training_exposed_expert_fraction: Num = 0.0
+    training_power_exponent: Num = 0.0
     training_known_ratio: Num = 1.0
     training_unseen_ratio: Num = 1.0
     training_expert_ratio: Num = 1.0
     training_chip_ratio: Num = 1.0
     training_memory_ratio: Num = 1.0
 
-    def gemm_fraction(self, chip: Accelerator, precision: str, recipe: str) -> Num:
+    def gemm_fraction(self, chip: Accelerator, precision: str) -> Num:
         """Factor for matrix products on a chip.
 
         Parameters
@@ -107,8 +117,6 @@ training_attention_fraction_other : float or ndarray
             Whose family counts.
         precision : str
             ``bf16``, ``fp8`` or ``fp4``, as the chip multiplies it.
-        recipe : str
-            ``tensor``, ``row`` or ``block``.
 
         Returns
         -------
@@ -119,18 +127,42 @@ training_attention_fraction_other : float or ndarray
         --------
         >>> from computeledger.facts.load import load_accelerator
         >>> factors = TrainingEfficiency(training_gemm_fraction_hopper_fp8=0.5)
-        >>> factors.gemm_fraction(load_accelerator("h100-sxm5-80gb"), "fp8", "tensor")
+        >>> factors.gemm_fraction(load_accelerator("h100-sxm5-80gb"), "fp8")
         0.5
         """
         family = chip_family(chip)
         if precision == "fp4":
             return self.training_gemm_fraction_fp4
-        if precision == "fp8" and family == "blackwell" and recipe == "block":
-            return self.training_gemm_fraction_block_fp8
         suffix = "_fp8" if precision == "fp8" and family != "tpu" else ""
         family = "other" if suffix and family == "ampere" else family
         value: Num = getattr(self, f"training_gemm_fraction_{family}{suffix}")
         return value
+
+    def power_ratio(self, chip: Accelerator) -> Num:
+        """Rate of a chip against its family's first one: sustained clocks follow power.
+
+        Parameters
+        ----------
+        chip : Accelerator
+            With its power and peak.
+
+        Returns
+        -------
+        float or ndarray
+            1 for the family's first chip and for other families [-].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_accelerator
+        >>> factors = TrainingEfficiency(training_power_exponent=1.0)
+        >>> round(factors.power_ratio(load_accelerator("gb300-gpu")), 2)
+        1.26
+        """
+        family = chip_family(chip)
+        if family not in POWER_PER_PEAK:
+            return 1.0
+        share = chip.chip_tdp_w.value / chip.peak_flop_per_s["bf16"].value / POWER_PER_PEAK[family]
+        return share**self.training_power_exponent
 
     def attention_fraction(self, chip: Accelerator, kernel: str) -> Num:
         """Factor for attention over long sequences on a chip.

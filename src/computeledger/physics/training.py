@@ -84,7 +84,7 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
     """Time one optimiser step of the whole job.
 
     ``t = t_micro (m + bubble (pp - 1) / v) + exposed gradients + optimiser + fixed``, where a microbatch takes the
-    4-norm of its time on the GPU and of the host's launching.
+    8-norm of its time on the GPU and of the host's launching.
 
     Parameters
     ----------
@@ -115,7 +115,9 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
     eff = machine.training
     operations = tuple(microbatch(model, batch, layout, precision, machine))
     ratio = _ratio(model, batch, machine)
-    one = _with_host(total_s(operations), _host_s(model, batch, layout, machine))
+    host = _host_s(model, batch, layout, machine)
+    one = _with_host(total_s(operations), host)
+    average = _with_host(total_s(operations[:-1]), host)
     gradients = _exchange_s(local_params(model, batch, layout), batch, layout, machine, one)
     one = ratio * one
     n_micro = batch.microbatches(layout)
@@ -127,7 +129,7 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
         ratio=ratio,
         microbatch_s=one,
         microbatches=n_micro,
-        bubble_s=one * SCHEDULES[batch.stack.schedule] * (layout.pp - 1) / batch.virtual_stages,
+        bubble_s=ratio * average * SCHEDULES[batch.stack.schedule] * (layout.pp - 1) / batch.virtual_stages,
         gradients_s=ratio * gradients,
         optimizer_s=ratio * trained * OPTIMIZER_TRAFFIC_BYTES / bandwidth,
         fixed_s=ratio * eff.training_step_s,
@@ -135,9 +137,9 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
 
 
 def _with_host(gpu_s: Num, host_s: Num) -> Num:
-    """Time of kernels that a host launches meanwhile: the 4-norm, a maximum with a soft knee."""
-    gpu, host = np.square(gpu_s), np.square(host_s)
-    root: Num = np.sqrt(np.sqrt(gpu * gpu + host * host))
+    """Time of kernels that a host launches meanwhile: the 8-norm, a maximum with a soft knee."""
+    gpu, host = np.square(np.square(gpu_s)), np.square(np.square(host_s))
+    root: Num = np.sqrt(np.sqrt(np.sqrt(gpu * gpu + host * host)))
     return root
 
 
@@ -147,7 +149,8 @@ def _host_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> Num
     layers = trained_layers(model, batch.stack.mtp_layers)
     counts = layer_counts(layers, model.hidden_size)
     n_layers = sum(group.count for group in layers)
-    host = n_layers * eff.training_layer_s + counts.n_moe * eff.training_expert_layer_s
+    per_layer = eff.training_sharded_layer_s if batch.sharded_weights else eff.training_layer_s
+    host = n_layers * per_layer + counts.n_moe * eff.training_expert_layer_s
     host = host * (1 + 0.5 * batch.forward_again)
     return host / layout.pp * (GRAPH_RATIO if batch.stack.graphs else 1.0)
 

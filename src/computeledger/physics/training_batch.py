@@ -25,9 +25,12 @@ class Stack:
     recipe : str
         Scaling of 8- and 4-bit products: ``tensor``, ``row`` or ``block``.
     attention : str
-        ``best`` kernel of the chip (FlashAttention 3, cuDNN) or ``flash2``.
+        ``best`` kernel of the chip (FlashAttention 3, cuDNN), ``flash2``, or ``unfused``: scores and probabilities
+        pass through HBM, and the masked half is computed as well.
     compiled : bool
         Elementwise kernels are fused; an eager framework moves its activations more often.
+    fused_experts : bool
+        Grouped products take the casts and the activation between them into their own kernels.
     graphs : bool
         Kernels of a microbatch are launched as captured graphs.
     hidden_tensor_parallel : bool
@@ -49,6 +52,7 @@ class Stack:
     recipe: str = "tensor"
     attention: str = "best"
     compiled: bool = True
+    fused_experts: bool = False
     graphs: bool = False
     hidden_tensor_parallel: bool = False
     schedule: str = "1f1b"

@@ -18,6 +18,7 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import attention as mixing
 from computeledger.physics import transformer
 from computeledger.physics.collectives import latency_s
+from computeledger.physics.efficiency_training import chip_family
 from computeledger.physics.operations import ACTIVATION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision
@@ -32,11 +33,18 @@ BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
 #: Values per routed copy of a token that permuting, activation and weighting move, over those of a dense MLP.
 PERMUTE_VALUES = 6
 #: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).
-BLOCK_CAST_RATIO = 1.5
+BLOCK_CAST_RATIO = 3.0
+#: Passes of casts in experts over those of their activations (assumption: amax, transpose and padding apart).
+EXPERT_CASTS = 3.0
+#: Passes over the scores of unfused attention, forward and backward, and those of its forward: scores, softmax,
+#: dropout and its mask, values (counted).
+UNFUSED_PASSES, UNFUSED_FORWARD = 16.0, 6.5
 #: Row-wise 8-bit products against one scale per tensor (assumption, four torchtitan rows).
 ROW_RATIO = 2.5
 #: Eager frameworks' activation traffic over fused kernels' (assumption).
 EAGER_RATIO = 2.0
+#: Activation traffic where one compiler sees the whole program and fuses it into the products (assumption: XLA).
+WHOLE_PROGRAM_RATIO = 0.4
 #: Exposed shares of traffic that runs beside computing: ring attention, stage hand-over (assumptions).
 CONTEXT_EXPOSED, HOP_EXPOSED = 0.3, 0.1
 #: Exposed share of expert traffic inside a scale-up domain, and of hidden tensor-parallel traffic (assumptions).
@@ -51,14 +59,17 @@ class LayerCounts:
     ----------
     dense_params, routed_params, stored_params : float
         Multiplied by every token; of the experts a token visits; of all experts [-].
+    wide_ramp, cut_ramp, routed_ramp : float
+        Parameters over the inner widths of their products: as wide as the residual stream, cut over TP, of experts [-].
     n_moe : int
         Layers with experts [-].
     wide_values, cut_values, routed_values : float
         Inputs and outputs of products: as wide as the residual stream, cut over TP, of routed copies [-].
-    cast_values : float
-        Inputs of products that a narrow precision casts [-].
-    residual_values, mixer_values, expert_values : float
-        Values that elementwise kernels move: residual stream, inside mixers and MLPs, of routed copies [-].
+    cast_values, routed_casts : float
+        Inputs of products that a narrow precision casts: of every token, of routed copies [-].
+    residual_values, mixer_values, permuted_values, expert_values : float
+        Values that elementwise kernels move: residual stream, inside mixers and MLPs, of routed copies on their way
+        and inside experts [-].
     copies, latent_width : float
         Experts a token visits, and the width that travels to them [-].
     """
@@ -66,13 +77,18 @@ class LayerCounts:
     dense_params: float
     routed_params: float
     stored_params: float
+    wide_ramp: float
+    cut_ramp: float
+    routed_ramp: float
     n_moe: int
     wide_values: float
     cut_values: float
     routed_values: float
     cast_values: float
+    routed_casts: float
     residual_values: float
     mixer_values: float
+    permuted_values: float
     expert_values: float
     copies: float
     latent_width: float
@@ -161,6 +177,8 @@ def _mixer_counts(group: LayerGroup, d: int) -> dict[str, float]:
         casts += mixer.q_lora_rank + mixer.kv_lora_rank
     return {
         "dense_params": params,
+        "wide_ramp": params / d / 2,
+        "cut_ramp": params / (mixer.n_query_heads * mixer.v_head_dim) / 2,
         "residual_values": 10.0 * d if group.feed_forward.width or group.feed_forward.n_experts else 5.0 * d,
         "mixer_values": values,
         "wide_values": 2.0 * d,
@@ -176,6 +194,12 @@ def _dense_counts(part: FeedForward, d: int) -> dict[str, float]:
     matrices = part.n_matrices
     return {
         "dense_params": transformer.always_active_params(part, d),
+        "wide_ramp": matrices * width / 2,
+        "cut_ramp": matrices
+        * d
+        * (part.width + part.n_shared_experts * part.shared_width)
+        / (part.width or part.shared_width)
+        / 2,
         "residual_values": 4.0 * d,
         "mixer_values": 2.0 * matrices * width,
         "wide_values": 2.0 * d,
@@ -192,10 +216,12 @@ def _routed_counts(part: FeedForward, d: int) -> dict[str, float]:
     return {
         "routed_params": k * one,
         "stored_params": part.n_experts * one,
+        "routed_ramp": k * part.n_matrices * (size + width) / 2,
         "residual_values": 4.0 * d,
-        "expert_values": k * (PERMUTE_VALUES * size + 2.0 * part.n_matrices * width),
+        "permuted_values": k * PERMUTE_VALUES * size,
+        "expert_values": k * 2.0 * part.n_matrices * width,
         "routed_values": k * (2.0 * size + part.n_matrices * width),
-        "cast_values": k * (size + width),
+        "routed_casts": k * (size + width),
     }
 
 
@@ -231,12 +257,8 @@ def microbatch(model: Model, batch: Batch, layout: Layout, precision: Precision,
     counts = layer_counts(trained_layers(model, batch.stack.mtp_layers), model.hidden_size)
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
     work = _Work(model, batch, layout, counts, tokens, machine)
-    return [
-        *_products(work, precision),
-        *_attention(work),
-        _elementwise(work, precision),
-        *_network(work),
-    ]
+    operations = [*_products(work, precision), *_attention(work), _elementwise(work, precision), *_network(work)]
+    return [*operations, _uneven(work, operations)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +283,9 @@ class _Work:
     def product_flop_per_s(self, precision: str) -> Num:
         chip, recipe = self.machine.system.accelerator, self.batch.stack.recipe
         native = chip.native_precision(precision)
-        fraction = self.machine.training.gemm_fraction(chip, native, recipe)
-        return chip.peak(native) * fraction / (ROW_RATIO if recipe == "row" and native != "bf16" else 1.0)
+        fraction = self.machine.training.gemm_fraction(chip, native)
+        rate = chip.peak(native) * fraction * self.machine.training.power_ratio(chip)
+        return rate / (ROW_RATIO if recipe == "row" and native != "bf16" else 1.0)
 
 
 def _p_norm(one: Num, other: Num) -> Num:
@@ -276,33 +299,41 @@ def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
     cut = layout.tp * layout.pp
     moved = (2 + again) * PRECISION_BYTES["bf16"] + 2 * GRADIENT_BYTES * work.batch.stack.trained_fraction
     io = ACTIVATION_BYTES * (3 + again) / layout.pp
+    ramp = eff.training_ramp_values
+    filled = counts.dense_params + ramp * (counts.wide_ramp + counts.cut_ramp * layout.tp)
     yield _product(
         "matrix products",
-        2 * work.passes * tokens * counts.dense_params / cut,
+        (2 * work.passes * tokens * counts.dense_params / cut, filled / counts.dense_params),
         counts.dense_params / cut * moved + tokens * io * (counts.wide_values + counts.cut_values / layout.tp),
         (work.product_flop_per_s(precision.dense), work.bytes_per_s),
     )
     heads = (1 + work.batch.stack.mtp_layers) * work.model.vocab_size * work.model.hidden_size / cut
     yield _product(
         "output head",
-        2 * (2 + work.batch.stack.trained_fraction) * tokens * heads,
+        (2 * (2 + work.batch.stack.trained_fraction) * tokens * heads, 1 + ramp / work.model.hidden_size / 2),
         tokens * 4 * ACTIVATION_BYTES * work.model.vocab_size / cut,
         (work.product_flop_per_s("bf16"), work.bytes_per_s),
     )
     if counts.n_moe:
         stage = layout.n_gpus_per_stage
+        fused = work.batch.stack.fused_experts
+        grouped = eff.training_fused_expert_fraction if fused else eff.training_expert_fraction
         spread = np.maximum(np.minimum(stage, np.maximum(layout.ep, layout.tp)), 1.0)
         yield _product(
             "routed experts",
-            2 * work.passes * tokens * counts.routed_params / cut * work.batch.stack.imbalance,
+            (
+                2 * work.passes * tokens * counts.routed_params / cut * work.batch.stack.imbalance,
+                1 + ramp * counts.routed_ramp / counts.routed_params,
+            ),
             counts.stored_params / spread / layout.pp * moved + tokens * io * counts.routed_values / layout.tp,
-            (work.product_flop_per_s(precision.experts) * eff.training_expert_fraction, work.bytes_per_s),
+            (work.product_flop_per_s(precision.experts) * grouped, work.bytes_per_s),
         )
 
 
-def _product(name: str, flop: Num, bytes_: Num, rates: tuple[Num, Num]) -> Operation:
-    """A product whose arithmetic and traffic overlap, but not wholly."""
-    flop_per_s, bytes_per_s = rates
+def _product(name: str, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, Num]) -> Operation:
+    """A product whose arithmetic and traffic overlap, but not wholly; ``work`` is its FLOP and the ramp over it."""
+    flop, slower = work
+    flop_per_s, bytes_per_s = rates[0] / slower, rates[1]
     compute, memory = flop / flop_per_s, bytes_ / bytes_per_s
     waits = _p_norm(compute, memory) - np.maximum(compute, memory)
     return Operation(name, flop, bytes_, flop_per_s, bytes_per_s, overhead_s=waits)
@@ -321,27 +352,63 @@ def _attention(work: _Work) -> Iterator[Operation]:
             softmax = softmax + one
             scored = mixing.indexer_flop_per_query(group.attention, batch.sequence_tokens / 2)
             softmax = softmax + group.count * scored
-    passes = 1 + BACKWARD_ATTENTION + (batch.recompute != "none")
+    again = float(batch.recompute != "none")
+    passes = 1 + BACKWARD_ATTENTION + again
+    if batch.stack.attention == "unfused":
+        yield _unfused(work, softmax, again)
+        return
     fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
     cut = layout.tp * layout.pp
-    rate = machine.bf16_flop_per_s * fraction
+    rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
     yield Operation("attention", flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
     if np.any(scans):
         yield Operation("state scans", flop=passes * work.tokens * scans / cut, flop_per_s=rate)
+
+
+def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:
+    """Attention by plain products over whole rows, its scores in HBM."""
+    cut = work.layout.tp * work.layout.pp
+    heads = sum(group.count * group.attention.n_query_heads for group in work.model.layers)
+    scores = heads * work.batch.sequence_tokens * ACTIVATION_BYTES * (UNFUSED_PASSES + UNFUSED_FORWARD * again)
+    return Operation(
+        "attention",
+        flop=2 * (1 + BACKWARD + again) * work.tokens * softmax_flop / cut,
+        flop_per_s=work.product_flop_per_s("bf16"),
+        overhead_s=work.tokens * scores / cut / work.bytes_per_s,
+    )
 
 
 def _elementwise(work: _Work, precision: Precision) -> Operation:
     counts, layout, eff, stack = work.counts, work.layout, work.machine.training, work.batch.stack
     again = work.batch.forward_again
     # sequence parallelism cuts the residual stream over TP as well
-    values = counts.residual_values * stack.residual_streams + counts.mixer_values + counts.expert_values
+    values = eff.training_activation_passes * (counts.residual_values * stack.residual_streams + counts.mixer_values)
+    routed = counts.permuted_values + (0.0 if stack.fused_experts else counts.expert_values)
+    values = values + eff.training_expert_passes * routed
     moved = (1 + BACKWARD_ELEMENTWISE + again) * values * (1.0 if stack.compiled else EAGER_RATIO)
-    moved = moved * eff.training_activation_passes
+    if chip_family(work.machine.system.accelerator) == "tpu":
+        moved = moved * WHOLE_PROGRAM_RATIO
     if work.machine.system.accelerator.native_precision(precision.name) != "bf16":
         ratio = BLOCK_CAST_RATIO if stack.recipe == "block" else 1.0
-        moved = moved + (2 + again) * counts.cast_values * eff.training_quantization_passes * ratio
+        casts = eff.training_quantization_passes * counts.cast_values
+        copies = 0.0 if stack.fused_experts else EXPERT_CASTS * eff.training_expert_passes * counts.routed_casts
+        moved = moved + (2 + again) * (casts + copies) * ratio
     bytes_ = work.tokens * ACTIVATION_BYTES * moved / (layout.tp * layout.pp)
     return Operation("activations and casts", bytes=bytes_, bytes_per_s=work.bytes_per_s)
+
+
+def _uneven(work: _Work, operations: list[Operation]) -> Operation:
+    """What the busiest stage takes beyond the average one.
+
+    Where the stages divide the layers, the last one runs the head besides its share; where they do not, the stages
+    that have a layer less take the tables, and the others have whole layers.
+    """
+    pp, n_layers = work.layout.pp, sum(group.count for group in work.model.layers)
+    head = sum(one.time_s for one in operations if one.name == "output head")
+    rest = sum(one.time_s for one in operations if one.name != "output head")
+    whole = np.ceil(n_layers / pp)
+    extra = np.where(whole * pp == n_layers, head * (pp - 1), np.maximum(rest * whole * pp / n_layers - rest - head, 0))
+    return Operation("uneven stages", overhead_s=extra)
 
 
 def _network(work: _Work) -> Iterator[Operation]:

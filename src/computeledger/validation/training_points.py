@@ -12,7 +12,8 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.training import Batch, step_time, training_memory
 from computeledger.validation.compare import Array, Comparison
-from computeledger.validation.training_rows import TrainingRun, training_runs
+from computeledger.validation.training_rows import training_runs
+from computeledger.validation.training_sources import TrainingRun
 
 _DEGREES = ("tp", "pp", "dp", "cp", "ep")
 
@@ -48,6 +49,7 @@ def group_runs(runs: Sequence[TrainingRun]) -> list[list[int]]:
             run.system.id,
             chip.id,
             chip.hbm_bytes_per_s.value,
+            chip.chip_tdp_w.value,
             run.precision,
             run.recompute,
             run.sharded_weights,
