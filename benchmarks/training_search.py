@@ -18,7 +18,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import Batch
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     start = time.perf_counter()
-    model, machine = load_model("deepseek-v3"), Machine(load_system("h800-nvl8"), efficiency())
+    model, machine = load_model("deepseek-v3"), Machine(load_system("h800-nvl8"), training=training_efficiency())
     batch = Batch(4096.0, 15360.0)
     scenario = PretrainingScenario(model, Layout(), parse_precision("fp8", moe=True), batch)
     limits = Limits(n_scale_up=8, schedules=SCHEDULES)

@@ -11,7 +11,6 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_model
 from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.training_question import filled
-from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.parallelism import check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import RECOMPUTE
@@ -51,7 +50,7 @@ def anchored_result(
     there = check_shared(_configuration(said, scenario))
     model = estimate_pretraining(there, machine)
     measured_s = _step_s(said, model)
-    limit_s = median(estimate_pretraining(there, Machine(machine.system, IDEAL)).step_s)
+    limit_s = median(estimate_pretraining(there, Machine(machine.system)).step_s)
     if measured_s < limit_s:
         raise InputError(
             f"anchor: a step of {format_si(measured_s, 's')} on {there.layout} is faster than the physical limit of "
@@ -59,7 +58,7 @@ def anchored_result(
         )
     target = estimate_pretraining(scenario, machine)
     held = anchor(target.step_s, model.step_s, measured_s, spread_of(is_moe(there.model)), _same(there, scenario))
-    least = estimate_pretraining(scenario, Machine(machine.system, IDEAL)).step_s
+    least = estimate_pretraining(scenario, Machine(machine.system)).step_s
     described = {
         "layout": str(there.layout),
         "model": there.model.id,

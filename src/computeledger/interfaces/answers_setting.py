@@ -14,7 +14,8 @@ from computeledger.facts.load import (
 )
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents
-from computeledger.physics.efficiency import efficiency, load_factors
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 
 
@@ -66,6 +67,7 @@ def draw_machine(
 ) -> tuple[dict[str, Num], Machine, Machine]:
     """Samples of the question's quantities, the machine with samples of its factors, and with their medians."""
     system = load_system(options["system"])
-    inputs = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()} | dict(quantities)
+    inputs = {f"efficiency.{name}": factor.value for name, factor in load_all_factors().items()} | dict(quantities)
     draws = sample(inputs, options["samples"], options["seed"])
-    return draws, Machine(system, efficiency(draws=draws)), Machine(system, efficiency())
+    drawn = Machine(system, efficiency(draws=draws), training_efficiency(draws=draws))
+    return draws, drawn, Machine(system, efficiency(), training_efficiency())

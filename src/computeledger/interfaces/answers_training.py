@@ -12,12 +12,12 @@ from computeledger.interfaces import documents, documents_training
 from computeledger.interfaces.answers_anchor import anchored_result
 from computeledger.interfaces.training_question import Question, read_question
 from computeledger.physics.critical_batch import growing_batch
-from computeledger.physics.roofline import Machine
 from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
 from computeledger.workloads.anchor import Anchored
 from computeledger.workloads.effective_run import EffectiveRun, estimate_run
 from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.megatron import megatron_launch
+from computeledger.workloads.pipeline import with_schedule
 from computeledger.workloads.pretraining import (
     PretrainingResult,
     PretrainingScenario,
@@ -76,8 +76,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["working"] or options.get("html_file") is not None:
         document["working"] = [documents.figure_document(one) for one in _figures(result, run)]
         document["efficiency"] = documents.efficiency_document()
-        typical = Machine(system, question.typical.efficiency)
-        document["step"] = documents_training.step_document(step_working(result, typical), result)
+        document["step"] = documents_training.step_document(step_working(result, question.typical), result)
     return document
 
 
@@ -99,7 +98,9 @@ def _find(question: Question, options: Mapping[str, Any]) -> Found:
         return Found(chosen(scenario, swept.best(1)[0]), n_gpus, swept)
     own = evaluate(scenario, candidates(scenario, n_gpus, _only(question)), question.typical).best(1)
     scenario = (
-        chosen(scenario, own[0]) if own else check_shared(replace(scenario, schedule=question.limits.schedules[0]))
+        chosen(scenario, own[0])
+        if own
+        else check_shared(replace(scenario, batch=with_schedule(scenario.batch, question.limits.schedules[0])))
     )
     every = candidates(scenario, n_gpus, question.limits)
     return Found(scenario, n_gpus, evaluate(scenario, every, question.typical) if every.size else None)

@@ -9,7 +9,11 @@ from computeledger.interfaces.cli_options import json_option, print_json, sample
 
 @click.command()
 @click.option(
-    "--data", "data_file", required=True, metavar="F.csv", help="Measured serving points (InferenceX columns)."
+    "--data",
+    "data_file",
+    required=True,
+    metavar="F.csv",
+    help="Measured serving points (InferenceX columns) or training runs.",
 )
 @click.option("--by", default="", metavar="COLS", help="Columns to slice by, such as backend,system.")
 @samples_option

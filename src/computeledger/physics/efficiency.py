@@ -47,16 +47,8 @@ class Efficiency:
         Busiest rank's tokens over the mean [-].
     activation_passes : float or ndarray
         Activation traffic over that of fused kernels [-].
-    training_gemm_fraction : float or ndarray
-        Matrix products inside a training step against the same kernels alone [-].
-    training_attention_fraction : float or ndarray
-        Of the dense bf16 peak, forward and backward [-].
-    exposed_fraction : float or ndarray
-        Share of overlappable traffic that stays exposed [-].
-    microbatch_layer_s, training_step_s : float or ndarray
-        Host time per layer and microbatch, and per training step [s].
-    serving_ratio, training_ratio : float or ndarray
-        Real over modelled time of a serving step and of a training step [-].
+    serving_ratio : float or ndarray
+        Real over modelled time of a serving step [-].
     """
 
     gemm_fraction_bf16: Num = 1.0
@@ -80,13 +72,7 @@ class Efficiency:
     prefill_interference: Num = 1.0
     expert_imbalance: Num = 1.0
     activation_passes: Num = 0.0
-    training_gemm_fraction: Num = 1.0
-    training_attention_fraction: Num = 1.0
-    exposed_fraction: Num = 0.0
-    microbatch_layer_s: Num = 0.0
-    training_step_s: Num = 0.0
     serving_ratio: Num = 1.0
-    training_ratio: Num = 1.0
 
     def gemm_fraction(self, precision: str) -> Num:
         """Factor for matrix products at a precision.
@@ -260,8 +246,8 @@ def efficiency(profile: str = "assumed", draws: Mapping[str, Num] | None = None)
     --------
     >>> efficiency("ideal") == IDEAL
     True
-    >>> efficiency(draws={"efficiency.exposed_fraction": 0.4}).exposed_fraction
-    0.4
+    >>> efficiency(draws={"efficiency.expert_imbalance": 1.4}).expert_imbalance
+    1.4
     """
     given = draws or {}
     numbers = {

@@ -83,7 +83,7 @@ class Comparison:
     rows : sequence of mapping
         The measurements' columns, as read.
     measured, predicted : mapping of str to ndarray
-        By quantity: values (n,), and samples (n, n_samples).
+        By quantity: values (n,), not a number where a row does not state it, and samples (n, n_samples).
     skipped : mapping of str to int
         Rows left out, by reason.
     """
@@ -137,9 +137,10 @@ def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[
 
 
 def _summaries(comparison: Comparison, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-    if not np.any(chosen):
-        return {}
+    """Summary per quantity of the chosen rows that state it."""
+    stated = {name: chosen & np.isfinite(values) for name, values in comparison.measured.items()}
     return {
-        name: asdict(summarize(comparison.predicted[name][chosen], values[chosen]))
-        for name, values in comparison.measured.items()
+        name: asdict(summarize(comparison.predicted[name][kept], comparison.measured[name][kept]))
+        for name, kept in stated.items()
+        if np.any(kept)
     }

@@ -13,6 +13,7 @@ from computeledger.errors import InputError
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.units import GIGA, format_percent, format_si
 from computeledger.workloads.lora import Lora
+from computeledger.workloads.pipeline import with_schedule
 from computeledger.workloads.pretraining import PretrainingResult, PretrainingScenario, estimate_pretraining
 from computeledger.workloads.pretraining_candidates import Limits, candidates
 from computeledger.workloads.pretraining_scaling import larger_domain
@@ -56,7 +57,8 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``compute``, ``memory``, ``communication``, ``bubble``, ``host``, ``optimizer``; they add up to 1 [-].
+        ``compute``, ``memory``, ``communication``, ``bubble``, ``uneven stages``, ``host``, ``optimizer``; they add up
+        to 1 [-].
 
     Examples
     --------
@@ -70,12 +72,14 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
     'compute'
     """
     step, whole = result.step, median(result.step_s)
-    out = dict.fromkeys(("compute", "memory", "communication", "bubble", "host", "optimizer"), 0.0)
+    out = dict.fromkeys(("compute", "memory", "communication", "bubble", "uneven stages", "host", "optimizer"), 0.0)
     turns = median(step.microbatches) * median(step.ratio)
     for one in step.operations:
         compute, memory = median(one.compute_s), median(one.memory_s)
         out["compute" if compute >= memory else "memory"] += turns * max(compute, memory) / whole
         out["communication"] += turns * median(one.network_s) / whole
+        kind = "uneven stages" if one.name == "uneven stages" else "memory"
+        out[kind] += turns * median(one.overhead_s) / whole
     parts = {name: median(value) / whole for name, value in result.components_s.items()}
     out["communication"] += parts["gradient exchange"]
     out["bubble"] = parts["pipeline bubble"]
@@ -131,7 +135,7 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
         "only as far as the critical batch allows; twice as many microbatches hide the pipeline and the gradients",
     )
     if median(scenario.layout.pp) > 1 and scenario.schedule == "1f1b":
-        one = replace(scenario, schedule="zero-bubble", batch=replace(scenario.batch, virtual_stages=1.0))
+        one = replace(scenario, batch=with_schedule(replace(scenario.batch, virtual_stages=1.0), "zero-bubble"))
         yield Advice(
             "a zero-bubble pipeline schedule", _gain(estimate_pretraining(one, machine), now),
             "splits the backward pass; few frameworks have it",

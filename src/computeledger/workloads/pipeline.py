@@ -13,10 +13,14 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import total_s
-from computeledger.physics.training import Batch, StepTime, TrainingMemory
+from computeledger.physics.training import StepTime
+from computeledger.physics.training_batch import SCHEDULES as BUBBLES
+from computeledger.physics.training_batch import Batch
+from computeledger.physics.training_memory import TrainingMemory
 
-SCHEDULES = ("1f1b", "zero-bubble", "dualpipe")
+SCHEDULES = tuple(BUBBLES)
+#: Below this trained share of the weights a backward pass has next to no weight gradients.
+FROZEN_FRACTION = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +104,50 @@ def bubble_ratio(schedule: str, n_stages: Num, split: Passes) -> Num:
     return (pairs / np.maximum(np.asarray(n_stages) - 1.0, 1.0))[()]
 
 
-def activations_ratio(schedule: str, layout: Layout, batch: Batch) -> Num:
-    """Activations that the first stage keeps, over those of 1F1B.
-
-    Interleaving keeps ``1 + (p - 1) / (p v)`` times as much, DualPipe ``(p + 1) / p``; never more than there are.
+def with_schedule(batch: Batch, schedule: str) -> Batch:
+    """Put a pipeline schedule into a batch.
 
     Parameters
     ----------
+    batch : Batch
+        What the step sees.
     schedule : str
         One of :data:`SCHEDULES`.
-    layout : Layout
-        Integer degrees or arrays.
-    batch : Batch
-        With its virtual stages.
 
     Returns
     -------
-    float or ndarray
-        Ratio [-].
+    Batch
+        The same under that schedule.
+
+    Examples
+    --------
+    >>> with_schedule(Batch(4096.0, 64.0), "zero-bubble").stack.schedule
+    'zero-bubble'
+    """
+    return replace(batch, stack=replace(batch.stack, schedule=schedule))
+
+
+def scheduled(step: StepTime, memory: TrainingMemory, batch: Batch, layout: Layout) -> tuple[StepTime, TrainingMemory]:
+    """Sharpen what a schedule leaves of the bubble and what it keeps.
+
+    The training model takes one share of the bubble per schedule; here it depends on the stages and on recomputation.
+    DualPipe keeps two copies of the weights, and the activations of one more microbatch.
+
+    Parameters
+    ----------
+    step : StepTime
+        As modelled.
+    memory : TrainingMemory
+        As modelled.
+    batch : Batch
+        What the step sees, with its schedule.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    tuple of StepTime and TrainingMemory
+        With the schedule's own bubble and memory.
 
     References
     ----------
@@ -125,73 +155,32 @@ def activations_ratio(schedule: str, layout: Layout, batch: Batch) -> Num:
 
     Examples
     --------
-    >>> float(activations_ratio("1f1b", Layout(pp=4), Batch(4096.0, 64.0, virtual_stages=3.0)))
-    1.25
-    """
-    stages, pieces = np.asarray(layout.pp, float), np.asarray(batch.virtual_stages, float)
-    kept = np.minimum(batch.microbatches(layout), stages)
-    more = (stages - 1) / (stages * pieces) * (pieces > 1) if schedule == "1f1b" else 0.0
-    if schedule == "dualpipe":
-        more = np.where(stages > 1, 1 / stages, 0.0)
-    ratio: Num = (np.minimum(stages * (1 + more), batch.microbatches(layout)) / kept)[()]
-    return ratio
-
-
-def scheduled(
-    step: StepTime, memory: TrainingMemory, batch: Batch, layout: Layout, schedule: str
-) -> tuple[StepTime, TrainingMemory]:
-    """Apply a schedule to a step and a memory of 1F1B.
-
-    Parameters
-    ----------
-    step : StepTime
-        Of 1F1B.
-    memory : TrainingMemory
-        Of 1F1B.
-    batch : Batch
-        What the step sees.
-    layout : Layout
-        Integer degrees or arrays.
-    schedule : str
-        One of :data:`SCHEDULES`.
-
-    Returns
-    -------
-    tuple of StepTime and TrainingMemory
-        With its hops, bubble, activations and copies of the weights: each piece hands its activations on, DualPipe
-        keeps two copies.
-
-    Examples
-    --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Machine, Precision
-    >>> from computeledger.physics.training import step_time, training_memory
-    >>> model, batch, layout = load_model("llama-3.1-8b"), Batch(8192.0, 64.0), Layout(pp=4, dp=2)
-    >>> step = step_time(model, batch, layout, Precision(), Machine(load_system("h100-nvl8")))
-    >>> shorter, _ = scheduled(step, training_memory(model, batch, layout), batch, layout, "zero-bubble")
-    >>> round(float(shorter.bubble_s / step.bubble_s), 3)
+    >>> from computeledger.physics.training import step_time
+    >>> from computeledger.physics.training_memory import training_memory
+    >>> model, layout = load_model("llama-3.1-8b"), Layout(pp=4, dp=2)
+    >>> steps = []
+    >>> for name in ("1f1b", "zero-bubble"):
+    ...     batch = with_schedule(Batch(8192.0, 64.0), name)
+    ...     step = step_time(model, batch, layout, Precision(), Machine(load_system("h100-nvl8")))
+    ...     steps.append(scheduled(step, training_memory(model, batch, layout), batch, layout)[0])
+    >>> round(float(steps[1].bubble_s / steps[0].bubble_s), 3)
     0.333
     """
-    step = _hopping(step, batch)
-    copies = np.where(np.asarray(layout.pp) > 1, 2.0, 1.0)[()] if schedule == "dualpipe" else 1.0
-    less = bubble_ratio(schedule, layout.pp, passes(batch.recompute))
-    more = activations_ratio(schedule, layout, batch)
-    return replace(step, bubble_s=step.bubble_s * less), replace(
+    schedule = batch.stack.schedule
+    if schedule == "1f1b":
+        return step, memory
+    frozen = bool(np.all(np.asarray(batch.stack.trained_fraction) < FROZEN_FRACTION))
+    sharper = bubble_ratio(schedule, layout.pp, passes(batch.recompute, frozen)) / BUBBLES[schedule]
+    step = replace(step, bubble_s=step.bubble_s * sharper)
+    if schedule != "dualpipe":
+        return step, memory
+    stages = np.asarray(layout.pp, float)
+    copies, kept = np.where(stages > 1, 2.0, 1.0), np.where(stages > 1, 1 + 1 / stages, 1.0)
+    return step, replace(
         memory,
         weights_bytes=memory.weights_bytes * copies,
         gradients_bytes=memory.gradients_bytes * copies,
-        activations_bytes=memory.activations_bytes * more,
+        activations_bytes=memory.activations_bytes * kept,
     )
-
-
-def _hopping(step: StepTime, batch: Batch) -> StepTime:
-    """Hand activations on once for every piece of the model that a stage holds."""
-    if not np.any(np.asarray(batch.virtual_stages) > 1):
-        return step
-    operations = tuple(
-        replace(one, network_s=one.network_s * batch.virtual_stages) if one.name == "pipeline hops" else one
-        for one in step.operations
-    )
-    longer = np.maximum(step.ratio * total_s(operations), step.microbatch_s)
-    bubble_s = step.bubble_s * longer / step.microbatch_s
-    return replace(step, operations=operations, microbatch_s=longer, bubble_s=bubble_s)

@@ -14,9 +14,9 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, StepTime, TrainingMemory, step_time, training_memory
-from computeledger.physics.transformer import n_params_active, training_flop_per_token
+from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
-from computeledger.workloads.lora import Lora, adapted, adapter_params
+from computeledger.workloads.lora import Lora, adapter_params
 from computeledger.workloads.pipeline import scheduled
 
 #: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
@@ -41,8 +41,6 @@ class PretrainingScenario:
         Tokens of the run [token].
     usd_per_gpu_hour : float or ndarray
         Price of a GPU-hour [USD/h].
-    schedule : str
-        Pipeline schedule: ``1f1b`` (interleaved where the batch has virtual stages), ``zero-bubble`` or ``dualpipe``.
     lora : Lora or None
         Adapters beside frozen weights; None trains everything.
     """
@@ -53,8 +51,12 @@ class PretrainingScenario:
     batch: Batch
     tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
-    schedule: str = "1f1b"
     lora: Lora | None = None
+
+    @property
+    def schedule(self) -> str:
+        """Pipeline schedule: ``1f1b`` (interleaved with virtual stages), ``zero-bubble`` or ``dualpipe``."""
+        return self.batch.stack.schedule
 
     @property
     def global_batch_tokens(self) -> Num:
@@ -183,12 +185,15 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     flop = training_flop_per_token(model, batch.sequence_tokens)
     forward = flop / 3
     linear = 2 * n_params_active(model)
-    step = step_time(model, batch, layout, scenario.precision, machine)
-    step, memory = scheduled(step, training_memory(model, batch, layout), batch, layout, scenario.schedule)
     if scenario.lora is not None:
-        flop = flop - linear + 6 * adapter_params(model, scenario.lora)
-        step, memory = adapted((step, memory), model, scenario.lora, batch, layout, machine)
-    again = {"none": 0.0 * forward, "selective": forward - linear, "full": forward}[batch.recompute]
+        trained = adapter_params(model, scenario.lora)
+        flop = flop - linear + 6 * trained
+        batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained / n_params_total(model)))
+    step = step_time(model, batch, layout, scenario.precision, machine)
+    step, memory = scheduled(step, training_memory(model, batch, layout), batch, layout)
+    again = {"none": 0.0 * forward, "selective": forward - linear, "full": forward, "reversible": forward}[
+        batch.recompute
+    ]
     return PretrainingResult(
         scenario=scenario,
         step=step,

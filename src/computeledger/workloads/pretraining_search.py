@@ -14,7 +14,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.training import RECOMPUTE
 from computeledger.units import GIGA
-from computeledger.workloads.pipeline import SCHEDULES
+from computeledger.workloads.pipeline import SCHEDULES, with_schedule
 from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
 from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates, training_layouts
 
@@ -158,8 +158,9 @@ def configured(scenario: PretrainingScenario, every: Candidates) -> PretrainingS
         recompute=RECOMPUTE[int(every.recompute[0])],
         sharded_weights=bool(every.sharded[0]),
     )
+    batch = with_schedule(batch, SCHEDULES[int(every.schedule[0])])
     layout = Layout(tp=every.tp, pp=every.pp, dp=every.dp, cp=every.cp, ep=every.ep)
-    return replace(scenario, layout=layout, batch=batch, schedule=SCHEDULES[int(every.schedule[0])])
+    return replace(scenario, layout=layout, batch=batch)
 
 
 def evaluate(scenario: PretrainingScenario, every: Candidates, machine: Machine) -> Swept:
@@ -235,7 +236,7 @@ def chosen(scenario: PretrainingScenario, option: PretrainingOption) -> Pretrain
         virtual_stages=float(option.virtual_stages),
         sharded_weights=option.sharded_weights,
     )
-    return replace(scenario, layout=option.layout, batch=batch, schedule=option.schedule)
+    return replace(scenario, layout=option.layout, batch=with_schedule(batch, option.schedule))
 
 
 def search_pretraining(

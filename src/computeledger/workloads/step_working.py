@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, median
-from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.efficiency_training import IDEAL_TRAINING
 from computeledger.physics.roofline import Machine, Operation
+from computeledger.physics.training_operations import CONTEXT_EXPOSED, EXPERT_EXPOSED, HOP_EXPOSED
 from computeledger.workloads.pretraining import PretrainingResult, estimate_pretraining
 
+#: Parts of a step below this share are not listed.
+NEGLIGIBLE_FRACTION = 1e-6
 PHASES = ("forward", "recomputation", "backward")
 #: Work of an operation in the forward pass, in a recomputation of the layer, and in the backward pass.
 _PASSES: dict[str, tuple[float, float, float]] = {
@@ -24,7 +27,12 @@ _PASSES: dict[str, tuple[float, float, float]] = {
     "context-parallel": (1.0, 0.0, 1.0),
     "all-to-all": (1.0, 1.0, 1.0),
     "pipeline hops": (1.0, 0.0, 1.0),
+    "state scans": (1.0, 1.0, 2.5),
 }
+#: Time on the wire over the time that is waited for, where the training model has one share for both.
+_HIDDEN = {
+    "context-parallel": 1 / CONTEXT_EXPOSED, "pipeline hops": 1 / HOP_EXPOSED, "all-to-all": 1 / EXPERT_EXPOSED,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,35 +134,39 @@ def step_working(result: PretrainingResult, machine: Machine) -> StepWorking:
     1.0
     """
     scenario = result.scenario
-    nothing_hidden = replace(machine, efficiency=replace(machine.efficiency, exposed_fraction=1.0))
-    limit = estimate_pretraining(scenario, Machine(machine.system, IDEAL))
-    bare = estimate_pretraining(scenario, Machine(machine.system, replace(IDEAL, exposed_fraction=1.0)))
-    spread = estimate_pretraining(scenario, nothing_hidden)
+    exposed = {"training_exposed_fraction": 1.0, "training_exposed_expert_fraction": 1.0}
+    limit = estimate_pretraining(scenario, Machine(machine.system))
+    bare = estimate_pretraining(scenario, Machine(machine.system, training=replace(IDEAL_TRAINING, **exposed)))
+    spread = estimate_pretraining(scenario, replace(machine, training=replace(machine.training, **exposed)))
     typical = estimate_pretraining(scenario, machine)
     whole = median(result.step_s)
     rows = []
     for place, one in enumerate(result.step.operations):
         times = [run.step.operations[place] for run in (typical, spread, limit, bare)]
-        rows.append(_operation(result, one, times))
-    rows += [row for row in _around(result, spread, typical) if median(row.time_s) > 0]
-    return StepWorking(tuple(row for row in rows if median(row.time_s) > 0), whole, median(limit.step_s))
+        rows.append(_operation(result, one, times, machine.system.n_gpus_scale_up.value))
+    rows += _around(result, spread, typical)
+    kept = tuple(row for row in rows if median(row.time_s) > NEGLIGIBLE_FRACTION * whole)
+    return StepWorking(kept, whole, median(limit.step_s))
 
 
-def _operation(result: PretrainingResult, one: Operation, times: list[Operation]) -> OperationWorking:
+def _operation(result: PretrainingResult, one: Operation, times: list[Operation], domain: float) -> OperationWorking:
     """An operation over all microbatches, beside itself with nothing hidden and at the limit."""
     count = result.step.microbatches
     typical, spread, limit, bare = times
     time = result.step.ratio * one.time_s * count
     turns = float(np.median(np.asarray(count)))
-    hidden = max(median(spread.network_s) - median(typical.network_s), 0.0) * turns * median(result.step.ratio)
-    wire = median(typical.network_s) > 0
-    best = median(bare.network_s if wire else limit.time_s) * turns
+    beside = _HIDDEN.get(one.name, 1.0) if _near(one, result, domain) else 1.0
+    on_wire, waited = median(spread.network_s) * beside, median(typical.network_s)
+    hidden = max(on_wire - waited, 0.0) * turns * median(result.step.ratio)
+    best = (median(bare.network_s) * beside if waited > 0 else median(limit.time_s)) * turns
     exposed = median(result.step.ratio * one.network_s * count)
-    work, mode = _PASSES.get(one.name, (1.0, 0.0, 0.0)), result.scenario.batch.recompute
+    work, mode = _PASSES.get(one.name, (0.0, 0.0, 0.0)), result.scenario.batch.recompute
     again = work[1] if mode == "full" or (mode == "selective" and one.name == "attention") else 0.0
-    total = work[0] + again + work[2]
+    total = max(work[0] + again + work[2], 1.0)
     shares = dict(zip(PHASES, (work[0] / total, again / total, work[2] / total), strict=True))
-    kinds = {"network": one.network_s, "compute": one.compute_s, "memory": one.memory_s}
+    kinds = {
+        "network": one.network_s, "compute": one.compute_s, "memory": one.memory_s, "overhead": one.overhead_s,
+    }  # fmt: skip
     sizes = {name: median(value) for name, value in kinds.items()}
     return OperationWorking(
         name=one.name,
@@ -168,6 +180,11 @@ def _operation(result: PretrainingResult, one: Operation, times: list[Operation]
         hidden_s=hidden,
         phases={name: share for name, share in shares.items() if share > 0},
     )
+
+
+def _near(one: Operation, result: PretrainingResult, domain: float) -> bool:
+    """Whether a share of the wire holds: experts beyond one scale-up domain have a share of their own."""
+    return one.name != "all-to-all" or median(result.scenario.layout.ep) <= domain
 
 
 def _around(result: PretrainingResult, spread: PretrainingResult, typical: PretrainingResult) -> list[OperationWorking]:
