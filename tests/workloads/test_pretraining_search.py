@@ -123,8 +123,7 @@ def test_scaling() -> None:
     strong = scale(one, counts_around(64, 2), *rest)
     weak = scale(one, counts_around(64, 2), *rest, weak=True)
     assert [row.n_gpus for row in strong] == [16, 32, 64, 128, 256]
-    speeds = [row.tokens_per_s_per_gpu for row in strong]
-    assert speeds == sorted(speeds, reverse=True)
+    assert np.all(np.diff([row.elapsed_s for row in strong]) < 0)
     assert [row.global_batch_tokens / row.n_gpus for row in weak] == [weak[0].global_batch_tokens / 16] * 5
     assert strong[2].elapsed_s == pytest.approx(weak[2].elapsed_s)
     assert all(row.elapsed_s > 0 and row.gpu_hours < np.inf for row in strong)

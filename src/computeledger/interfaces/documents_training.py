@@ -24,7 +24,7 @@ from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.pretraining_scaling import GrownPhase, Margin, Scaled
 from computeledger.workloads.pretraining_search import PretrainingOption
 from computeledger.workloads.result import quantities, quantity
-from computeledger.workloads.step_working import StepWorking
+from computeledger.workloads.step_working import NEGLIGIBLE_FRACTION, StepWorking
 
 TENANTS = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
 
@@ -52,7 +52,11 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
         "peak_flop_per_s": result.peak_flop_per_s,
         "peak_precision": "bf16",
         "goodput": goodput_document(run),
-        "components": {name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0},
+        "components": {
+            name: quantity(part, "s")
+            for name, part in result.components_s.items()
+            if median(part) > NEGLIGIBLE_FRACTION * median(result.step_s)
+        },
         "binds_words": step_share_words(what_binds(result)),
         "memory_bytes": {
             **{name: median(getattr(result.memory, f"{name}_bytes")) for name in TENANTS},

@@ -11,6 +11,8 @@ from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.roofline import Machine, Operation
 from computeledger.workloads.pretraining import PretrainingResult, estimate_pretraining
 
+#: Parts of a step below this share are not listed.
+NEGLIGIBLE_FRACTION = 1e-6
 PHASES = ("forward", "recomputation", "backward")
 #: Work of an operation in the forward pass, in a recomputation of the layer, and in the backward pass.
 _PASSES: dict[str, tuple[float, float, float]] = {
@@ -136,8 +138,9 @@ def step_working(result: PretrainingResult, machine: Machine) -> StepWorking:
     for place, one in enumerate(result.step.operations):
         times = [run.step.operations[place] for run in (typical, spread, limit, bare)]
         rows.append(_operation(result, one, times))
-    rows += [row for row in _around(result, spread, typical) if median(row.time_s) > 0]
-    return StepWorking(tuple(row for row in rows if median(row.time_s) > 0), whole, median(limit.step_s))
+    rows += _around(result, spread, typical)
+    kept = tuple(row for row in rows if median(row.time_s) > NEGLIGIBLE_FRACTION * whole)
+    return StepWorking(kept, whole, median(limit.step_s))
 
 
 def _operation(result: PretrainingResult, one: Operation, times: list[Operation]) -> OperationWorking:
