@@ -10,10 +10,11 @@ from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.interfaces import documents, documents_training
 from computeledger.interfaces.answers_anchor import anchored_result
+from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.training_question import Question, read_question
 from computeledger.physics.critical_batch import growing_batch
 from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
-from computeledger.workloads.anchor import Anchored
+from computeledger.workloads.anchor import Anchored, spread_of
 from computeledger.workloads.effective_run import EffectiveRun, estimate_run
 from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.megatron import megatron_launch
@@ -25,7 +26,7 @@ from computeledger.workloads.pretraining import (
     estimate_pretraining,
 )
 from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_scaling import counts_around, grow, margins, scale
+from computeledger.workloads.pretraining_scaling import counts_around, grow, margins, n_level, scale
 from computeledger.workloads.pretraining_search import Swept, chosen, evaluate, require_fit
 from computeledger.workloads.step_working import step_working
 
@@ -134,10 +135,12 @@ def _beside(
     """What stands beside the answer: other layouts, what binds and what to change, scaling, launch arguments."""
     factor = 1.0 if held is None else median(held.factor)
     best = found.swept.best(options["top"]) if found.swept is not None else []
-    compared = margins(found.scenario, best, question.machine) if best else []
+    within = spread_of(is_moe(found.scenario.model)).within
+    compared = margins(found.scenario, best, question.machine, within) if best else []
     out: dict[str, Any] = {"best_layouts": [documents_training.margin_document(one, factor) for one in compared]}
     out["n_configurations"] = found.swept.candidates.size if found.swept is not None else 0
     out["n_fitting"] = int(found.swept.fits.sum()) if found.swept is not None else 0
+    out["n_level"] = 0 if found.swept is None else n_level(found.swept.step_s[found.swept.fits], within)
     out["binds"] = what_binds(result)
     out["advice"] = [
         documents_training.advice_document(one) for one in advise(found.scenario, question.typical, question.limits)

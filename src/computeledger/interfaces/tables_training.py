@@ -170,8 +170,10 @@ def _print_layouts(out: Console, document: Mapping[str, Any]) -> None:
         how = (str(one["microbatch_sequences"]), one["recompute"], _schedule_words(one))
         table.add_row(one["layout"], *how, *figures, _slower(one), Text("level" if one["level"] else "", style=DIM))
     out.print(table)
+    told = f"{document['n_level']:,} of {document['n_fitting']:,} cannot be told from the first"
     note(
-        out, "level: closer to the first than what runs of one configuration differ by; choose by memory and simplicity"
+        out,
+        f"level: may as well be the faster one, as far as the model knows ({told}); choose by memory and simplicity",
     )
 
 

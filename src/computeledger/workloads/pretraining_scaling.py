@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from computeledger.arrays import Num, median
+from computeledger.arrays import Z_95, Num, Range, median, sample
 from computeledger.errors import InputError
 from computeledger.facts.schema import Fact
 from computeledger.physics.critical_batch import BatchPhase, critical_batch_merrill_2025_tokens
@@ -15,7 +17,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.units import HOUR_S
 from computeledger.workloads.pretraining import PretrainingScenario, batch_sequences, estimate_pretraining
 from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_search import LEVEL_FRACTION, PretrainingOption, chosen, require_fit
+from computeledger.workloads.pretraining_search import PretrainingOption, chosen, require_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Margin:
     option : PretrainingOption
         What is compared.
     step_ratio : float or ndarray
-        Its step over the winner's; what both share cancels [-].
+        Its step over the winner's: what both share cancels, what the model leaves out of either does not [-].
     """
 
     option: PretrainingOption
@@ -35,8 +37,8 @@ class Margin:
 
     @property
     def level(self) -> bool:
-        """Whether the winner's lead is within what repeated runs differ by, at the low end of its interval."""
-        return float(np.quantile(np.asarray(self.step_ratio, float), 0.05)) < 1 + LEVEL_FRACTION
+        """Whether it may as well be the faster one: the 90 % interval of the ratio reaches 1."""
+        return float(np.quantile(np.asarray(self.step_ratio, float), 0.05)) <= 1
 
     @property
     def faster_fraction(self) -> float:
@@ -44,8 +46,12 @@ class Margin:
         return float(np.mean(np.asarray(self.step_ratio, float) < 1))
 
 
-def margins(scenario: PretrainingScenario, options: list[PretrainingOption], machine: Machine) -> list[Margin]:
+def margins(
+    scenario: PretrainingScenario, options: list[PretrainingOption], machine: Machine, within: float = 0.0
+) -> list[Margin]:
     """Compare options with the first one under the same samples of the efficiency factors.
+
+    The model's error differs from one configuration to the next: each option's ratio carries a scatter of its own.
 
     Parameters
     ----------
@@ -55,6 +61,8 @@ def margins(scenario: PretrainingScenario, options: list[PretrainingOption], mac
         The winner first.
     machine : Machine
         With samples.
+    within : float
+        Standard deviation of the logarithm of that scatter, as in :mod:`computeledger.workloads.anchor` [-].
 
     Returns
     -------
@@ -72,8 +80,43 @@ def margins(scenario: PretrainingScenario, options: list[PretrainingOption], mac
     >>> margins(scenario, [option], Machine(load_system("h100-nvl8")))[0].level
     True
     """
-    steps = [estimate_pretraining(chosen(scenario, one), machine).step_s for one in options]
-    return [Margin(option, step / steps[0]) for option, step in zip(options, steps, strict=True)]
+    steps = [np.asarray(estimate_pretraining(chosen(scenario, one), machine).step_s, float) for one in options]
+    return [
+        Margin(option, step / steps[0] * _own(place, step.size, within))
+        for place, (option, step) in enumerate(zip(options, steps, strict=True))
+    ]
+
+
+def _own(place: int, n_samples: int, within: float) -> Num:
+    """Scatter of one option against the first, by sample."""
+    if place == 0 or within == 0 or n_samples < 2:
+        return 1.0
+    half = math.exp(Z_95 * within)
+    drawn = sample({f"layout {place}": Range(1 / half, half)}, n_samples)
+    return drawn[f"layout {place}"]
+
+
+def n_level(step_s: NDArray[np.float64], within: float) -> int:
+    """Count options that cannot be told from the fastest, by the scatter alone.
+
+    Parameters
+    ----------
+    step_s : ndarray
+        Steps of the options that fit [s].
+    within : float
+        Standard deviation of the logarithm of the scatter [-].
+
+    Returns
+    -------
+    int
+        How many, the fastest among them [-].
+
+    Examples
+    --------
+    >>> n_level(np.array([1.0, 1.1, 2.0]), 0.1)
+    2
+    """
+    return int(np.count_nonzero(step_s <= step_s.min() * math.exp(Z_95 * within))) if step_s.size else 0
 
 
 @dataclass(frozen=True, slots=True)

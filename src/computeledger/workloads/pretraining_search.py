@@ -18,9 +18,6 @@ from computeledger.workloads.pipeline import SCHEDULES, with_schedule
 from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
 from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates, training_layouts
 
-#: Layouts closer than this are level: published configurations that ran twice differ by about as much (assumption).
-LEVEL_FRACTION = 0.05
-
 
 @dataclass(frozen=True, slots=True)
 class PretrainingOption:
