@@ -118,7 +118,7 @@ def test_nothing_predicted_is_said_and_not_invented() -> None:
 def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
     file = tmp_path / "some.csv"
     file.write_text("model,value\na,1\n", "utf-8")
-    with pytest.raises(InputError, match=r"published serving figures source, hardware.* are missing"):
+    with pytest.raises(InputError, match=r"training runs source, hardware.* are missing"):
         compare_table(file)
     file.write_text("a,b\n1,2,3\n", "utf-8")
     with pytest.raises(InputError, match="line 2 has more cells"):

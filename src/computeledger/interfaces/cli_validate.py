@@ -23,8 +23,8 @@ def validate(
 ) -> None:
     """Predicted against measured: errors, bias and interval coverage, over all rows and by slice.
 
-    A table is told by its columns: serving points (InferenceX columns) or published serving figures. Rows that lack
-    what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
+    A table is told by its columns: serving points (InferenceX columns), published serving figures or training runs.
+    Rows that lack what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
     """
     from computeledger.interfaces.answers_validate import columns_of, compare_measured
     from computeledger.interfaces.documents_validation import anchor_lines, suspects_document, validation_document

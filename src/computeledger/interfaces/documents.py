@@ -15,10 +15,9 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.physics import memory, operations, transformer
-from computeledger.physics.efficiency import load_factors
+from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
-from computeledger.workloads.pretraining import PretrainingOption, PretrainingResult
 from computeledger.workloads.result import Figure, Term, quantities, quantity
 from computeledger.workloads.serving import ServingResult
 from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
@@ -167,7 +166,7 @@ def efficiency_document(profile: str = "assumed", overrides: Mapping[str, Any] |
     """Efficiency factors with their grounds; what a plan overrides is the plan's."""
     out = {}
     given = overrides or {}
-    for name, factor in load_factors(profile).items():
+    for name, factor in load_all_factors(profile).items():
         if name in given:
             value = given[name]
             low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
@@ -299,55 +298,6 @@ def option_document(option: ServingOption) -> dict[str, Any]:
         "requests_per_s": option.requests_per_s,
         "usd_per_mtok_input": option.usd_per_mtok_input,
         "usd_per_mtok_output": option.usd_per_mtok_output,
-    }
-
-
-def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) -> dict[str, Any]:
-    """Pretraining at one layout, and the best legal layouts."""
-    scenario = result.scenario
-    held = result.memory
-    tenants = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
-    return {
-        "model": scenario.model.id,
-        "layout": str(scenario.layout),
-        "n_gpus": int(median(scenario.layout.n_gpus)),
-        "microbatch_sequences": median(scenario.batch.microbatch_sequences),
-        "recompute": scenario.batch.recompute,
-        "sequence_tokens": median(scenario.batch.sequence_tokens),
-        "global_batch_tokens": median(scenario.global_batch_tokens),
-        **quantities(
-            {
-                "step_s": (result.step_s, "s"),
-                "tokens_per_s_per_gpu": (result.tokens_per_s_per_gpu, "tokens/s"),
-                "mfu_fraction": (result.mfu_fraction, ""),
-                "hfu_fraction": (result.hfu_fraction, ""),
-                "utilization_fraction": (result.utilization_fraction, ""),
-                "gpu_hours": (result.gpu_hours, "GPU-hours"),
-                "days": (result.days, "days"),
-                "usd": (result.gpu_hours * scenario.usd_per_gpu_hour, "USD"),
-            }
-        ),
-        "flop_per_token": median(result.flop_per_token),
-        "peak_flop_per_s": result.peak_flop_per_s,
-        "peak_precision": "bf16",
-        "components": {name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0},
-        "memory_bytes": {
-            **{name: median(getattr(held, f"{name}_bytes")) for name in tenants},
-            "total": median(held.total_bytes),
-            "usable": result.capacity_bytes,
-        },
-        "fits": bool(np.all(result.fits)),
-        "best_layouts": [
-            {
-                "layout": str(one.layout),
-                "microbatch_sequences": one.microbatch_sequences,
-                "recompute": one.recompute,
-                "step_s": one.step_s,
-                "mfu_fraction": one.mfu_fraction,
-                "memory_bytes": one.memory_bytes,
-            }
-            for one in best
-        ],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -15,8 +15,6 @@ from computeledger.units import format_percent, format_si, format_usd
 
 DIM = "bright_black"
 ACCENT = "cyan"
-#: Rounding that is worth a word.
-ROUNDED_FRACTION = 0.01
 
 
 def console() -> Console:
@@ -251,13 +249,13 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
     out.print(table)
     for phase in ("decode", "prefill"):
         _print_operations(out, phase, document)
-    _print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
+    print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
     _print_speed(out, document)
     if "pareto" in document:
         _print_front(out, document)
     if "fleet" in document:
         _print_fleet(out, document["fleet"])
-    _print_grounds(out, document, "")
+    print_grounds(out, document, "")
     if working:
         print_working(out, document)
 
@@ -270,7 +268,8 @@ def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
     out.print(Text(words + loaded, style="bold"))
 
 
-def _print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
+def print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
+    """Print what an answer rests on: its price, its factors, what was assumed."""
     price = _price_words(document["price"])
     note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
     words = []
@@ -299,7 +298,8 @@ def _print_operations(out: Console, phase: str, document: Mapping[str, Any]) -> 
     out.print(table)
 
 
-def _print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
+def print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
+    """Print the memory of one GPU by tenant."""
     parts = [name for name in memory if name not in ("total", "usable")]
     text = Text("Memory of one GPU  ", style="bold")
     text.append(
@@ -339,56 +339,6 @@ def _print_front(out: Console, document: Mapping[str, Any]) -> None:
         costs = [format_usd(one[f"usd_per_mtok_{kind}"]) for kind in ("output", "input")]
         times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
         table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs)
-    out.print(table)
-
-
-_PRETRAIN_ROWS = [
-    ("step time", "step_s", "s"),
-    ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
-    ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
-    ("HFU", "hfu_fraction", "fraction"),
-    ("GPU-hours", "gpu_hours", "GPU-hours"),
-    ("days", "days", "days"),
-    ("cost", "usd", "USD"),
-]
-
-
-def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
-    """Print a pretraining answer."""
-    out = console()
-    where = f"{document['model']} on {document['n_gpus']} GPUs of {document['system']}, {document['layout']}"
-    how = f"microbatch {document['microbatch_sequences']:.0f}, recompute {document['recompute']}"
-    out.print(Text(f"{where}, {how}", style="bold"))
-    sequence, batch = format_si(document["sequence_tokens"]), format_si(document["global_batch_tokens"])
-    asked = document["asked_global_batch_tokens"]
-    rounded = abs(asked / document["global_batch_tokens"] - 1) > ROUNDED_FRACTION
-    remark = f" (rounded from {format_si(asked)} to a power of two of sequences)" if rounded else ""
-    note(out, f"sequence {sequence}, global batch {batch} tokens{remark}")
-    table = new_table("", "", "median and 90 % interval")
-    for label, key, unit in _PRETRAIN_ROWS:
-        table.add_row(label, interval(document[key], unit))
-    out.print(table)
-    parts = document["components"]
-    whole = sum(point(part) for part in parts.values())
-    table = new_table("One step", "part", "time", "share")
-    for name, part in parts.items():
-        share = point(part) / whole
-        table.add_row(name, interval(part, "s"), bar(share, 16).append(format_percent(share)))
-    out.print(table)
-    _print_memory(out, document["memory_bytes"], "fits" if document["fits"] else "DOES NOT FIT")
-    _print_layouts(out, document["best_layouts"])
-    _print_grounds(out, document, "; failures are not counted")
-    if working:
-        print_working(out, document)
-
-
-def _print_layouts(out: Console, layouts: Sequence[Mapping[str, Any]]) -> None:
-    if not layouts:
-        return
-    table = new_table("Best legal layouts (medians)", "layout", ">microbatch", "recompute", ">step", ">MFU", ">memory")
-    for one in layouts:
-        figures = (show(one["step_s"], "s"), format_percent(one["mfu_fraction"]), format_si(one["memory_bytes"], "B"))
-        table.add_row(one["layout"], str(one["microbatch_sequences"]), one["recompute"], *figures)
     out.print(table)
 
 
