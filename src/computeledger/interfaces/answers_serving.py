@@ -12,7 +12,7 @@ from computeledger.facts.load import (
     load_model,
     load_system,
 )
-from computeledger.interfaces import documents
+from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -68,18 +68,22 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["requests_per_s"] is not None:
         exact = found if batch is None else search_serving(middles, layouts, typical, batches=[batch])
         fleet = _fleet(exact, batch, options)
-        document["fleet"] = documents.fleet_document(fleet)
+        document["fleet"] = documents_serving.fleet_document(fleet)
         chosen, gpus = fleet.option, fleet.n_gpus
     else:
         chosen = _choose(found, batch, options, typical, middles)
     at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
     result, ideal = estimate_serving(at, machine), ideal_serving(at, machine)
     curve = price_of_speed(replace(middles, layout=chosen.layout, batch=float(chosen.batch)), typical)
-    document |= documents.serve_document(result, ideal, curve, gpus)
+    document |= documents_serving.serve_document(result, ideal, curve, gpus)
     if batch is None:
-        document["pareto"] = [documents.option_document(one) for one in pareto_front(found)]
+        document["pareto"] = [documents_serving.option_document(one) for one in pareto_front(found)]
         document["n_options"] = len(found)
-    document |= {"price": price_ground, "efficiency_profile": "assumed", "assumptions": documents.serving_assumptions()}
+    document |= {
+        "price": price_ground,
+        "efficiency_profile": "assumed",
+        "assumptions": documents_serving.serving_assumptions(),
+    }
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     if options["working"]:

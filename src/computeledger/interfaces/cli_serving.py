@@ -54,6 +54,6 @@ def serve(**options: Any) -> None:
     if options["as_json"]:
         print_json(document)
         return
-    from computeledger.interfaces.tables import print_serve
+    from computeledger.interfaces.tables_serving import print_serve
 
     print_serve(document, options["working"])
