@@ -225,6 +225,7 @@ def _unit(unit: str) -> str:
 
 
 def print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
+    """Print what an answer rests on."""
     price = _price_words(document["price"])
     note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
     words = []
@@ -242,6 +243,7 @@ def _price_words(price: Mapping[str, Any]) -> str:
 
 
 def print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
+    """Print the tenants of a GPU's memory."""
     parts = [name for name in memory if name not in ("total", "usable")]
     text = Text("Memory of one GPU  ", style="bold")
     text.append(
