@@ -13,6 +13,7 @@ from computeledger.facts.load import (
     load_system,
 )
 from computeledger.interfaces import documents, documents_serving
+from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -30,9 +31,6 @@ from computeledger.workloads.serving_search import (
     search_serving,
     size_fleet,
 )
-
-#: The speed that a search aims at when the question names none (assumption).
-DEFAULT_TPOT_S = 0.05
 
 
 def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +72,8 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         chosen = _choose(found, batch, options, typical, middles)
     at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
     result, ideal = estimate_serving(at, machine), ideal_serving(at, machine)
-    curve = price_of_speed(replace(middles, layout=chosen.layout, batch=float(chosen.batch)), typical)
+    at_middles = replace(middles, layout=chosen.layout, batch=float(chosen.batch))
+    curve = price_of_speed(at_middles, typical)
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
     if batch is None:
         document["pareto"] = [documents_serving.option_document(one) for one in pareto_front(found)]
@@ -86,7 +85,8 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     }
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
-    if options["working"]:
+    add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
+    if options["working"] or options.get("html"):
         document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
         document["efficiency"] = documents.efficiency_document()
     return document

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from computeledger.arrays import Num, median
 from computeledger.interfaces.documents import bound_fractions, main_bound, memory_document, operations_document
 from computeledger.physics import memory
+from computeledger.physics.efficiency import load_factors
 from computeledger.physics.roofline import Operation
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving import ServingResult
+from computeledger.workloads.serving_breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
+from computeledger.workloads.serving_margins import DISTINGUISHABLE, Rival
 from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
 
 
@@ -107,4 +113,90 @@ def fleet_document(fleet: Fleet) -> dict[str, Any]:
         "n_replicas": fleet.n_replicas,
         "load_fraction": fleet.load_fraction,
         "replica": option_document(fleet.option),
+    }
+
+
+def breakdown_document(found: ServingBreakdown) -> dict[str, Any]:
+    """A serving answer taken apart, at the medians of its inputs."""
+    result = found.result
+    return {
+        "decode": _step_document(found.decode),
+        "prefill": _step_document(found.prefill),
+        "tpot": {"decode step": found.decode.time_s, "prefill of other requests": median(result.prefill_wait_s)},
+        "ttft": {
+            "prefill": found.prefill.time_s,
+            "host, and the step under way": median(result.ttft_s) - found.prefill.time_s,
+        },
+        "constants": [_constant_document(one) for one in found.constants],
+    }
+
+
+def _step_document(step: StepBreakdown) -> dict[str, Any]:
+    return {
+        "time_s": step.time_s,
+        "limit_s": step.limit_s,
+        "rest_s": step.rest_s,
+        "operations": [_operation_document(one, step) for one in step.operations],
+    }
+
+
+def _operation_document(row: OperationBreakdown, step: StepBreakdown) -> dict[str, Any]:
+    one, limit = row.operation, row.limit
+    time_s = median(one.time_s)
+    parts = {name: median(getattr(one, name)) for name in ("compute_s", "memory_s", "network_s", "overhead_s")}
+    flop_per_s, bytes_per_s = (median(amount) / time_s for amount in (one.flop, one.bytes))
+    return {
+        "name": one.name,
+        "flop": median(one.flop),
+        "bytes": median(one.bytes),
+        "network_bytes": median(one.network_bytes),
+        **parts,
+        "time_s": time_s,
+        "share_fraction": time_s / step.time_s,
+        "limit_s": median(limit.time_s),
+        "limit_fraction": row.limit_fraction,
+        "bound": main_bound([one]),
+        "flop_per_s": flop_per_s,
+        "flop_per_s_fraction": flop_per_s / median(limit.flop_per_s) if np.all(one.flop) else 0.0,
+        "bytes_per_s": bytes_per_s,
+        "bytes_per_s_fraction": bytes_per_s / median(limit.bytes_per_s) if np.all(one.bytes) else 0.0,
+    }
+
+
+def _constant_document(one: Constant) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": one.name, "value": one.value, "elasticity": dict(one.elasticity)}
+    if one.fact is not None:
+        ground = {"kind": "fact", "source": one.fact.source, "why": one.fact.locator, "given": one.fact.given}
+        return {**out, "unit": one.fact.unit, "low": one.value, "high": one.value, **ground}
+    factor = load_factors()[one.name]
+    low, high = getattr(factor.value, "low", one.value), getattr(factor.value, "high", one.value)
+    unit = "s" if one.name.endswith("_s") else ""
+    return {
+        **out,
+        "unit": unit,
+        "low": low,
+        "high": high,
+        "kind": factor.kind,
+        "source": factor.source,
+        "why": factor.why,
+    }
+
+
+def margins_document(rivals: Sequence[Rival], chances: dict[str, float], n_within: int) -> dict[str, Any]:
+    """How far the winner of a search is ahead."""
+    return {
+        "of": "output_tokens_per_s_per_gpu",
+        "n_options_within_limits": n_within,
+        "n_layouts_within_limits": len(rivals) + 1,
+        "not_distinguishable_above": DISTINGUISHABLE,
+        "n_not_distinguishable": sum(one.better_probability > DISTINGUISHABLE for one in rivals),
+        "meets_limit_probability": chances,
+        "rivals": [
+            {
+                **option_document(one.option),
+                "throughput_ratio": one.throughput_ratio,
+                "better_probability": one.better_probability,
+            }
+            for one in rivals
+        ],
     }

@@ -15,12 +15,17 @@ from computeledger.interfaces.tables import (
     interval,
     new_table,
     note,
+    print_figure,
     print_grounds,
     print_memory,
-    print_working,
 )
-from computeledger.interfaces.wording import point, show
+from computeledger.interfaces.tables_breakdown import print_breakdown
+from computeledger.interfaces.tables_tiers import print_kv_tiers
+from computeledger.interfaces.wording import margins_words, point, show
 from computeledger.units import format_percent, format_si, format_usd
+
+#: Rivals of a winner that are printed.
+_RIVALS = 6
 
 _SERVE_ROWS = [
     ("time to first token, no queue", "ttft_s", "s"),
@@ -47,17 +52,27 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
         limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
         table.add_row(label, interval(document[key], unit), limit)
     out.print(table)
-    for phase in ("decode", "prefill"):
-        _print_operations(out, phase, document)
+    if "breakdown" in document:
+        print_breakdown(document)
+    else:
+        for phase in ("decode", "prefill"):
+            _print_operations(out, phase, document)
     print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
     _print_speed(out, document)
     if "pareto" in document:
         _print_front(out, document)
+    if "margins" in document:
+        _print_margins(out, document["margins"])
+    if "kv_tiers" in document:
+        print_kv_tiers(document["kv_tiers"])
     if "fleet" in document:
         _print_fleet(out, document["fleet"])
     print_grounds(out, document, "")
     if working:
-        print_working(out, document)
+        out.print(Text("Formulas", style="bold"))
+        for figure in document["working"]:
+            listed = figure["name"] in ("decode_s", "prefill_s")  # their terms are the operations above
+            print_figure(out, {**figure, "terms": ()} if listed else figure)
 
 
 def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
@@ -110,3 +125,18 @@ def _print_front(out: Console, document: Mapping[str, Any]) -> None:
         times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
         table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs)
     out.print(table)
+
+
+def _print_margins(out: Console, margins: Mapping[str, Any]) -> None:
+    out.print(Text("Is the winner ahead?  ", style="bold").append(margins_words(margins), style="not bold"))
+    table = new_table("", "rival", ">batch", ">TPOT", ">TTFT", ">tok/s/GPU", ">against the winner", "better in truth")
+    for one in margins["rivals"][:_RIVALS]:
+        times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
+        rate = format_si(one["output_tokens_per_s_per_gpu"])
+        behind = f"{one['throughput_ratio'] - 1:+.1%}".replace("-", "\u2212")
+        chance = bar(one["better_probability"], 10).append(format_percent(one["better_probability"]))
+        table.add_row(one["layout"], str(one["batch"]), *times, rate, behind, chance)
+    if margins["rivals"]:
+        out.print(table)
+    for name, chance in margins["meets_limit_probability"].items():
+        note(out, f"the chance that the winner meets the limit on {name.upper()} is {format_percent(chance)}")

@@ -25,6 +25,8 @@ from computeledger.workloads.serving_search import ServingOption
 
 #: A rival that is better with more than this probability cannot be told from the winner (assumption).
 DISTINGUISHABLE = 0.1
+#: Beyond this many scales the probability is 0 or 1 to all digits.
+_FAR = 1e8
 _DEGREES = ("tp", "pp", "dp", "ep")
 
 
@@ -132,7 +134,7 @@ def student_2_cdf(x: Num) -> Num:
     >>> round(float(student_2_cdf(2.91999)), 4), float(student_2_cdf(0.0))
     (0.95, 0.5)
     """
-    far = np.clip(x, -1e9, 1e9)
+    far = np.clip(x, -_FAR, _FAR)
     share: Num = 0.5 + far / (2 * np.sqrt(2 + np.square(far)))
     return share
 
