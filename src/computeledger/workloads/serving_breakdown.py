@@ -138,7 +138,7 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
     >>> found = break_down_serving(scenario, Machine(load_system("h100-nvl8"), efficiency()))
     >>> bandwidth = next(one for one in found.constants if one.name == "hbm_bytes_per_s")
     >>> bandwidth.fact.source, bandwidth.elasticity["tpot_s"] < -0.5
-    ('nvidia-h100-datasheet', True)
+    ('epoch-ml-hardware', True)
     """
     result = estimate_serving(scenario, machine)
     limit = estimate_serving(scenario, replace(machine, efficiency=IDEAL))
