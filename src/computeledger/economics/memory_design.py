@@ -128,7 +128,8 @@ def _batch(scenario: ServingScenario, stages: int) -> Num:
 def _design(scenario: ServingScenario, machine: Machine, usd_per_byte: Num, payment_per_hour: Num) -> MemoryDesign:
     built = machine.system.accelerator.hbm_bytes.value
     result = estimate_serving(scenario, machine)
-    needed = result.memory.total_bytes / USABLE_FRACTION
+    held = result.memory
+    needed = held.total_bytes + (1 / USABLE_FRACTION - 1) * held.kv_cache_bytes
     saved = (built - needed) * usd_per_byte
     price = np.maximum(scenario.usd_per_gpu_hour - saved * payment_per_hour, 0.0)
     return MemoryDesign(

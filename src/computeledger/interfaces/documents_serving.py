@@ -9,7 +9,7 @@ import numpy as np
 
 from computeledger.arrays import Num, median
 from computeledger.interfaces.documents import bound_fractions, main_bound, memory_document, operations_document
-from computeledger.physics import memory
+from computeledger.physics import memory, operations
 from computeledger.physics.efficiency import load_factors
 from computeledger.physics.roofline import Operation
 from computeledger.workloads.result import quantities, quantity
@@ -24,7 +24,7 @@ def serving_assumptions() -> dict[str, float]:
     return {
         "usable_hbm_fraction": memory.USABLE_FRACTION,
         "engine_workspace_bytes": memory.WORKSPACE_BYTES,
-        "prefill_chunk_tokens": memory.CHUNK_TOKENS,
+        "prefill_chunk_tokens": operations.CHUNK_TOKENS,
     }
 
 
@@ -122,10 +122,10 @@ def breakdown_document(found: ServingBreakdown) -> dict[str, Any]:
     return {
         "decode": _step_document(found.decode),
         "prefill": _step_document(found.prefill),
-        "tpot": {"decode step": found.decode.time_s, "prefill of other requests": median(result.prefill_wait_s)},
+        "tpot": {"decode step": median(result.decode_s), "prefill of other requests": median(result.prefill_wait_s)},
         "ttft": {
             "prefill": found.prefill.time_s,
-            "host, and the step under way": median(result.ttft_s) - found.prefill.time_s,
+            "host, admission and queue": median(result.ttft_s) - found.prefill.time_s,
         },
         "constants": [_constant_document(one) for one in found.constants],
     }

@@ -15,7 +15,8 @@ from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
 from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.wording import point, show
-from computeledger.physics.memory import CHUNK_TOKENS, USABLE_FRACTION, WORKSPACE_BYTES
+from computeledger.physics.memory import USABLE_FRACTION
+from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout, parse_layout
 
 #: A request may be this much longer than the typical one before it is refused (assumption).
@@ -97,7 +98,9 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
             f"--emit {engine}: layout {layout}: the engine spreads experts over all {stage} GPUs of a stage "
             f"(ep{stage}) or none, not over {ep}"
         )
-    hbm_bytes = document["memory_bytes"]["usable"] / USABLE_FRACTION
+    held = document["memory_bytes"]
+    beside = held["total"] - held["kv_cache"]
+    kept = USABLE_FRACTION * (held["usable"] - beside) + held["weights"]
     return Launch(
         model=document["model"],
         layout=layout,
@@ -108,7 +111,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         online_fp8=_online_fp8(engine, document),
         role=role,
         usable_fraction=USABLE_FRACTION,
-        static_fraction=USABLE_FRACTION - WORKSPACE_BYTES / hbm_bytes,
+        static_fraction=kept / held["usable"],
     )
 
 
@@ -216,7 +219,10 @@ def _trtllm(one: Launch) -> list[str]:
     name = f"{one.role}.yaml" if one.role else "serving.yaml"
     settings = [f"enable_attention_dp: {'true' if layout.dp > 1 else 'false'}", "enable_chunked_prefill: true"]
     settings += ["kv_cache_config:", f"  dtype: {'fp8' if one.kv == 'fp8' else 'auto'}"]
-    settings += [f"  enable_block_reuse: {'true' if one.cached else 'false'}", "  free_gpu_memory_fraction: 0.9"]
+    settings += [
+        f"  enable_block_reuse: {'true' if one.cached else 'false'}",
+        f"  free_gpu_memory_fraction: {one.usable_fraction:g}",
+    ]
     options = [f"--tp_size {layout.n_gpus_per_stage}", f"--pp_size {layout.pp}", f"--ep_size {layout.ep}"]
     options += [f"--max_batch_size {one.per_rank}", f"--max_num_tokens {CHUNK_TOKENS:.0f}"]
     options += [f"--max_seq_len {one.context_tokens}", f"--config {name}"]

@@ -45,9 +45,8 @@ def latency_s(n_group: Num, machine: Machine) -> Num:
     """
     local, domains = _groups(n_group, machine)
     up = machine.system.scale_up_latency_s.value * (1 + LATENCY_PER_DOUBLING * np.log2(local))
-    return np.where(np.asarray(n_group) > 1, up, 0.0) + np.where(
-        domains > 1, machine.system.scale_out_latency_s.value, 0.0
-    )
+    out = machine.system.scale_out_latency_s.value + machine.efficiency.scale_out_floor_s
+    return np.where(np.asarray(n_group) > 1, up, 0.0) + np.where(domains > 1, out, 0.0)
 
 
 def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) -> Num:
@@ -112,7 +111,8 @@ def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
     True
     """
     local, _ = _groups(n_group, machine)
-    near = sent_bytes * (local - 1) / n_group / machine.scale_up_bytes_per_s
+    up = machine.system.scale_up_bytes_per_s_per_gpu.value * machine.efficiency.all_to_all_fraction
+    near = sent_bytes * (local - 1) / n_group / up
     far = sent_bytes * (n_group - local) / n_group / machine.scale_out_bytes_per_s
     return latency_s(n_group, machine) + np.maximum(near, far)
 

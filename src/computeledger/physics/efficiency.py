@@ -29,20 +29,38 @@ class Efficiency:
         Of the dense peak at that precision, in matrix products [-].
     expert_fraction : float or ndarray
         Of the above, in the grouped products of routed experts [-].
-    weight_bandwidth_fraction, kv_bandwidth_fraction : float or ndarray
-        Of HBM bandwidth while weights or the KV cache stream [-].
+    weight_bandwidth_fraction, expert_bandwidth_fraction, kv_bandwidth_fraction : float or ndarray
+        Of HBM bandwidth while weights, routed experts' weights or the KV cache stream [-].
     attention_fraction, latent_attention_fraction : float or ndarray
         Of the dense bf16 peak in prefill attention, and in absorbed latent attention [-].
-    scale_up_fraction, scale_out_fraction : float or ndarray
-        Of one direction's bandwidth in collectives [-].
-    mixer_floor_s, latent_floor_s, mlp_floor_s, experts_floor_s : float or ndarray
+    scale_up_fraction, scale_out_fraction, all_to_all_fraction : float or ndarray
+        Of one direction's bandwidth: reductions in the domain, anything beyond it, exchanges between experts [-].
+    all_to_all_floor_s, scale_out_floor_s : float or ndarray
+        Time that does not shrink with the bytes: of one dispatch or combine, of a reduction beyond the domain [s].
+    mixer_floor_s, mlp_floor_s, experts_floor_s : float or ndarray
         Time of a layer's kernels that does not shrink with the batch [s].
+    latent_floor_s, linear_floor_s, sparse_floor_s : float or ndarray
+        The same, further, of a latent, a linear and an indexed mixer [s].
+    fp4_floor_ratio : float or ndarray
+        Floor of 4-bit experts on a chip with 4-bit units over the floor of others [-].
+    floor_ratio : float or ndarray
+        An engine's floors over the shared ones [-].
     host_step_s, host_sequence_s : float or ndarray
         Host time per decode step, and per sequence in it [s].
-    prefill_layer_s, prefill_host_s : float or ndarray
-        Launch time per layer of a prefill, and host time per request [s].
+    prefill_layer_s, prefill_experts_s, prefill_mixer_s : float or ndarray
+        Launch time of a prefill per layer; further, per layer of experts, and per latent or linear mixer [s].
+    launch_ratio : float or ndarray
+        An engine's launch times of a prefill over the shared ones [-].
+    prefill_ratio : float or ndarray
+        An engine's time for a prefill's work over the modelled one [-].
+    prefill_host_s : float or ndarray
+        Host time per request before its first token [s].
     prefill_interference : float or ndarray
         Share of prefill time that stops decoding [-].
+    admission_steps : float or ndarray
+        Decode steps between two looks at the queue of new requests [-].
+    transfer_s : float or ndarray
+        Handing a prompt's cache from a prefill to a decode worker, beyond its bytes [s].
     expert_imbalance : float or ndarray
         Busiest rank's tokens over the mean [-].
     activation_passes : float or ndarray
@@ -55,8 +73,8 @@ class Efficiency:
         Share of overlappable traffic that stays exposed [-].
     microbatch_layer_s, training_step_s : float or ndarray
         Host time per layer and microbatch, and per training step [s].
-    serving_ratio, training_ratio : float or ndarray
-        Real over modelled time of a serving step and of a training step [-].
+    serving_ratio, first_token_ratio, training_ratio : float or ndarray
+        Real over modelled time of a serving step, of the first token and of a training step [-].
     """
 
     gemm_fraction_bf16: Num = 1.0
@@ -64,20 +82,34 @@ class Efficiency:
     gemm_fraction_fp4: Num = 1.0
     expert_fraction: Num = 1.0
     weight_bandwidth_fraction: Num = 1.0
+    expert_bandwidth_fraction: Num = 1.0
     kv_bandwidth_fraction: Num = 1.0
     attention_fraction: Num = 1.0
     latent_attention_fraction: Num = 1.0
     scale_up_fraction: Num = 1.0
     scale_out_fraction: Num = 1.0
+    all_to_all_fraction: Num = 1.0
+    all_to_all_floor_s: Num = 0.0
+    scale_out_floor_s: Num = 0.0
     mixer_floor_s: Num = 0.0
-    latent_floor_s: Num = 0.0
     mlp_floor_s: Num = 0.0
     experts_floor_s: Num = 0.0
+    latent_floor_s: Num = 0.0
+    linear_floor_s: Num = 0.0
+    sparse_floor_s: Num = 0.0
+    fp4_floor_ratio: Num = 1.0
+    floor_ratio: Num = 1.0
     host_step_s: Num = 0.0
     host_sequence_s: Num = 0.0
     prefill_layer_s: Num = 0.0
+    prefill_experts_s: Num = 0.0
+    prefill_mixer_s: Num = 0.0
+    launch_ratio: Num = 1.0
+    prefill_ratio: Num = 1.0
     prefill_host_s: Num = 0.0
     prefill_interference: Num = 1.0
+    admission_steps: Num = 0.0
+    transfer_s: Num = 0.0
     expert_imbalance: Num = 1.0
     activation_passes: Num = 0.0
     training_gemm_fraction: Num = 1.0
@@ -86,6 +118,7 @@ class Efficiency:
     microbatch_layer_s: Num = 0.0
     training_step_s: Num = 0.0
     serving_ratio: Num = 1.0
+    first_token_ratio: Num = 1.0
     training_ratio: Num = 1.0
 
     def gemm_fraction(self, precision: str) -> Num:

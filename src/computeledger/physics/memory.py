@@ -11,16 +11,15 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.physics import attention as mixing
 from computeledger.physics import transformer
-from computeledger.physics.operations import ACTIVATION_BYTES, kv_shards
+from computeledger.physics.operations import ACTIVATION_BYTES, CHUNK_TOKENS, kv_shards
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.units import GIGA
 
-#: Share of HBM that a serving engine may use, and what it keeps for graphs and workspace (assumptions).
-USABLE_FRACTION = 0.92
-WORKSPACE_BYTES = 3 * GIGA
-#: Tokens of a prefill chunk whose activations are alive at once (assumption).
-CHUNK_TOKENS = 8192.0
+#: Share of the HBM that weights leave which a serving engine gives to the cache, and what graphs and workspace take
+#: (assumptions; engines' defaults are 0.85 to 0.9).
+USABLE_FRACTION = 0.9
+WORKSPACE_BYTES = 2 * GIGA
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class ServingMemory:
     weights_bytes, kv_cache_bytes, activations_bytes, workspace_bytes : float or ndarray
         Tenants of the busiest GPU [byte].
     capacity_bytes : float
-        What an engine may use of HBM [byte].
+        HBM of one GPU [byte].
     sequence_bytes : float or ndarray
         Cache of one more sequence on its rank [byte].
     largest_batch : float or ndarray
@@ -165,8 +164,8 @@ def serving_memory(
     )
     chunk = np.minimum(CHUNK_TOKENS, context_tokens)
     activations = chunk * ACTIVATION_BYTES * (6 * model.hidden_size + 3 * widest / layout.tp)
-    capacity = USABLE_FRACTION * system.accelerator.hbm_bytes.value
-    room = np.maximum(capacity - weights - activations - WORKSPACE_BYTES, 0.0)
+    capacity = system.accelerator.hbm_bytes.value
+    room = np.maximum(USABLE_FRACTION * (capacity - weights - activations - WORKSPACE_BYTES), 0.0)
     largest = np.floor(room / one) * layout.dp
     return ServingMemory(
         weights_bytes=weights,

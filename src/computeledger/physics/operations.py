@@ -19,10 +19,13 @@ from computeledger.facts.architecture import Attention, FeedForward, LayerGroup,
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
+from computeledger.physics.efficiency import Efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 
 ACTIVATION_BYTES = 2.0
+#: Tokens of a prompt that one prefill step takes at most (assumption: engines' defaults are 2K to 16K).
+CHUNK_TOKENS = 8192.0
 #: An expert layer's dispatch in 8 bits and combine in 16 bits, per value.
 ALL_TO_ALL_BYTES = 3.0
 
@@ -174,7 +177,7 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
         _activations(model, cut, layout, machine),
         _head(model, cut, layout, machine),
         *_network(model, cut, layout, machine),
-        *_launches(model, step, cut, machine),
+        *_launches(model, step, cut, (precision, machine)),
     ]
 
 
@@ -249,7 +252,7 @@ def _feed_forward_operations(
             flop=2 * count * cut.stage_tokens * part.n_experts_active * expert / stage * eff.expert_imbalance,
             bytes=count * hit * expert / stage * PRECISION_BYTES[precision.experts],
             flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
-            bytes_per_s=machine.weight_bytes_per_s,
+            bytes_per_s=machine.expert_bytes_per_s,
         )
 
 
@@ -344,7 +347,8 @@ def _network(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Itera
                 one = cut.tokens / layout.tp * ranks * width * ALL_TO_ALL_BYTES
                 sent = sent + count * one
                 once = once + count * collectives.all_to_all_s(one, layout.ep, machine)
-        latency = n_moe * collectives.latency_s(layout.ep, machine)  # dispatch and combine each start once
+        # dispatch and combine each start once
+        latency = n_moe * (collectives.latency_s(layout.ep, machine) + 2 * machine.efficiency.all_to_all_floor_s)
         yield Operation(
             "all-to-all",
             network_bytes=np.where(spread, sent, 0.0),
@@ -358,23 +362,34 @@ def _network(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Itera
     )
 
 
-def _launches(model: Model, step: Step, cut: _Cut, machine: Machine) -> Iterator[Operation]:
+def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Machine]) -> Iterator[Operation]:
+    precision, machine = made_of
     eff = machine.efficiency
     floor: Num = 0.0
     for count, mixer in _mixers(model.layers):
-        plain = mixer.kind == "gqa" and not mixer.sparse_tokens
-        floor = floor + count * (eff.mixer_floor_s if plain else eff.mixer_floor_s + eff.latent_floor_s)
+        floor = floor + count * (eff.mixer_floor_s + _further_floor_s(mixer, eff))
+    narrow = machine.system.accelerator.native_precision(precision.experts) == "fp4"
+    experts_floor_s = eff.experts_floor_s * (eff.fp4_floor_ratio if narrow else 1.0)
     for count, part in _feed_forwards(model.layers):
-        floor = floor + count * (eff.experts_floor_s if part.n_experts else eff.mlp_floor_s)
-    yield Operation("launch floors", overhead_s=floor)
+        floor = floor + count * (experts_floor_s if part.n_experts else eff.mlp_floor_s)
+    yield Operation("launch floors", overhead_s=floor * eff.floor_ratio)
     if step.decode:
         yield Operation("host", overhead_s=eff.host_step_s + eff.host_sequence_s * cut.sequences)
+
+
+def _further_floor_s(mixer: Attention, eff: Efficiency) -> Num:
+    """What a mixer's kernels take beyond those of plain attention."""
+    further = eff.linear_floor_s if mixer.kind in mixing.LINEAR_KINDS else 0.0
+    if mixer.kind == "mla":
+        further = eff.latent_floor_s
+    return further + eff.sparse_floor_s if mixer.sparse_tokens else further
 
 
 def prefill(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
     """List the operations of a prefill, launched kernel by kernel from the host.
 
-    Launching runs ahead of the GPU; where it is the slower of the two, the GPU waits for it.
+    Launching runs ahead of the GPU; where it is the slower of the two, the GPU waits for it:
+    ``t = (work^3 + launches^3)^(1/3)``, a soft maximum.
 
     Parameters
     ----------
@@ -402,5 +417,14 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     'eager launches'
     """
     operations = forward(model, step, layout, precision, machine)
-    launches = machine.efficiency.prefill_layer_s * model.n_layers
-    return [*operations, Operation("eager launches", overhead_s=np.maximum(launches - total_s(operations), 0.0))]
+    eff = machine.efficiency
+    once = eff.prefill_layer_s * model.n_layers
+    for count, mixer in _mixers(model.layers):
+        once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
+    for count, part in _feed_forwards(model.layers):
+        once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
+    work_s = total_s(operations)
+    chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
+    launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)
+    together_s = np.cbrt((eff.prefill_ratio * work_s) ** 3 + launched_s**3)
+    return [*operations, Operation("eager launches", overhead_s=together_s - work_s)]

@@ -256,6 +256,11 @@ class Machine:
         return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.weight_bandwidth_fraction
 
     @property
+    def expert_bytes_per_s(self) -> Num:
+        """Rate at which routed experts' weights stream from HBM [byte/s]."""
+        return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.expert_bandwidth_fraction
+
+    @property
     def kv_bytes_per_s(self) -> Num:
         """Rate at which the KV cache streams from HBM [byte/s]."""
         return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.kv_bandwidth_fraction

@@ -16,7 +16,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
-from computeledger.physics.operations import Step, forward, prefill
+from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.transformer import n_params_active
@@ -43,6 +43,12 @@ class ServingScenario:
         Prefix found in the cache, per request [token].
     usd_per_gpu_hour : float or ndarray
         Price of a GPU-hour [USD/h].
+    draft_tokens, tokens_per_step : float or ndarray
+        Speculative decoding: tokens drafted per step, and tokens that a step yields on average, its own included [-].
+    rounds : float or ndarray
+        Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
+    waiting : float or ndarray
+        Requests in flight beyond the batch, which wait for room in the cache [-].
     """
 
     model: Model
@@ -53,6 +59,10 @@ class ServingScenario:
     batch: Num
     cached_tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
+    draft_tokens: Num = 0.0
+    tokens_per_step: Num = 1.0
+    rounds: Num = np.inf
+    waiting: Num = 0.0
 
     @property
     def held_tokens(self) -> Num:
@@ -70,8 +80,8 @@ class ServingResult:
         What was asked.
     decode, prefill : tuple of Operation
         One decode step, and one prefill of a prompt on every rank.
-    decode_s, prefill_s : float or ndarray
-        Their times [s].
+    step_s, decode_s, prefill_s : float or ndarray
+        One decode step, its time per token of a sequence, and a prefill [s].
     prefill_busy_s : float or ndarray
         Replica time that one prompt takes from decoding [s].
     ttft_s, tpot_s : float or ndarray
@@ -85,6 +95,7 @@ class ServingResult:
     scenario: ServingScenario
     decode: tuple[Operation, ...]
     prefill: tuple[Operation, ...]
+    step_s: Num
     decode_s: Num
     prefill_s: Num
     prefill_busy_s: Num
@@ -167,20 +178,27 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens
-    decode, decode_s = _timed(scenario, Step(scenario.batch, held + scenario.output_tokens / 2 - 1.0), machine)
+    middle = held + scenario.output_tokens / 2 - 1.0
+    decode, step_s = _timed(scenario, Step(scenario.batch, middle, 1.0 + scenario.draft_tokens), machine)
+    step_s = step_s * (1 + scenario.draft_tokens / model.n_layers)
+    decode_s = step_s / scenario.tokens_per_step
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts, prefill_s = _timed(scenario, prompt, machine)
     busy = eff.prefill_interference * prefill_s / ranks
+    tpot_s = decode_s + scenario.batch / scenario.output_tokens * busy
+    ttft_s = eff.prefill_host_s + prefill_s + eff.admission_steps * step_s + _start_s(scenario, machine)
+    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s
     return ServingResult(
         scenario=scenario,
         decode=tuple(decode),
         prefill=tuple(prompts),
+        step_s=step_s,
         decode_s=decode_s,
         prefill_s=prefill_s,
         prefill_busy_s=busy,
-        ttft_s=eff.prefill_host_s + decode_s / 2 + prefill_s,
-        tpot_s=decode_s + scenario.batch / scenario.output_tokens * busy,
+        ttft_s=eff.first_token_ratio * ttft_s,
+        tpot_s=tpot_s,
         cached_busy_s=_cached_busy_s(scenario, prefill_s, machine),
         memory=serving_memory(
             model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
@@ -224,6 +242,42 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> tuple[lis
         return operations, total_s(operations)
     limit_s = total_s(run(*made_of, replace(machine, efficiency=IDEAL)))
     return operations, np.maximum(machine.efficiency.serving_ratio * total_s(operations), limit_s)
+
+
+def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Replica time of one prompt when many stand in line and fill every chunk.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    float or ndarray
+        Time of a full chunk over the prompts in it [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 256.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(packed_prefill_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
+    True
+    """
+    ranks = scenario.layout.dp * scenario.layout.pp
+    packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
+    full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    return _timed(scenario, full, machine)[1] / packed / ranks
+
+
+def _start_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Mean wait of the first round, when all clients' prompts stand in one queue, over all rounds."""
+    if np.all(np.isinf(scenario.rounds)):
+        return 0.0
+    return np.maximum(scenario.batch - 1, 0.0) / 2 / scenario.rounds * packed_prefill_s(scenario, machine)
 
 
 def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) -> Num:

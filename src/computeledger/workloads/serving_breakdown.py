@@ -145,7 +145,7 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
     return ServingBreakdown(
         result=result,
         limit=limit,
-        decode=_step(result.decode, limit.decode, (result.decode_s, limit.decode_s)),
+        decode=_step(result.decode, limit.decode, (result.step_s, limit.step_s)),
         prefill=_step(result.prefill, limit.prefill, (result.prefill_s, limit.prefill_s)),
         constants=_constants(result, scenario, machine),
     )

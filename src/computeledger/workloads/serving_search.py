@@ -219,7 +219,7 @@ def check_batch(scenario: ServingScenario, layout: Layout, batch: float, machine
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 500.0, 3500.0, 1.0)
     >>> check_batch(scenario, Layout(), 5000.0, Machine(load_system("h100-nvl8")))
     Traceback (most recent call last):
-    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about 102 sequences of 4000 tokens do
+    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about ... sequences of 4000 tokens do
     """
     room = float(largest_batch(replace(scenario, layout=layout), machine))
     if batch > CROWDED_RATIO * room:

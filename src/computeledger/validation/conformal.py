@@ -1,0 +1,53 @@
+"""Intervals from residuals: split-conformal quantiles of log ratios, by class of question."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.errors import QuantityError
+
+Array = NDArray[np.float64]
+
+#: Quantiles of measured over predicted that a class keeps.
+LEVELS = (0.05, 0.10, 0.50, 0.90, 0.95)
+#: Fewer residuals than this cannot carry a 90 % interval.
+FEWEST = 20
+
+
+def conformal_ratios(log_residuals: Array) -> tuple[float, ...]:
+    """Factors that turn a prediction into its 5, 10, 50, 90 and 95 % quantiles.
+
+    With ``n`` residuals the outer quantiles are the ``ceil(q (n + 1))``-th of them, which covers at least ``q`` of new
+    measurements that are exchangeable with the old.
+
+    Parameters
+    ----------
+    log_residuals : ndarray
+        Log of predicted over measured, from predictions that did not see the measurement [-].
+
+    Returns
+    -------
+    tuple of float
+        Measured over predicted at :data:`LEVELS` [-].
+
+    Raises
+    ------
+    QuantityError
+        Fewer residuals than :data:`FEWEST`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> [round(one, 1) for one in conformal_ratios(0.2 * rng.standard_normal(20_000))]
+    [0.7, 0.8, 1.0, 1.3, 1.4]
+    """
+    n = len(log_residuals)
+    if n < FEWEST:
+        raise QuantityError(f"{n} residuals: at least {FEWEST} are needed for an interval")
+    ordered = np.sort(-np.asarray(log_residuals, float))
+    ranks = [math.floor(q * (n + 1)) if q < 0.5 else math.ceil(q * (n + 1)) for q in LEVELS]
+    ranks[2] = (n + 1) // 2
+    return tuple(float(np.exp(ordered[min(max(rank, 1), n) - 1])) for rank in ranks)

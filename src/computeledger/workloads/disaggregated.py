@@ -1,0 +1,170 @@
+"""Disaggregated serving: one pool of workers reads prompts, another writes tokens, a cache moves between them.
+
+A closed network of ``C`` requests: each is prefilled (a queue with the pool's rate), handed over, and decoded in a
+batch that shares its worker. Where prefill is the slower pool, requests queue before it and the decode batches shrink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.memory import sequence_bytes_per_gpu
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving, packed_prefill_s
+
+#: Rounds of the fixed point between a decode batch and its speed; the last changes TPOT by less than a thousandth.
+ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedScenario:
+    """Two pools that serve one load.
+
+    Attributes
+    ----------
+    decode : ServingScenario
+        Model, layout of one decode worker, precision, lengths; its batch is set aside.
+    prefill_layout : Layout
+        Of one prefill worker.
+    n_prefill, n_decode : float or ndarray
+        Workers of each pool [-].
+    concurrency : float or ndarray
+        Requests in flight over both pools [-].
+    """
+
+    decode: ServingScenario
+    prefill_layout: Layout
+    n_prefill: Num
+    n_decode: Num
+    concurrency: Num
+
+    @property
+    def n_gpus(self) -> Num:
+        """GPUs of both pools [-]."""
+        return self.n_prefill * self.prefill_layout.n_gpus + self.n_decode * self.decode.layout.n_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedResult:
+    """What two pools reach.
+
+    Attributes
+    ----------
+    scenario : DisaggregatedScenario
+        What was asked.
+    decode, prefill : ServingResult
+        One decode worker at its batch; one prefill worker, whose prefill is what counts.
+    ttft_s, tpot_s : float or ndarray
+        Arrival to first token, queue and transfer included; time per further token [s].
+    queue_s : float or ndarray
+        Mean wait before prefill in steady state [s].
+    decode_batch : float or ndarray
+        Sequences decoding on one worker [-].
+    prefill_busy_fraction : float or ndarray
+        Share of time that a prefill worker computes [-].
+    """
+
+    scenario: DisaggregatedScenario
+    decode: ServingResult
+    prefill: ServingResult
+    ttft_s: Num
+    tpot_s: Num
+    queue_s: Num
+    decode_batch: Num
+    prefill_busy_fraction: Num
+
+    @property
+    def output_tokens_per_s_per_user(self) -> Num:
+        """Interactivity, ``1 / TPOT`` [token/s]."""
+        return 1 / self.tpot_s
+
+    @property
+    def requests_per_s(self) -> Num:
+        """Requests that both pools finish [1/s]."""
+        decode = self.scenario.decode
+        return self.scenario.n_decode * self.decode_batch / (decode.output_tokens * self.tpot_s)
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> Num:
+        """Throughput over the GPUs of both pools [token/s]."""
+        return self.requests_per_s * self.scenario.decode.output_tokens / self.scenario.n_gpus
+
+    @property
+    def gpu_s_per_output_token(self) -> Num:
+        """GPU-time of one output token, prefill included [s/token]."""
+        return 1 / self.output_tokens_per_s_per_gpu
+
+
+def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) -> DisaggregatedResult:
+    """Estimate two pools under a closed load.
+
+    ``rate = min(C / (T_prefill + wait + D), n_p / S)`` with ``D = O TPOT(B)``, ``B = rate D / n_d`` and ``S`` the
+    time that a prompt occupies a prefill worker; the wait is that of a queue with even service (M/D/1) below
+    saturation and what is left of the cycle above it.
+
+    Parameters
+    ----------
+    scenario : DisaggregatedScenario
+        Whose numbers may be arrays that broadcast.
+    machine : Machine
+        One GPU, its links, and what they reach; the same in both pools.
+
+    Returns
+    -------
+    DisaggregatedResult
+        With the two workers' results.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=4), Precision(), 2048.0, 512.0, 1.0)
+    >>> pools = DisaggregatedScenario(one, Layout(tp=4), 1.0, 1.0, 32.0)
+    >>> result = estimate_disaggregated(pools, Machine(load_system("h100-nvl8")))
+    >>> bool(0 < result.decode_batch < 32.0)
+    True
+    """
+    eff = machine.efficiency
+    layout = scenario.prefill_layout
+    prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
+    ranks = layout.dp * layout.pp
+    alone_s = prefill.prefill_s
+    packed_s = packed_prefill_s(replace(scenario.decode, layout=layout), machine)
+    service_s = np.minimum(packed_s, alone_s / ranks) / scenario.n_prefill
+    load = scenario.concurrency
+    batch: Num = np.maximum(load / scenario.n_decode, 1.0)
+    # the pools do not share GPUs: no prefill stands between two decode steps
+    apart = replace(machine, efficiency=replace(eff, prefill_interference=0.0))
+    queue_s: Num = 0.0
+    for _ in range(ROUNDS):
+        decode = estimate_serving(replace(scenario.decode, batch=batch), apart)
+        decode_s = scenario.decode.output_tokens * decode.tpot_s
+        rate = np.minimum(load / (alone_s + queue_s + decode_s), 1 / service_s)
+        busy = np.minimum(rate * service_s, 1.0)
+        running = np.minimum(rate * alone_s / scenario.n_prefill, 1.0)
+        waiting = np.maximum(busy / (2 * np.maximum(1 - busy, 1 / (2 * load))) * service_s, running * alone_s / 2)
+        queue_s = np.maximum(
+            load * service_s - alone_s - decode_s, np.minimum(waiting, np.maximum(load / 2 * service_s, alone_s / 2))
+        )
+        batch = np.maximum(load / scenario.n_decode * decode_s / (decode_s + alone_s + queue_s), 1.0)
+    start_s = np.maximum(load - 1, 0.0) / 2 / scenario.decode.rounds * service_s
+    cache = sequence_bytes_per_gpu(
+        scenario.decode.model, scenario.decode.input_tokens, layout, PRECISION_BYTES[scenario.decode.precision.kv]
+    )
+    handed_s = eff.transfer_s + cache / machine.scale_out_bytes_per_s
+    ttft_s = eff.prefill_host_s + alone_s + queue_s + start_s + handed_s + decode.step_s
+    return DisaggregatedResult(
+        scenario=scenario,
+        decode=decode,
+        prefill=prefill,
+        ttft_s=eff.first_token_ratio * ttft_s,
+        tpot_s=decode.tpot_s,
+        queue_s=queue_s,
+        decode_batch=batch,
+        prefill_busy_fraction=busy,
+    )
