@@ -13,7 +13,8 @@ from computeledger.facts.load import (
     load_system,
 )
 from computeledger.interfaces import documents, documents_serving
-from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts
+from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
+from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts, layouts_to_search
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -59,6 +60,8 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         usd_per_gpu_hour=middle(price),
     )
     _check_context(model, middles)
+    if options.get("mode") == "disaggregated":
+        return answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
     gpus, layouts = _layouts(options, middles, typical)
     found = search_serving(middles, layouts, typical)
     batch = whole_number("--batch", options["batch"])
@@ -123,7 +126,7 @@ def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Mac
                 f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1"
             )
         return gpus or int(layout.n_gpus), [layout]
-    layouts = layouts_that_fit(scenario, machine, gpus)
+    layouts = layouts_to_search(options, layouts_that_fit(scenario, machine, gpus))
     return gpus or max(int(one.n_gpus) for one in layouts), layouts
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from computeledger.arrays import Uncertain, sample
 from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.memory_design import design_memory
-from computeledger.errors import InputError
+from computeledger.errors import InputError, unknown_id
 from computeledger.interfaces.documents_serving import breakdown_document, margins_document
 from computeledger.interfaces.documents_tiers import kv_tiers_document
-from computeledger.interfaces.launch_flags import launch_text
+from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_text
 from computeledger.physics.efficiency import middle
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_breakdown import break_down_serving
@@ -50,6 +51,16 @@ class Answered:
     machine: Machine
     middles: ServingScenario
     typical: Machine
+
+
+def layouts_to_search(options: Mapping[str, Any], layouts: list[Layout]) -> list[Layout]:
+    """Layouts that the engine can run, where a launch command is asked for."""
+    engine = options.get("emit")
+    if not engine:
+        return layouts
+    if engine not in ENGINES:
+        raise unknown_id("engine", engine, ENGINES)
+    return [one for one in layouts if engine_runs(engine, one)]
 
 
 def add_parts(document: dict[str, Any], answered: Answered) -> None:

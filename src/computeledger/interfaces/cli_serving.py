@@ -21,6 +21,13 @@ from computeledger.interfaces.cli_options import (
 def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options that ask for further parts of the answer."""
     options = [
+        click.option(
+            "--mode",
+            type=click.Choice(["aggregated", "disaggregated"]),
+            default="aggregated",
+            show_default=True,
+            help="One pool of replicas, or prefill and decode apart.",
+        ),
         click.option("--kv-tiers", is_flag=True, help="A cached prefix in HBM, DDR, flash, disk; less HBM."),
         click.option(
             "--cache-discount",

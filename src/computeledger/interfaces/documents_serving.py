@@ -12,6 +12,8 @@ from computeledger.interfaces.documents import bound_fractions, main_bound, memo
 from computeledger.physics import memory, operations
 from computeledger.physics.efficiency import load_factors
 from computeledger.physics.roofline import Operation
+from computeledger.workloads.disaggregated import DisaggregatedResult
+from computeledger.workloads.pool_search import PoolOption
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving import ServingResult
 from computeledger.workloads.serving_breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
@@ -32,11 +34,13 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
     """Serving at one layout and batch, its physical limit, and the price of speed."""
     scenario = result.scenario
     return {
+        "mode": "aggregated",
         "model": scenario.model.id,
         "layout": str(scenario.layout),
         "batch": median(scenario.batch),
         "n_gpus_per_replica": int(median(scenario.layout.n_gpus)),
         "n_replicas": gpus // int(median(scenario.layout.n_gpus)),
+        "n_idle_gpus": gpus % int(median(scenario.layout.n_gpus)),
         "input_tokens": median(scenario.input_tokens),
         "cached_tokens": median(scenario.cached_tokens),
         "output_tokens": median(scenario.output_tokens),
@@ -199,4 +203,92 @@ def margins_document(rivals: Sequence[Rival], chances: dict[str, float], n_withi
             }
             for one in rivals
         ],
+    }
+
+
+def pool_option_document(one: PoolOption) -> dict[str, Any]:
+    """A point of a search over two pools."""
+    return {
+        "layout": _pools_words(one),
+        "prefill_layout": str(one.prefill_layout),
+        "decode_layout": str(one.decode_layout),
+        "n_prefill_workers": one.n_prefill,
+        "n_decode_workers": one.n_decode,
+        "n_gpus": one.n_gpus,
+        "batch": round(one.decode_batch),
+        "concurrency": one.concurrency,
+        "ttft_s": one.ttft_s,
+        "tpot_s": one.tpot_s,
+        "output_tokens_per_s_per_user": 1 / one.tpot_s,
+        "output_tokens_per_s_per_gpu": one.output_tokens_per_s_per_gpu,
+        "requests_per_s": one.requests_per_s,
+        "usd_per_mtok_input": one.usd_per_mtok_input,
+        "usd_per_mtok_output": one.usd_per_mtok_output,
+        "prefill_busy_fraction": one.prefill_busy_fraction,
+    }
+
+
+def _pools_words(one: PoolOption) -> str:
+    return f"{one.n_prefill}x {one.prefill_layout} > {one.n_decode}x {one.decode_layout}"
+
+
+def _pools_figures(result: DisaggregatedResult, usd_per_mtok: tuple[Num, Num]) -> dict[str, tuple[Num, str]]:
+    output, given = usd_per_mtok
+    return {
+        "ttft_s": (result.ttft_s, "s"),
+        "tpot_s": (result.tpot_s, "s"),
+        "output_tokens_per_s_per_user": (result.output_tokens_per_s_per_user, "tokens/s"),
+        "output_tokens_per_s_per_gpu": (result.output_tokens_per_s_per_gpu, "tokens/s"),
+        "usd_per_mtok_input": (given, "USD/Mtok"),
+        "usd_per_mtok_output": (output, "USD/Mtok"),
+    }
+
+
+def pools_document(
+    answer: tuple[DisaggregatedResult, tuple[Num, Num]],
+    limit: tuple[DisaggregatedResult, tuple[Num, Num]],
+    chosen: PoolOption,
+    gpus: int,
+) -> dict[str, Any]:
+    """Serving by two pools, and its physical limit."""
+    result = answer[0]
+    one = result.scenario.decode
+    widths = ("attention", "dense", "experts", "kv")
+    prompts = int(chosen.prefill_layout.dp * chosen.prefill_layout.pp)
+    workers = (
+        ("prefill", chosen.prefill_layout, chosen.n_prefill, prompts),
+        ("decode", chosen.decode_layout, chosen.n_decode, round(chosen.decode_batch)),
+    )
+    return {
+        "mode": "disaggregated",
+        "model": one.model.id,
+        "layout": _pools_words(chosen),
+        "batch": median(result.decode_batch),
+        "concurrency": chosen.concurrency,
+        "n_gpus_per_replica": chosen.n_gpus,
+        "n_replicas": gpus // chosen.n_gpus,
+        "n_idle_gpus": gpus % chosen.n_gpus,
+        "input_tokens": median(one.input_tokens),
+        "cached_tokens": median(one.cached_tokens),
+        "output_tokens": median(one.output_tokens),
+        "precision": {name: getattr(one.precision, name) for name in widths},
+        **quantities(_pools_figures(*answer)),
+        "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
+        "pools": {
+            name: {"layout": str(layout), "n_workers": n, "n_gpus_per_worker": int(layout.n_gpus), "batch": batch}
+            for name, layout, n, batch in workers
+        },
+        "prefill_busy_fraction": quantity(result.prefill_busy_fraction, ""),
+        "queue_s": quantity(result.queue_s, "s"),
+        "bound": main_bound(result.decode.decode),
+        "prefill_bound": main_bound(result.prefill.prefill),
+        "bound_fractions": bound_fractions(result.decode.decode),
+        "components": {
+            "decode": operations_document(result.decode.decode),
+            "prefill": operations_document(result.prefill.prefill),
+        },
+        "components_of": "busiest GPU of a worker",
+        "memory_bytes": memory_document(result.decode.memory),
+        "largest_batch": median(result.decode.memory.largest_batch),
+        "physical_limit": quantities(_pools_figures(*limit)),
     }

@@ -70,6 +70,12 @@ class Launch:
         return math.ceil(self.batch / self.layout.dp)
 
 
+def engine_runs(engine: str, layout: Layout) -> bool:
+    """Whether an engine can run a layout at all."""
+    spread = int(layout.ep) in (1, int(layout.n_gpus_per_stage))
+    return spread and not (engine == "trtllm" and layout.dp > 1 and layout.tp > 1)
+
+
 def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     """Commands that start what a serving document describes; raises where the engine cannot run it."""
     if engine not in ENGINES:

@@ -41,28 +41,16 @@ _SERVE_ROWS = [
 def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
     """Print a serving answer."""
     out = console()
-    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
-    what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, batch {document['batch']:.0f}"
-    out.print(Text(what, style="bold"))
-    lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
-    replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
-    note(out, f"{replicas}; per request {', '.join(lengths)} tokens")
-    table = new_table("", "", "median and 90 % interval", "physical limit")
-    for label, key, unit in _SERVE_ROWS:
-        limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
-        table.add_row(label, interval(document[key], unit), limit)
-    out.print(table)
+    _print_headline(out, document)
     if "breakdown" in document:
         print_breakdown(document)
     else:
         for phase in ("decode", "prefill"):
             _print_operations(out, phase, document)
     print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
-    _print_speed(out, document)
-    if "pareto" in document:
-        _print_front(out, document)
-    if "margins" in document:
-        _print_margins(out, document["margins"])
+    if "price_of_speed" in document:
+        _print_speed(out, document)
+    _print_search(out, document)
     if "kv_tiers" in document:
         print_kv_tiers(document["kv_tiers"])
     if "fleet" in document:
@@ -73,6 +61,36 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
         for figure in document["working"]:
             listed = figure["name"] in ("decode_s", "prefill_s")  # their terms are the operations above
             print_figure(out, {**figure, "terms": ()} if listed else figure)
+
+
+def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
+    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
+    batch = f"batch {document['batch']:.0f}"
+    what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, {batch}"
+    out.print(Text(what, style="bold"))
+    lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
+    replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
+    idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
+    note(out, f"{replicas}{idle}; per request {', '.join(lengths)} tokens")
+    if "pools" in document:
+        _print_pools(out, document)
+    table = new_table("", "", "median and 90 % interval", "physical limit")
+    for label, key, unit in _SERVE_ROWS:
+        if key in document:
+            limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
+            table.add_row(label, interval(document[key], unit), limit)
+    out.print(table)
+
+
+def _print_search(out: Console, document: Mapping[str, Any]) -> None:
+    if "pareto" in document:
+        _print_front(out, document)
+    if document.get("aggregated"):
+        one = document["aggregated"]
+        words = f"{one['layout']} at batch {one['batch']}: {format_si(one['output_tokens_per_s_per_gpu'])} tokens/s/GPU"
+        out.print(Text("One pool as fast per token  ", style="bold").append(words, style="not bold"))
+    if "margins" in document:
+        _print_margins(out, document["margins"])
 
 
 def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
@@ -140,3 +158,37 @@ def _print_margins(out: Console, margins: Mapping[str, Any]) -> None:
         out.print(table)
     for name, chance in margins["meets_limit_probability"].items():
         note(out, f"the chance that the winner meets the limit on {name.upper()} is {format_percent(chance)}")
+
+
+def _print_pools(out: Console, document: Mapping[str, Any]) -> None:
+    pools = document["pools"]
+    parts = [
+        f"{name}: {one['n_workers']} x {one['layout']} ({one['n_gpus_per_worker']} GPUs each)"
+        for name, one in pools.items()
+    ]
+    busy = format_percent(point(document["prefill_busy_fraction"]))
+    note(out, f"{'; '.join(parts)}; {document['concurrency']:.0f} requests in flight, prefill {busy} busy")
+
+
+def print_sweep(document: Mapping[str, Any]) -> None:
+    """Print the best option of each question of a sweep."""
+    out = console()
+    title = f"Most tokens/s/GPU at {show(document['slowest_tpot_s'], 's')} per output token or faster (medians)"
+    lengths = (">input", ">output")
+    figures = (">TPOT", ">TTFT", ">tok/s/GPU", ">USD/Mtok")
+    table = new_table(title, "model", "system", "weights", *lengths, "layout", ">batch", *figures)
+    for one in document["best"]:
+        asked = [format_si(one[f"{name}_tokens"]) for name in ("input", "output")]
+        times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
+        rate, cost = format_si(one["output_tokens_per_s_per_gpu"]), format_usd(one["usd_per_mtok_output"])
+        name = one["model"].rpartition("/")[2]
+        table.add_row(
+            name, one["system"], one["precision"], *asked, one["layout"], str(one["batch"]), *times, rate, cost
+        )
+    out.print(table)
+    for one in document["without_answer"]:
+        lengths_words = f"{format_si(one['input_tokens'])} in, {format_si(one['output_tokens'])} out"
+        note(out, f"no layout fits or is fast enough: {one['model']} on {one['system']}, {lengths_words}")
+    speed = f"{format_si(document['n_options'])} options in {show(document['wall_s'], 's')}, {document['executor']}"
+    kept = f"; all in {document['parquet']}" if document["parquet"] else ""
+    note(out, f"{speed}{kept}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +22,21 @@ from computeledger.workloads.sweep import sweep
 MOST_DOMAINS = 16
 #: A stated batch over the sequences that fit at their full length: at any time most are shorter (assumption).
 CROWDED_RATIO = 1.5
+
+
+class _Rates(Protocol):
+    """What a front is made of."""
+
+    @property
+    def tpot_s(self) -> float:
+        """Time per output token [s]."""
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> float:
+        """Throughput [token/s]."""
+
+
+Rated = TypeVar("Rated", bound=_Rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +132,13 @@ def search_serving(
     return options
 
 
-def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
+def pareto_front(options: Sequence[Rated]) -> list[Rated]:
     """Keep the options that no other beats in both speed and throughput.
 
     Parameters
     ----------
-    options : list of ServingOption
-        From :func:`search_serving`.
+    options : sequence of ServingOption
+        From :func:`search_serving`, or anything else with a speed and a throughput.
 
     Returns
     -------
@@ -137,7 +154,7 @@ def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
     >>> [one.tpot_s for one in pareto_front([beaten, slow, fast])]
     [0.01, 0.02]
     """
-    front: list[ServingOption] = []
+    front: list[Rated] = []
     for one in sorted(options, key=lambda option: (option.tpot_s, -option.output_tokens_per_s_per_gpu)):
         if not front or one.output_tokens_per_s_per_gpu > front[-1].output_tokens_per_s_per_gpu * (1 + 1e-9):
             front.append(one)
