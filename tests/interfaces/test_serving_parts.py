@@ -36,7 +36,8 @@ def ask(run):
     """Run a command; its document."""
 
     def call(*arguments: str) -> dict[str, Any]:
-        return json.loads(run(*arguments, "--json"))
+        found: dict[str, Any] = json.loads(run(*arguments, "--json"))
+        return found
 
     return call
 

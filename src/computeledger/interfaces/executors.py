@@ -88,7 +88,8 @@ class _Writer:
     """Row groups of equal columns, the schema taken from the first."""
 
     def __init__(self, parquet: Any, path: Path) -> None:
-        self._parquet, self._path, self._open = parquet, path, None
+        self._parquet, self._path = parquet, path
+        self._open: Any = None
 
     def __enter__(self) -> Self:
         return self
