@@ -22,6 +22,8 @@ MAX_SAMPLES = 1_000_000
 
 #: Standard normal quantile of 0.95: half the width of a 90 % interval in standard deviations.
 Z_95 = 1.6448536269514722
+#: The same of 0.9, for an 80 % interval.
+Z_90 = 1.2815515655446004
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,16 @@ class Range:
     mid : float or None
         Median, where it is known and not the middle of the ends: each side is then log-normal of its own width, in the
         quantity's own unit [-].
+    inner : tuple of float or None
+        10 % and 90 % quantiles, where they are known beside a median: the logarithm is then linear in the score
+        between the five, and beyond them as between the last two [-].
     """
 
     low: float
     high: float
     bounded: bool = False
     mid: float | None = field(default=None, repr=False)
+    inner: tuple[float, float] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
@@ -54,6 +60,8 @@ class Range:
             raise QuantityError(f"range {self.low:g}..{self.high:g}: its median {self.mid:g} must lie inside")
         if self.bounded and not 0 < self.low < self.high < 1:
             raise QuantityError(f"range {self.low:g}..{self.high:g}: a fraction's range must lie inside 0..1")
+        if self.inner is not None and not self.low <= self.inner[0] <= (self.mid or 0.0) <= self.inner[1] <= self.high:
+            raise QuantityError(f"range {self.low:g}..{self.high:g}: {self.inner} must lie inside, around its median")
 
     def __str__(self) -> str:
         return f"{self.low:g}..{self.high:g}"
@@ -76,6 +84,8 @@ class Range:
         >>> round(float(Range(1e7, 1e8).quantile(0.0)) / 1e7, 3)
         3.162
         """
+        if self.mid is not None and self.inner is not None:
+            return self._through_five(np.asarray(z, float), self.mid, self.inner)
         if self.mid is not None:
             side = np.asarray(z) / Z_95
             end = np.where(side < 0, math.log(self.mid / self.low), math.log(self.high / self.mid))
@@ -87,6 +97,14 @@ class Range:
         if self.low > 0:
             return self.low * np.exp(math.log(self.high / self.low) * share)
         return self.low + (self.high - self.low) * share
+
+    def _through_five(self, z: NDArray[np.float64], mid: float, inner: tuple[float, float]) -> Num:
+        """The quantile function through five known quantiles."""
+        scores = (-Z_95, -Z_90, 0.0, Z_90, Z_95)
+        values = np.log([self.low, inner[0], mid, inner[1], self.high])
+        below = (z < -Z_95) * (z + Z_95) * (values[1] - values[0]) / (Z_95 - Z_90)
+        above = (z > Z_95) * (z - Z_95) * (values[4] - values[3]) / (Z_95 - Z_90)
+        return np.asarray(np.exp(np.interp(z, scores, values) + below + above))
 
 
 Uncertain = float | Range

@@ -9,14 +9,13 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.physics.parallelism import Layout
-from computeledger.validation.compare import Comparison
 from computeledger.validation.neighbours import (
     NeighbourPairs,
     fit_neighbour_errors,
     neighbour_coverage,
-    neighbour_pairs,
+    read_neighbour_pairs,
 )
-from computeledger.validation.serving_points import compare_serving, read_points
+from computeledger.validation.serving_points import read_points, sort_points
 from computeledger.workloads.serving_margins import (
     better_probability,
     load_neighbour_errors,
@@ -67,26 +66,18 @@ def test_a_fit_needs_pairs() -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(shared_data: Path) -> Comparison:
-    return compare_serving(read_points(shared_data / "measured" / "serving_points.csv"), n_samples=2)
+def table(shared_data: Path) -> Path:
+    return shared_data / "measured" / "serving_points.csv"
 
 
-def pairs_of(measured: Comparison, chosen: np.ndarray) -> NeighbourPairs:
-    predicted = np.sqrt(np.prod(measured.predicted["tpot"], axis=1))
-    residual = np.log(measured.measured["tpot"] / predicted)
-    rows = [row for row, used in zip(measured.rows, chosen, strict=True) if used]
-    return neighbour_pairs(rows, residual[chosen])
-
-
-def test_measured_ratios_of_models_left_out_are_covered(measured: Comparison) -> None:
+def test_measured_ratios_of_models_left_out_are_covered(table: Path) -> None:
     """Fitted on the other models, 90 % intervals of ratios cover 80 to 98 % (pairs of a model share its error)."""
-    models = sorted({row["model_path"] for row in measured.rows})
-    out = np.array([row["model_path"] in models[::3] for row in measured.rows])
-    law = fit_neighbour_errors(pairs_of(measured, ~out))
-    assert 0.80 < neighbour_coverage(pairs_of(measured, out), law, 0.9) < 0.98
+    families = sorted({one.family for one in sort_points(read_points(table))[0]})[::3]
+    law = fit_neighbour_errors(read_neighbour_pairs(table, but=families))
+    assert 0.80 < neighbour_coverage(read_neighbour_pairs(table, only=families), law, 0.9) < 0.98
 
 
-def test_the_shipped_law_holds_on_what_it_was_fitted_to(measured: Comparison) -> None:
-    pairs = pairs_of(measured, np.ones(len(measured.rows), bool))
+def test_the_shipped_law_holds_on_what_it_was_fitted_to(table: Path) -> None:
+    pairs = read_neighbour_pairs(table)
     for level in (0.8, 0.9):
         assert neighbour_coverage(pairs, load_neighbour_errors(), level) == pytest.approx(level, abs=0.06)

@@ -68,8 +68,7 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
     document["pareto"] = [documents_serving.pool_option_document(one) for one in pareto_front(found)]
     document["n_options"] = len(found)
     document["aggregated"] = _aggregated(asked, layouts, chosen)
-    document |= {"price": dict(asked.price), "efficiency_profile": "assumed"}
-    document["assumptions"] = documents_serving.serving_assumptions()
+    document |= {"price": dict(asked.price), "assumptions": documents_serving.serving_assumptions()}
     if asked.options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     if asked.options.get("emit"):

@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from computeledger.arrays import Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import (
     load_model,
     load_system,
 )
+from computeledger.facts.schema import System
 from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
 from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts, layouts_to_search
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
-from computeledger.physics.efficiency import middle
+from computeledger.physics.efficiency import load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
 from computeledger.workloads.figures import serving_figures
+from computeledger.workloads.intervals import Interval, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving_search import (
     Fleet,
@@ -41,7 +44,9 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     lengths = {name: options[f"{name}_tokens"] for name in ("input", "output", "cached")}
     for name in ("input", "output"):
         check_positive(f"--{name}-tokens", lengths[name])
-    draws, machine, typical = draw_machine(options, {**lengths, "price": price})
+    engine = options["backend"]
+    sure = _sureness(model, system, engine, options.get("mode", "aggregated"))
+    draws, machine, typical = draw_machine(options, {**lengths, "price": price, **_ratios(sure)}, engine)
     scenario = ServingScenario(
         model=model,
         layout=Layout(),
@@ -61,7 +66,8 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     )
     _check_context(model, middles)
     if options.get("mode") == "disaggregated":
-        return answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
+        apart = answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
+        return apart | {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure)}
     gpus, layouts = _layouts(options, middles, typical)
     found = search_serving(middles, layouts, typical)
     batch = whole_number("--batch", options["batch"])
@@ -81,18 +87,33 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     if batch is None:
         document["pareto"] = [documents_serving.option_document(one) for one in pareto_front(found)]
         document["n_options"] = len(found)
-    document |= {
-        "price": price_ground,
-        "efficiency_profile": "assumed",
-        "assumptions": documents_serving.serving_assumptions(),
-    }
+    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
+    document |= {"interval": _interval_document(sure), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
     if options["working"] or options.get("html"):
         document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
-        document["efficiency"] = documents.efficiency_document()
+        document["efficiency"] = documents.efficiency_document(engine)
     return document
+
+
+def _sureness(model: Model, system: System, engine: str, kind: str) -> Interval | None:
+    """The interval of the question's class; the physical limit has none."""
+    load_factors(engine)
+    return None if engine == "ideal" else interval_of(interval_class(model, system.id, engine, kind))
+
+
+def _ratios(sure: Interval | None) -> dict[str, Uncertain]:
+    if sure is None:
+        return {}
+    return {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+
+
+def _interval_document(sure: Interval | None) -> dict[str, Any]:
+    if sure is None:
+        return {"class": "physical limit", "why": "every peak reached and no overhead: no machine does this", "n": 0}
+    return {"class": sure.name, "why": sure.sentence, "n": sure.n}
 
 
 def _fleet(found: list[ServingOption], batch: int | None, options: Mapping[str, Any]) -> Fleet:

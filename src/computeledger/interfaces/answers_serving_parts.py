@@ -69,7 +69,8 @@ def add_parts(document: dict[str, Any], answered: Answered) -> None:
     if options["batch"] is None and options["requests_per_s"] is None:
         document["margins"] = _margins(answered)
     if options["working"] or options.get("html"):
-        document["breakdown"] = breakdown_document(break_down_serving(answered.middles, answered.typical))
+        found = break_down_serving(answered.middles, answered.typical)
+        document["breakdown"] = breakdown_document(found, options["backend"])
     if options.get("kv_tiers"):
         document["kv_tiers"] = _kv_tiers(answered)
     if options.get("emit"):

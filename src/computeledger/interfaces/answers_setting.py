@@ -14,7 +14,7 @@ from computeledger.facts.load import (
 )
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents
-from computeledger.physics.efficiency import efficiency, load_factors
+from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, load_factors, middle
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 
 
@@ -62,10 +62,15 @@ def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[s
 
 
 def draw_machine(
-    options: Mapping[str, Any], quantities: Mapping[str, Uncertain]
+    options: Mapping[str, Any], quantities: Mapping[str, Uncertain], profile: str = DEFAULT_ENGINE
 ) -> tuple[dict[str, Num], Machine, Machine]:
-    """Samples of the question's quantities, the machine with samples of its factors, and with their medians."""
+    """Samples of the question's quantities, the machine with samples of its factors, and with their medians.
+
+    A quantity named ``efficiency.NAME`` stands in for the profile's own factor.
+    """
     system = load_system(options["system"])
-    inputs = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()} | dict(quantities)
+    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors(profile).items()}
+    inputs = factors | dict(quantities)
     draws = sample(inputs, options["samples"], options["seed"])
-    return draws, Machine(system, efficiency(draws=draws)), Machine(system, efficiency())
+    typical = {name: middle(value) for name, value in inputs.items() if name.startswith("efficiency.")}
+    return draws, Machine(system, efficiency(profile, draws)), Machine(system, efficiency(profile, typical))

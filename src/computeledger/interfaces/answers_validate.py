@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from computeledger.validation.compare import comparison_document
-from computeledger.validation.serving_points import compare_serving, read_points
+from computeledger.validation.serving_points import read_points
+from computeledger.validation.serving_predictions import compare_serving
 
 
 def answer_validate(data_file: str, by: str, samples: int, seed: int) -> dict[str, Any]:

@@ -60,6 +60,9 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
 @click.option(
+    "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
+)
+@click.option(
     "--requests-per-s",
     callback=quantity_option("requests_per_s", "requests/s"),
     metavar="R",
@@ -78,6 +81,9 @@ def serve(**options: Any) -> None:
     """
     from computeledger.interfaces.answers_serving import answer_serve
 
+    named = click.get_current_context().get_parameter_source("backend")
+    if options["emit"] and named is click.core.ParameterSource.DEFAULT:
+        options["backend"] = options["emit"]  # what is launched is what is predicted
     document = answer_serve(options)
     if options["html"] is not None:
         from computeledger.interfaces.report_serving import serving_report

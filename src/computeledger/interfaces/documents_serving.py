@@ -120,7 +120,7 @@ def fleet_document(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def breakdown_document(found: ServingBreakdown) -> dict[str, Any]:
+def breakdown_document(found: ServingBreakdown, engine: str) -> dict[str, Any]:
     """A serving answer taken apart, at the medians of its inputs."""
     result = found.result
     return {
@@ -131,7 +131,7 @@ def breakdown_document(found: ServingBreakdown) -> dict[str, Any]:
             "prefill": found.prefill.time_s,
             "host, admission and queue": median(result.ttft_s) - found.prefill.time_s,
         },
-        "constants": [_constant_document(one) for one in found.constants],
+        "constants": [_constant_document(one, engine) for one in found.constants],
     }
 
 
@@ -167,14 +167,17 @@ def _operation_document(row: OperationBreakdown, step: StepBreakdown) -> dict[st
     }
 
 
-def _constant_document(one: Constant) -> dict[str, Any]:
+def _constant_document(one: Constant, engine: str) -> dict[str, Any]:
     out: dict[str, Any] = {"name": one.name, "value": one.value, "elasticity": dict(one.elasticity)}
     if one.fact is not None:
         ground = {"kind": "fact", "source": one.fact.source, "why": one.fact.locator, "given": one.fact.given}
         return {**out, "unit": one.fact.unit, "low": one.value, "high": one.value, **ground}
-    factor = load_factors()[one.name]
-    low, high = getattr(factor.value, "low", one.value), getattr(factor.value, "high", one.value)
     unit = "s" if one.name.endswith("_s") else ""
+    factor = load_factors(engine).get(one.name)
+    if factor is None:  # the physical limit: every factor is at its end
+        limit = {"kind": "assumption", "source": "assumption", "why": "the physical limit"}
+        return {**out, "unit": unit, "low": one.value, "high": one.value, **limit}
+    low, high = getattr(factor.value, "low", one.value), getattr(factor.value, "high", one.value)
     return {
         **out,
         "unit": unit,

@@ -147,7 +147,7 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     assumed = f"longest request {LONGEST_RATIO:g} times that, {USABLE_FRACTION:.0%} of HBM used, prefill in chunks of "
     return [
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
-        f"# predicted: {said} (median, 90 % interval)",
+        f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
         f"# assumed: {assumed}{CHUNK_TOKENS:.0f} tokens; CUDA graphs and overlap as {engine} sets them",
     ]
 

@@ -1,6 +1,6 @@
 """The factors between the datasheet and the machine, each with its ground.
 
-A factor is an assumption until a fit on measurements replaces it; ``efficiency.toml`` beside this file holds both, and
+A factor is an assumption (``efficiency.toml``) until a fit on measurements replaces it (``calibration_serving.toml``);
 a result lists the factors it used. ``ideal`` is the physical limit.
 """
 
@@ -15,7 +15,8 @@ from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import FactError, unknown_id
-from computeledger.sources import check_date, load_sources
+from computeledger.physics.calibration import ENGINES, load_calibration
+from computeledger.sources import load_sources
 from computeledger.units import parse_quantity
 
 
@@ -175,14 +176,22 @@ class Factor:
     date: str = ""
 
 
+#: Engine that answers where a question names none (assumption: the most widely deployed open one).
+DEFAULT_ENGINE = "vllm"
+#: Class of question whose interval holds where a question is not sorted into one.
+_FAR = "new pair or model"
+_RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
+
+
 @functools.cache
-def load_factors(profile: str = "assumed") -> Mapping[str, Factor]:
+def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
     """Load a profile's factors, ranges and grounds included.
 
     Parameters
     ----------
     profile : str
-        ``assumed`` or ``ideal``.
+        An engine (``trtllm``, ``vllm``, ``sglang``) with fitted constants, ``assumed`` for what stood before any fit,
+        or ``ideal``.
 
     Returns
     -------
@@ -198,19 +207,38 @@ def load_factors(profile: str = "assumed") -> Mapping[str, Factor]:
 
     Examples
     --------
-    >>> load_factors()["expert_imbalance"].value
-    Range(low=1.08, high=1.35, bounded=False)
+    >>> load_factors("assumed")["expert_imbalance"].value
+    Range(low=1.08, high=1.6, bounded=False)
+    >>> load_factors("vllm")["host_step_s"].kind
+    'calibration'
     """
-    text = resources.files("computeledger.physics").joinpath("efficiency.toml").read_text("utf-8")
-    profiles = tomllib.loads(text)
-    if profile not in profiles:
-        raise unknown_id("efficiency profile", profile, profiles)
+    if profile not in ("assumed", "ideal", *ENGINES):
+        raise unknown_id("engine", profile, [*ENGINES, "ideal"])
     if profile == "ideal":
         return {}
+    assumed = _assumed()
+    if profile == "assumed":
+        return assumed
+    fit = load_calibration()
+    out = dict(assumed)
+    for name, one in fit.of(profile).items():
+        why = f"{assumed[name].why}; before the fit {one.prior:.3g}; fitted on {fit.data}; residual {fit.residual}"
+        out[name] = Factor(name, one.value, "calibration", why, fit.source, fit.date)
+    for name, quantity in _RATIOS.items():
+        low, inner_low, mid, inner_high, high = fit.intervals[_FAR][quantity]
+        value = Range(low, high, mid=mid, inner=(inner_low, inner_high))
+        why = f"{assumed[name].why}; conformal, for a {_FAR}; {fit.data}"
+        out[name] = Factor(name, value, "calibration", why, fit.source, fit.date)
+    return out
+
+
+@functools.cache
+def _assumed() -> Mapping[str, Factor]:
+    text = resources.files("computeledger.physics").joinpath("efficiency.toml").read_text("utf-8")
+    entries = tomllib.loads(text)["assumed"]
     known = {field.name for field in fields(Efficiency)}
-    entries = profiles[profile]
     if known != set(entries):
-        raise FactError(f"efficiency.toml: profile {profile!r}: {sorted(known ^ set(entries))} missing or unknown")
+        raise FactError(f"efficiency.toml: {sorted(known ^ set(entries))} missing or unknown")
     return {name: _factor(name, entry) for name, entry in entries.items()}
 
 
@@ -222,12 +250,7 @@ def _factor(name: str, entry: Mapping[str, Any]) -> Factor:
     value = parse_quantity(entry["value"], dimension, entry["unit"] if dimension == "s" else None)
     if entry["source"] != "assumption" and entry["source"] not in load_sources():
         raise FactError(f"efficiency.toml: {name}: {unknown_id('source', entry['source'], load_sources())}")
-    calibrated = "residual" in entry
-    why, kind = entry["why"], "assumption"
-    if calibrated:
-        why, kind = f"{why}; {entry['data']}; residual {entry['residual']}", "calibration"
-        check_date(entry["date"], f"efficiency.toml: {name}")
-    return Factor(name, value, kind, why, entry["source"], entry.get("date", ""))
+    return Factor(name, value, "assumption", entry["why"], entry["source"])
 
 
 def factor_dimension(name: str) -> str:
@@ -274,13 +297,13 @@ def middle(value: Uncertain) -> float:
     return float(value.quantile(0.0)) if isinstance(value, Range) else float(value)
 
 
-def efficiency(profile: str = "assumed", draws: Mapping[str, Num] | None = None) -> Efficiency:
+def efficiency(profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = None) -> Efficiency:
     """Build the factors as numbers.
 
     Parameters
     ----------
     profile : str
-        ``assumed`` or ``ideal``.
+        As for :func:`load_factors`.
     draws : mapping of str to float or ndarray, optional
         Samples by ``efficiency.NAME``; a factor without samples takes its median.
 
@@ -296,6 +319,8 @@ def efficiency(profile: str = "assumed", draws: Mapping[str, Num] | None = None)
     >>> efficiency(draws={"efficiency.exposed_fraction": 0.4}).exposed_fraction
     0.4
     """
+    if profile == "ideal":
+        return IDEAL
     given = draws or {}
     numbers = {
         name: given.get(f"efficiency.{name}", middle(factor.value)) for name, factor in load_factors(profile).items()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
+from computeledger.physics.efficiency import efficiency
+from computeledger.units import KILO
+from computeledger.validation.serving_points import read_points, sort_points
+from computeledger.validation.serving_predictions import blocks_of, predict_blocks
 from computeledger.workloads.serving_margins import NeighbourErrors, student_2_cdf
 
 Array = NDArray[np.float64]
@@ -36,6 +41,41 @@ class NeighbourPairs:
     layout_doublings: Array
     batch_doublings: Array
     log_error: Array
+
+
+def read_neighbour_pairs(
+    table: str | Path, but: Container[str] = (), only: Container[str] | None = None
+) -> NeighbourPairs:
+    """Pair the aggregated options of a table of serving points, predicted with each engine's constants.
+
+    Parameters
+    ----------
+    table : str or Path
+        CSV as :func:`computeledger.validation.serving_points.read_points` takes it.
+    but, only : container of str
+        Model families to leave out, or to keep alone.
+
+    Returns
+    -------
+    NeighbourPairs
+        Of times per output token.
+
+    Examples
+    --------
+    >>> read_neighbour_pairs("nowhere.csv")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    points = [
+        one for one in sort_points(read_points(table))[0]
+        if one.kind == "aggregated" and one.family not in but and (only is None or one.family in only)
+    ]  # fmt: skip
+    central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
+    engines = {one.backend: efficiency(one.backend, central) for one in points}
+    predicted_s = predict_blocks(blocks_of(points), engines, 1)[0][:, 0]
+    measured_s = np.array([one.number("silicon_tpot_ms") for one in points]) / KILO
+    rows = [{**one.row, "backend": f"{one.backend} {one.speculative}"} for one in points]
+    return neighbour_pairs(rows, np.log(measured_s / predicted_s))
 
 
 def neighbour_pairs(rows: Sequence[Mapping[str, str]], log_residual: Array) -> NeighbourPairs:

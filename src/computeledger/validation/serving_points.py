@@ -1,25 +1,27 @@
-"""Measured serving points against the serving model: the schema of InferenceX-derived tables."""
+"""Measured serving points, read and sorted: the schema of InferenceX-derived tables.
+
+A row becomes a question for the serving model, or is left out with a reason. What a record does not state is taken as
+written down here, the same way for every row.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from computeledger.arrays import sample
 from computeledger.errors import ComputeLedgerError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency, load_factors
-from computeledger.physics.memory import serving_memory
+from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Precision
-from computeledger.units import KILO
-from computeledger.validation.compare import Array, Comparison
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.physics.roofline import Precision
+from computeledger.workloads.intervals import model_family
 
 NEEDED = (
     "model_path",
@@ -48,10 +50,19 @@ SYSTEMS = {
     "gb200": "gb200-nvl72",
     "gb300": "gb300-nvl72",
 }
-#: These tables draw lengths evenly from 0.8 to 1.0 of the nominal ones.
+BACKENDS = ("trtllm", "vllm", "sglang")
+#: These runs draw lengths evenly from 0.8 to 1.0 of the nominal ones; other harnesses send the nominal ones.
 DRAWN_LENGTH_RATIO = 0.9
+_OTHER_HARNESS = re.compile(r"source_file=(/|qwen3\.5-397b-gap)")
+#: Requests per client of these runs: ten times the concurrency is sent, all clients starting at once.
+ROUNDS_OF_A_RUN = 10.0
+#: Engines that keep the cache in 8 bits where the weights have 8 or 4 (recipes of these runs; not recorded per row).
+NARROW_CACHE = frozenset({"trtllm", "vllm"})
+#: Workers of each pool where a disaggregated record does not state them (assumption).
+ASSUMED_PREFILL, ASSUMED_DECODE = 2.0, 4.0
+#: Drafts and yield of a step in runs that are 1.5 to 2.2 times faster than the same configuration without (inferred).
+ASSUMED_DRAFT_TOKENS, ASSUMED_TOKENS_PER_STEP = 3.0, 2.4
 _PUBLISHERS_SUFFIXES = ("-NVFP4", "-FP8", "-MXFP4")
-_SAME = ("model_path", "system", "mode", "isl", "osl", "batch_size", "silicon_ttft_ms", "silicon_tpot_ms")
 
 
 def read_points(path: str | Path) -> list[dict[str, str]]:
@@ -92,83 +103,183 @@ def read_points(path: str | Path) -> list[dict[str, str]]:
     return rows
 
 
-def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
-    """Predict measured serving points with the factors' assumed ranges.
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measurement, as a question.
+
+    Attributes
+    ----------
+    row : mapping
+        The record.
+    model : Model
+        What was served.
+    system : str
+        System id.
+    backend : str
+        Engine.
+    precision : Precision
+        By kind, the cache included.
+    kind : str
+        ``aggregated``, ``disaggregated``, or ``incomplete``: disaggregated without its worker counts.
+    concurrency : float
+        Requests in flight [-].
+    length_ratio : float
+        Mean length over the nominal one [-].
+    speculative : bool
+        Whether the run is taken to decode speculatively.
+    """
+
+    row: Mapping[str, str]
+    model: Model
+    system: str
+    backend: str
+    precision: Precision
+    kind: str
+    concurrency: float
+    length_ratio: float
+    speculative: bool
+
+    def number(self, name: str, default: float = 1.0) -> float:
+        """A column as a number.
+
+        Parameters
+        ----------
+        name : str
+            Column.
+        default : float
+            Where the column is absent, empty or 0 [-].
+
+        Returns
+        -------
+        float
+            In the column's own unit.
+
+        Examples
+        --------
+        >>> row = {"tp_size": "8.0", "attention_dp_size": ""}
+        >>> one = Point(row, None, "", "", Precision(), "aggregated", 1.0, 1.0, False)
+        >>> one.number("tp_size"), one.number("attention_dp_size")
+        (8.0, 1.0)
+        """
+        value = _number(self.row, name)
+        return default if value is None else value
+
+    @property
+    def run(self) -> str:
+        """What was started once: engine, version, model, format, system and day."""
+        day = re.search(r"measured=(\S{10})", self.row.get("silicon_data_source", ""))
+        names = ("backend", "backend_version", "model_path", "system", "gemm_quant_mode", "mode")
+        return " ".join([*(self.row.get(name, "") for name in names), day.group(1) if day else ""])
+
+    @property
+    def family(self) -> str:
+        """Model family: variants of one architecture, and their formats, are one."""
+        return model_family(self.model)
+
+    @property
+    def pair(self) -> str:
+        """Model family, system and kind of serving."""
+        return f"{self.family} {self.system} {'aggregated' if self.kind == 'aggregated' else 'disaggregated'}"
+
+
+def sort_points(rows: Sequence[Mapping[str, str]]) -> tuple[list[Point], Counter[str]]:
+    """Turn records into questions, each measurement once.
 
     Parameters
     ----------
     rows : sequence of mapping
         From :func:`read_points`.
-    n_samples : int
-        Samples of the factors [-].
-    seed : int
-        Of the sampling [-].
 
     Returns
     -------
-    Comparison
-        ``tpot`` and ``ttft`` in seconds; duplicates, unknown models and modes are counted as skipped.
+    points : list of Point
+        In the order of the rows.
+    skipped : Counter
+        Rows left out, by reason.
 
     Examples
     --------
-    >>> row = {"model_path": "nobody/none", "mode": "agg"}
-    >>> dict(compare_serving([row]).skipped)
-    {'model not known': 1}
+    >>> sort_points([{"model_path": "nobody/none", "mode": "agg"}])[1]
+    Counter({'model not known': 1})
     """
-    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()}
-    draws = sample(factors, n_samples, seed)
-    skipped: Counter[str] = Counter()
-    groups: dict[tuple[str, str, Precision], list[Mapping[str, str]]] = {}
-    for row in _distinct(rows, skipped):
-        reason, key = _group(row)
-        if key is None:
-            skipped[reason] += 1
-        else:
-            groups.setdefault(key, []).append(row)
-    kept: list[Mapping[str, str]] = []
-    predicted: dict[str, list[Array]] = {"tpot": [], "ttft": []}
-    for (model_id, system_id, precision), members in groups.items():
-        machine = Machine(load_system(system_id), efficiency(draws=draws))
-        tpot_s, ttft_s = _predict(load_model(model_id), precision, members, machine)
-        kept += members
-        predicted["tpot"].append(tpot_s)
-        predicted["ttft"].append(ttft_s)
-    return Comparison(
-        rows=kept,
-        measured={name: np.array([float(row[f"silicon_{name}_ms"]) / KILO for row in kept]) for name in predicted},
-        predicted={
-            name: np.concatenate(parts) if parts else np.empty((0, n_samples)) for name, parts in predicted.items()
-        },
-        skipped=skipped,
-    )
-
-
-def _distinct(rows: Sequence[Mapping[str, str]], skipped: Counter[str]) -> list[Mapping[str, str]]:
     seen: set[tuple[str, ...]] = set()
-    out = []
-    for row in rows:
-        key = tuple(row.get(name, "") for name in _SAME)
-        if key in seen and any(key):
+    points: list[Point] = []
+    skipped: Counter[str] = Counter()
+    complete_first = sorted(range(len(rows)), key=lambda i: not rows[i].get("prefill_num_workers"))
+    for index in complete_first:
+        found = _point(rows[index])
+        if isinstance(found, str):
+            skipped[found] += 1
+            continue
+        key = (found.family, found.system, *(_rounded(rows[index], name) for name in _SAME))
+        if key in seen:
             skipped["duplicate"] += 1
             continue
         seen.add(key)
-        out.append(row)
-    return out
+        points.append(found)
+    return points, skipped
 
 
-def _group(row: Mapping[str, str]) -> tuple[str, tuple[str, str, Precision] | None]:
-    """What a row needs to be predicted together with its like, or why it cannot be."""
+_SAME = ("mode", "isl", "osl", "batch_size", "silicon_ttft_ms", "silicon_tpot_ms")
+
+
+def _rounded(row: Mapping[str, str], name: str) -> str:
+    value = _number(row, name)
+    return row.get(name, "") if value is None else f"{value:.5g}"
+
+
+def _point(row: Mapping[str, str]) -> Point | str:
+    """A question, or why the record is none."""
     model = _model(row["model_path"])
     if model is None:
-        return "model not known", None
-    if row["mode"] != "agg":
-        return "disaggregated serving is not modelled yet", None
+        return "model not known"
     if row["system"] not in SYSTEMS:
-        return "system not known", None
-    numbers = ("isl", "osl", "batch_size", "tp_size", "silicon_ttft_ms", "silicon_tpot_ms")
-    if any(_number(row, name) is None for name in numbers):
-        return "incomplete record", None
-    return "", (model.id, SYSTEMS[row["system"]], _precision(model, row))
+        return "system not known"
+    if row["backend"] not in BACKENDS:
+        return "engine not known"
+    if any(_number(row, name) is None for name in ("isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms")):
+        return "lengths or times not stated"
+    kind = "aggregated"
+    if row["mode"] != "agg":
+        kind = "disaggregated" if _number(row, "prefill_num_workers") else "incomplete"
+    concurrency = _concurrency(row, kind)
+    if concurrency is None:
+        return "concurrency not stated"
+    precision = _precision(model, row)
+    if row["backend"] in NARROW_CACHE and precision.name != "bf16":
+        precision = Precision(precision.attention, precision.dense, precision.experts, "fp8")
+    system = SYSTEMS[row["system"]]
+    for pool in {"aggregated": ("",)}.get(kind, ("prefill_", "decode_")):
+        weights = weights_bytes_per_gpu(model, _layout(row, pool), precision)
+        if weights > load_system(system).accelerator.hbm_bytes.value:
+            return "weights do not fit the GPUs as recorded"
+    ratio = 1.0 if _OTHER_HARNESS.search(row.get("silicon_data_source", "")) else DRAWN_LENGTH_RATIO
+    return Point(row, model, system, row["backend"], precision, kind, concurrency, ratio, _speculative(row))
+
+
+def _layout(row: Mapping[str, str], pool: str) -> Layout:
+    names = ("tp_size", "pp_size", "attention_dp_size", "moe_ep_size")
+    tp, pp, dp, ep = (_number(row, pool + name) or 1.0 for name in names)
+    return Layout(tp=tp, pp=pp, dp=dp, ep=ep)
+
+
+def _concurrency(row: Mapping[str, str], kind: str) -> float | None:
+    stated = re.search(r"silicon_concurrency=(\d+)", row.get("silicon_data_source", ""))
+    if kind == "aggregated":
+        return _number(row, "batch_size")
+    if stated:
+        return float(stated.group(1))
+    parts = ("decode_batch_size", "decode_num_workers", "decode_attention_dp_size")
+    values = [_number(row, name) for name in parts]
+    return float(np.prod([value or 1.0 for value in values])) if values[0] else None
+
+
+def _speculative(row: Mapping[str, str]) -> bool:
+    """Runs whose speed tells: nothing in the record does."""
+    tagged = row.get("backend_version") == "1.2.0rc6.post3" or "measured=2026-01-14" in row.get(
+        "silicon_data_source", ""
+    )
+    return row["backend"] == "trtllm" and "DeepSeek-R1" in row["model_path"] and tagged
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
@@ -206,24 +317,3 @@ def _width(mode: str) -> str:
     if "fp4" in mode or "w4" in mode:
         return "fp4"
     return "fp8" if "fp8" in mode else "bf16" if mode else ""
-
-
-def _predict(
-    model: Model, precision: Precision, rows: Sequence[Mapping[str, str]], machine: Machine
-) -> tuple[Array, Array]:
-    """Samples of TPOT and TTFT, one row per measurement."""
-
-    def column(name: str) -> Array:
-        return np.array([[_number(row, name) or 1.0] for row in rows])
-
-    layout = Layout(
-        tp=column("tp_size"), pp=column("pp_size"), dp=column("attention_dp_size"), ep=column("moe_ep_size")
-    )
-    drawn = np.array([[DRAWN_LENGTH_RATIO] for _ in rows])
-    given, written = column("isl") * drawn, column("osl") * drawn
-    load = (1.0, given + written)
-    room = serving_memory(model, machine.system, layout, precision, load).largest_batch
-    batch = np.minimum(column("batch_size"), np.maximum(room, 1.0))
-    result = estimate_serving(ServingScenario(model, layout, precision, given, written, batch), machine)
-    shape = (len(rows), np.broadcast(result.tpot_s, result.ttft_s).shape[-1])
-    return np.broadcast_to(result.tpot_s, shape), np.broadcast_to(result.ttft_s, shape)

@@ -129,7 +129,9 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     >>> bool(0 < result.decode_batch < 32.0)
     True
     """
-    eff = machine.efficiency
+    ratio = machine.efficiency.serving_ratio
+    eff = replace(machine.efficiency, serving_ratio=1.0)
+    machine = replace(machine, efficiency=eff)
     layout = scenario.prefill_layout
     prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
     ranks = layout.dp * layout.pp
@@ -163,7 +165,7 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
         decode=decode,
         prefill=prefill,
         ttft_s=eff.first_token_ratio * ttft_s,
-        tpot_s=decode.tpot_s,
+        tpot_s=ratio * decode.tpot_s,
         queue_s=queue_s,
         decode_batch=batch,
         prefill_busy_fraction=busy,

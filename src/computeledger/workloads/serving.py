@@ -152,8 +152,9 @@ class ServingResult:
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     """Estimate serving in steady state.
 
-    ``TPOT = t_decode(B, context) + interference (B / O) t_prefill / ranks``;
-    ``TTFT = t_host + t_decode / 2 + t_prefill``, without a queue.
+    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_prefill / ranks``;
+    ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
+    ``start`` is the mean wait of a first round in which every client sends its prompt at once.
 
     Parameters
     ----------
@@ -187,8 +188,10 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompts, prefill_s = _timed(scenario, prompt, machine)
     busy = eff.prefill_interference * prefill_s / ranks
     tpot_s = decode_s + scenario.batch / scenario.output_tokens * busy
-    ttft_s = eff.prefill_host_s + prefill_s + eff.admission_steps * step_s + _start_s(scenario, machine)
-    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s
+    before_s = prefill_s + eff.admission_steps * step_s + _start_s(scenario, machine)
+    before_s = before_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s
+    # the first token has an interval of its own
+    ttft_s = eff.prefill_host_s + before_s / eff.serving_ratio
     return ServingResult(
         scenario=scenario,
         decode=tuple(decode),

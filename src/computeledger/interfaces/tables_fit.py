@@ -1,0 +1,38 @@
+"""A finished fit as terminal tables: constants with what the data say about each, errors by what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.interfaces.tables import bar, console, new_table, note
+from computeledger.interfaces.wording import show
+from computeledger.physics.efficiency import factor_dimension
+from computeledger.units import format_percent
+
+
+def print_fit(document: Mapping[str, Any]) -> None:
+    """Constants, then errors."""
+    out = console()
+    table = new_table(
+        f"{document['n_constants']} constants on {document['n']:,} points",
+        "constant", "engine", ">assumed", ">fitted", ">known to", "the data say", "what it is",
+    )  # fmt: skip
+    for one in document["constants"]:
+        unit = "s" if factor_dimension(one["constant"]) == "s" else ""
+        numbers = (show(one["prior"], unit), show(one["value"], unit), f"±{format_percent(one['sd'])}")
+        table.add_row(one["constant"], one["engine"], *numbers, bar(one["identified_fraction"], 8), one["what"])
+    out.print(table)
+    note(out, "the data say: how much of the assumed range's variance the measurements removed")
+    errors = new_table(
+        "Errors, predicted over measured - 1: median / mean / 90th percentile", "left out", "kind", ">points",
+        ">time per output token", ">time to first token",
+    )  # fmt: skip
+    for one in document["errors"]:
+        errors.add_row(one["left_out"], one["kind"], f"{one['n']:,}", _three(one["tpot"]), _three(one["ttft"]))
+    out.print(errors)
+
+
+def _three(one: Mapping[str, float]) -> str:
+    names = ("median_abs_error", "mean_abs_error", "p90_abs_error")
+    return f"{' / '.join(format_percent(one[name]) for name in names)}  bias {one['bias']:.2f}"

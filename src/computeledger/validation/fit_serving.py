@@ -1,0 +1,316 @@
+"""The fit of serving: which constants, on which measurements, how well they predict what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Z_95, Range
+from computeledger.physics.calibration import ENGINES
+from computeledger.physics.efficiency import Efficiency, efficiency, load_factors, middle
+from computeledger.units import KILO
+from computeledger.validation.conformal import conformal_ratios, variance_parts
+from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
+from computeledger.validation.serving_points import Point, read_points, sort_points
+from computeledger.validation.serving_predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
+from computeledger.workloads import intervals
+
+#: Constants of an engine's own software; all others are shared by the engines.
+OF_AN_ENGINE = (
+    "floor_ratio",
+    "host_step_s",
+    "prefill_interference",
+    "prefill_ratio",
+    "launch_ratio",
+    "admission_steps",
+)
+#: Assumed with a range and still not fitted: a training step's, and the ratios that the intervals replace.
+NOT_FITTED = ("training", "exposed", "microbatch", "serving_ratio", "first_token_ratio")
+#: Residuals beyond which a measurement counts less: of the time per output token, and to the first token.
+SCALES = {"tpot": 0.12, "ttft": 0.35}
+#: A time to first token says less about the constants than a time per token.
+TTFT_WEIGHT = 0.2
+RANDOM_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A constant to fit.
+
+    Attributes
+    ----------
+    constant : str
+        Field of Efficiency.
+    engine : str
+        Whose; ``shared`` for all.
+    """
+
+    constant: str
+    engine: str
+
+
+def names_to_fit() -> list[Name]:
+    """List the constants: every assumption of serving that is a range.
+
+    Returns
+    -------
+    list of Name
+        Shared ones first.
+
+    Examples
+    --------
+    >>> len(names_to_fit()) <= 70
+    True
+    """
+    assumed = load_factors("assumed")
+    free = [name for name, one in assumed.items() if isinstance(one.value, Range) and not name.startswith(NOT_FITTED)]
+    shared = [Name(name, "shared") for name in free if name not in OF_AN_ENGINE]
+    return shared + [Name(name, engine) for name in OF_AN_ENGINE for engine in ENGINES]
+
+
+def prior_sd(name: str) -> float:
+    """Width of a constant's prior: its assumed range is a 90 % interval.
+
+    Parameters
+    ----------
+    name : str
+        Constant.
+
+    Returns
+    -------
+    float
+        Standard deviation of its logarithm [-].
+
+    Examples
+    --------
+    >>> round(prior_sd("mixer_floor_s"), 2)
+    0.24
+    """
+    value = load_factors("assumed")[name].value
+    return float(np.log(value.high / value.low) / (2 * Z_95)) if isinstance(value, Range) else 0.0
+
+
+def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
+    """Constants of every engine along an axis of vectors.
+
+    Parameters
+    ----------
+    names : sequence of Name
+        What the columns are.
+    changes : ndarray
+        Log changes over the assumed medians, one row per vector [-].
+
+    Returns
+    -------
+    dict of str to Efficiency
+        By engine.
+
+    Examples
+    --------
+    >>> found = engines_of([Name("host_step_s", "vllm")], np.log([[2.0]]))
+    >>> bool(found["vllm"].host_step_s > found["sglang"].host_step_s)
+    True
+    """
+    base = efficiency("assumed", {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0})
+    columns = {(one.constant, one.engine): changes[:, place] for place, one in enumerate(names)}
+    known = [field.name for field in fields(Efficiency)]
+    out = {}
+    for engine in ENGINES:
+        own = {name: columns[key] for name in known for key in ((name, "shared"), (name, engine)) if key in columns}
+        out[engine] = constants_along_an_axis(base, own)
+    return out
+
+
+def serving_fit(points: Sequence[Point], names: Sequence[Name]) -> Fit:
+    """State the fit: residuals of both times of every point.
+
+    Parameters
+    ----------
+    points : sequence of Point
+        Measurements.
+    names : sequence of Name
+        Constants.
+
+    Returns
+    -------
+    Fit
+        Times per output token first, then times to first token.
+
+    Examples
+    --------
+    >>> serving_fit([], [Name("host_step_s", "vllm")]).scales.shape
+    (0,)
+    """
+    blocks: list[Block] = blocks_of(points)
+    measured = np.log(
+        [[one.number(f"silicon_{name}_ms") / KILO for one in points] for name in ("tpot", "ttft")]
+    ).reshape(2, -1, 1)
+
+    def residuals(changes: Array) -> Array:
+        predicted = predict_blocks(blocks, engines_of(names, changes), len(changes))
+        return np.asarray(np.concatenate([np.log(one) - truth for one, truth in zip(predicted, measured, strict=True)]))
+
+    return Fit(
+        residuals=residuals,
+        scales=np.repeat([SCALES["tpot"], SCALES["ttft"]], len(points)),
+        weights=np.repeat([1.0, TTFT_WEIGHT], len(points)),
+        prior_sd=np.array([prior_sd(one.constant) for one in names]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServingFit:
+    """A finished fit, and what it predicts of points that it did not see.
+
+    Attributes
+    ----------
+    points, incomplete : sequence of Point
+        Measurements that were fitted; disaggregated ones without their worker counts, which were not.
+    names : sequence of Name
+        Constants.
+    fitted : Fitted
+        Their changes over the priors.
+    residuals : mapping of str to ndarray
+        Log of predicted over measured, TPOT and TTFT in two rows, by what was left out: ``nothing``, ``everything``
+        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``; and of the incomplete [-].
+    """
+
+    points: Sequence[Point]
+    incomplete: Sequence[Point]
+    names: Sequence[Name]
+    fitted: Fitted
+    residuals: Mapping[str, Array]
+
+
+def _fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
+    order = {label: place for place, label in enumerate(sorted(set(labels)))}
+    return np.array([order[label] for label in labels], dtype=np.int64)
+
+
+def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model")) -> ServingFit:
+    """Fit the serving constants and cross-validate them.
+
+    Parameters
+    ----------
+    table : str or Path
+        Measured points.
+    leave : sequence of str
+        What to leave out in turn: ``fifth``, ``pair``, ``model``.
+
+    Returns
+    -------
+    ServingFit
+        Constants and residuals.
+
+    Examples
+    --------
+    >>> fit_serving("nowhere.csv")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    every, _ = sort_points(read_points(table))
+    points = [one for one in every if one.kind != "incomplete"]
+    incomplete = [one for one in every if one.kind == "incomplete"]
+    names = names_to_fit()
+    fit = serving_fit(points, names)
+    fitted = fit_constants(fit)
+    n = len(points)
+    two = (2, n)
+    nothing, everything = fit.residuals(np.vstack([fitted.change, np.zeros(len(names))])).T
+    residuals = {"nothing": nothing.reshape(two), "everything": everything.reshape(two)}
+    shuffled = np.random.default_rng(0).permutation(n) % RANDOM_FOLDS
+    folds = {
+        "fifth": shuffled.astype(np.int64),
+        "pair": _fold_of([one.pair for one in points]),
+        "model": _fold_of([one.family for one in points]),
+    }
+    for name in leave:
+        found = cross_validate(fit, np.concatenate([folds[name]] * 2), fitted.change)
+        residuals[name] = found.reshape(two)
+    beside = serving_fit(incomplete, names).residuals(fitted.change[None, :])
+    residuals["incomplete"] = beside.reshape(2, len(incomplete))
+    return ServingFit(points, incomplete, names, fitted, residuals)
+
+
+#: Which residuals give a class its interval.
+_INTERVALS = {
+    intervals.KNOWN: ("aggregated", "fifth"),
+    intervals.NEW: ("aggregated", "pair"),
+    intervals.POOLS: ("disaggregated", "fifth"),
+}
+
+
+def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
+    """Write a fit as the file that the package ships.
+
+    Parameters
+    ----------
+    found : ServingFit
+        From :func:`fit_serving`, with all cross-validations.
+    source : str
+        Key of the data's source.
+
+    Returns
+    -------
+    str
+        TOML.
+
+    Examples
+    --------
+    >>> calibration_text.__name__
+    'calibration_text'
+    """
+    kinds = np.array([one.kind for one in found.points])
+    errors = np.abs(np.expm1(found.residuals["fifth"][0][kinds == "aggregated"]))
+    residual = (
+        f"median {np.median(errors):.1%}, 90th percentile {np.quantile(errors, 0.9):.0%} of times per output token"
+    )
+    lines = [
+        "# Constants of serving, fitted: written by `computeledger fit serving`; edits are lost.",
+        "",
+        "[about]",
+        f'data = "{len(found.points):,} InferenceX points with a complete record"',
+        f'residual = "{residual} of times per output token, left out a fifth at a time"',
+        f'date = "{date.today().isoformat()}"',
+        f'source = "{source}"',
+    ]
+    for engine in ("shared", *ENGINES):
+        lines += ["", f"[{engine}]"]
+        for place, one in enumerate(found.names):
+            if one.engine == engine:
+                lines.append(_constant_line(one, found.fitted, place))
+    runs = _fold_of([one.run for one in found.points])
+    for name, (kind, left_out) in _INTERVALS.items():
+        chosen = kinds == kind
+        lines += _interval_lines(name, found.residuals[left_out][:, chosen], runs[chosen])
+    lines += _interval_lines(
+        intervals.INCOMPLETE, found.residuals["incomplete"], _fold_of([one.run for one in found.incomplete])
+    )
+    known = sorted({intervals.deployment(one.model, one.system, one.backend) for one in found.points})
+    lines += ["", "[deployments]", "fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
+    return "\n".join(lines)
+
+
+def _interval_lines(name: str, residuals: Array, runs: NDArray[np.int64]) -> list[str]:
+    lines = ["", f'[intervals."{name}"]', f"n = {residuals.shape[1]}"]
+    for quantity, one in zip(("tpot", "ttft"), residuals, strict=True):
+        between, within = variance_parts(one, runs)
+        lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in conformal_ratios(one))}]")
+        lines.append(f"{quantity}_between_runs = {between:.3f}")
+        lines.append(f"{quantity}_within_run = {within:.3f}")
+    return lines
+
+
+def _constant_line(name: Name, fitted: Fitted, place: int) -> str:
+    prior = middle(load_factors("assumed")[name.constant].value)
+    value = prior * np.exp(fitted.change[place])
+    if "fraction" in name.constant:
+        value = min(value, 1.0)
+    parts = f"value = {value:.4g}, prior = {prior:.4g}, sd = {fitted.sd[place]:.3f}"
+    return f"{name.constant} = {{ {parts}, prior_sd = {prior_sd(name.constant):.3f} }}"

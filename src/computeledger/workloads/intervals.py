@@ -1,0 +1,202 @@
+"""How sure a serving answer is: intervals of measured over predicted time, by how far the question is from the data.
+
+They are split-conformal: from predictions of measurements that the fit had not seen, at the same distance.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from computeledger.arrays import Range
+from computeledger.facts.architecture import Model
+from computeledger.physics.calibration import load_calibration
+
+KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
+
+_SENTENCES = {
+    KNOWN: "measurements of this architecture on this system with this engine were fitted",
+    NEW: "no measurement of this architecture on this system with this engine was fitted: physics carries the answer",
+    POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
+    INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Measured over predicted time of one class of questions.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    sentence : str
+        What puts a question into it.
+    tpot, ttft : Range
+        Ratio of measured over predicted time per output token, and to the first token [-].
+    between_runs, within_run : mapping of str to float
+        Standard deviation of the logarithm, by ``tpot`` and ``ttft``: what one run shares (engine version, flags), and
+        what differs from point to point of it [-].
+    n : int
+        Measurements behind it [-].
+    """
+
+    name: str
+    sentence: str
+    tpot: Range
+    ttft: Range
+    between_runs: Mapping[str, float]
+    within_run: Mapping[str, float]
+    n: int
+
+
+def model_family(model: Model) -> str:
+    """Name models of one shape alike, whatever their training or format.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+
+    Returns
+    -------
+    str
+        Mixer, widths, layers, vocabulary and experts in short.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> model_family(load_model("deepseek-v3")) == model_family(load_model("deepseek-r1"))
+    True
+    """
+    last = model.layers[-1].feed_forward
+    experts = f" E{last.n_experts}/{last.n_experts_active}" if last.n_experts else ""
+    return f"{model.layers[-1].attention.kind} D{model.hidden_size} L{model.n_layers} V{model.vocab_size}{experts}"
+
+
+def deployment(model: Model, system_id: str, backend: str) -> str:
+    """Name a deployment as the calibration lists it.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    system_id, backend : str
+        Where, and by which engine.
+
+    Returns
+    -------
+    str
+        Family, system and engine.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> deployment(load_model("llama-3.1-8b"), "h100-nvl8", "vllm")
+    'gqa D4096 L32 V128256 h100-nvl8 vllm'
+    """
+    return f"{model_family(model)} {system_id} {backend}"
+
+
+def interval_class(model: Model, system_id: str, backend: str, kind: str = "aggregated") -> str:
+    """Say how far a question is from what was measured.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    system_id, backend : str
+        Where, and by which engine.
+    kind : str
+        ``aggregated``, ``disaggregated``, or ``incomplete`` for a record that lacks its worker counts.
+
+    Returns
+    -------
+    str
+        Name of the class.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> interval_class(load_model("deepseek-r1"), "b200-nvl8", "trtllm")
+    'known deployment'
+    >>> interval_class(load_model("llama-3.1-8b"), "a100-nvl8", "vllm")
+    'new pair or model'
+    """
+    if kind != "aggregated":
+        return POOLS if kind == "disaggregated" else INCOMPLETE
+    return KNOWN if deployment(model, system_id, backend) in load_calibration().deployments else NEW
+
+
+@functools.cache
+def interval_of(name: str) -> Interval:
+    """Load the interval of a class.
+
+    Parameters
+    ----------
+    name : str
+        From :func:`interval_class`.
+
+    Returns
+    -------
+    Interval
+        Ratios of measured over predicted time.
+
+    Examples
+    --------
+    >>> known, new = interval_of("known deployment"), interval_of("new pair or model")
+    >>> new.tpot.high > known.tpot.high > 1
+    True
+    """
+    entry = load_calibration().intervals[name]
+    tpot, ttft = (
+        Range(low, high, mid=mid, inner=(inner_low, inner_high))
+        for low, inner_low, mid, inner_high, high in (entry["tpot"], entry["ttft"])
+    )
+    between, within = (
+        {quantity: float(entry[f"{quantity}_{part}"]) for quantity in ("tpot", "ttft")}
+        for part in ("between_runs", "within_run")
+    )
+    return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entry["n"]))
+
+
+def anchored(interval: Interval, quantity: str, ratios: Sequence[float]) -> Range:
+    """Shift and narrow an interval by measurements of the user's own run.
+
+    A run's residual is one constant ``b`` and a scatter ``e``: after ``m`` measurements with mean log ratio ``r``,
+    ``b`` is ``r m s_b^2 / (m s_b^2 + s_e^2)``, and what is left of the spread is
+    ``sqrt(s_b^2 s_e^2 / (m s_b^2 + s_e^2) + s_e^2)`` over ``sqrt(s_b^2 + s_e^2)`` of what it was.
+
+    Parameters
+    ----------
+    interval : Interval
+        Of the question's class.
+    quantity : str
+        ``tpot`` or ``ttft``.
+    ratios : sequence of float
+        Measured over predicted, of the user's points [-].
+
+    Returns
+    -------
+    Range
+        Ratio of real over predicted time in that run [-].
+
+    Examples
+    --------
+    >>> known = interval_of("known deployment")
+    >>> one = anchored(known, "tpot", [1.2])
+    >>> bool(1.0 < one.mid < 1.2 and one.high / one.low < known.tpot.high / known.tpot.low)
+    True
+    """
+    old: Range = getattr(interval, quantity)
+    if not ratios or old.mid is None or old.inner is None:
+        return old
+    between, within, m = interval.between_runs[quantity] ** 2, interval.within_run[quantity] ** 2, len(ratios)
+    mean = sum(math.log(one) for one in ratios) / m
+    shift = mean * m * between / (m * between + within)
+    left = math.sqrt((between * within / (m * between + within) + within) / (between + within))
+    ends = (old.low, old.inner[0], old.inner[1], old.high)
+    low, inner_low, inner_high, high = (math.exp(shift + left * math.log(one / old.mid)) for one in ends)
+    return Range(low, high, mid=math.exp(shift), inner=(inner_low, inner_high))

@@ -1,0 +1,108 @@
+"""The fit: recovers known constants, survives wrong measurements, and the shipped calibration is what it claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from computeledger.errors import QuantityError
+from computeledger.facts.load import load_model
+from computeledger.physics.calibration import ENGINES, load_calibration
+from computeledger.physics.efficiency import efficiency, load_factors
+from computeledger.validation.conformal import conformal_ratios, variance_parts
+from computeledger.validation.fit import Fit, cross_validate, fit_constants
+from computeledger.validation.fit_serving import engines_of, names_to_fit, serving_fit
+from computeledger.validation.serving_points import read_points, sort_points
+from computeledger.workloads.intervals import INCOMPLETE, KNOWN, NEW, POOLS, anchored, interval_class, interval_of
+
+POINTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "serving_points.csv"
+
+
+def power_law(noise: np.ndarray, sd: float = 1.0) -> tuple[Fit, np.ndarray]:
+    """Y = a x^b with a = 2, b's constant c = 3 as an additive part; noise in log."""
+    x = np.geomspace(1, 1000, len(noise))
+    truth = np.log(2.0 * x + 3.0) + noise
+
+    def residuals(changes: np.ndarray) -> np.ndarray:
+        a, c = 1.5 * np.exp(changes[:, 0]), 2.0 * np.exp(changes[:, 1])
+        return np.log(a * x[:, None] + c) - truth[:, None]
+
+    return Fit(residuals, np.full(len(x), 0.1), np.ones(len(x)), np.full(2, sd)), truth
+
+
+def test_constants_are_recovered_despite_wrong_measurements() -> None:
+    noise = np.zeros(60)
+    noise[::10] = np.log(5.0)
+    found = fit_constants(power_law(noise)[0])
+    assert 1.5 * np.exp(found.change[0]) == pytest.approx(2.0, rel=0.01)
+    assert 2.0 * np.exp(found.change[1]) == pytest.approx(3.0, rel=0.05)
+
+
+def test_the_prior_holds_what_the_data_do_not_say() -> None:
+    fit, _ = power_law(np.zeros(60))
+    blind = fit_constants(fit.without(np.ones(60, bool)))
+    assert blind.change == pytest.approx(np.zeros(2), abs=1e-9)
+    assert blind.sd == pytest.approx(fit.prior_sd)
+
+
+def test_cross_validation_never_sees_its_fold() -> None:
+    noise = np.repeat([0.0, 0.0, 0.4], 20)
+    fit, _ = power_law(noise)
+    folds = np.repeat([0, 1, 2], 20)
+    left_out = cross_validate(fit, folds, np.zeros(2))
+    seen = fit.residuals(fit_constants(fit).change[None, :])[:, 0]
+    assert np.median(np.abs(left_out[folds == 2])) > np.median(np.abs(seen[folds == 2]))
+
+
+def test_conformal_intervals_cover_new_draws() -> None:
+    rng = np.random.default_rng(1)
+    low, inner_low, middle, inner_high, high = conformal_ratios(rng.standard_t(3, 500) * 0.1)
+    new = np.exp(-rng.standard_t(3, 100_000) * 0.1)
+    assert 0.88 < np.mean((low < new) & (new < high)) < 0.93
+    assert 0.77 < np.mean((inner_low < new) & (new < inner_high)) < 0.85
+    assert middle == pytest.approx(1.0, abs=0.02)
+    with pytest.raises(QuantityError, match="at least"):
+        conformal_ratios(np.zeros(3))
+    assert variance_parts(np.zeros(12), np.repeat([0, 1, 2], 4)) == (0.0, 0.0)
+
+
+def test_shipped_constants_are_few_and_no_peak_is_exceeded() -> None:
+    fit = load_calibration()
+    assert len(fit.constants) <= 70
+    for one in fit.constants:
+        assert 0 < one.sd <= one.prior_sd * 1.01, one.name
+        assert "fraction" not in one.name or one.value <= 1
+        assert abs(np.log(one.value / one.prior)) < 4 * one.prior_sd, one.name
+    for engine in ENGINES:
+        assert {factor.kind for factor in load_factors(engine).values()} == {"calibration", "assumption"}
+
+
+def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
+    widths = [interval_of(name).tpot for name in (KNOWN, NEW, INCOMPLETE)]
+    spans = [one.high / one.low for one in widths]
+    assert spans == sorted(spans)
+    assert interval_class(load_model("deepseek-v3"), "gb200-nvl72", "sglang", "disaggregated") == POOLS
+    known = interval_of(KNOWN)
+    one, three = (anchored(known, "tpot", [1.3] * n) for n in (1, 3))
+    assert 1 < one.mid < three.mid < 1.3
+    assert three.high / three.low < one.high / one.low < known.tpot.high / known.tpot.low
+    assert anchored(known, "tpot", []) == known.tpot
+
+
+@pytest.mark.skipif(not POINTS.exists(), reason="the measured serving points lie beside the project")
+def test_the_shipped_constants_are_a_minimum_of_the_fit() -> None:
+    """No small step in any constant lowers the loss by more than rounding: the file is what the fit gives."""
+    points = [one for one in sort_points(read_points(POINTS))[0] if one.kind != "incomplete"]
+    names = names_to_fit()
+    fit = serving_fit(points, names)
+    shipped = {(one.name, one.engine): np.log(one.value / one.prior) for one in load_calibration().constants}
+    change = np.array([shipped[one.constant, one.engine] for one in names])
+    steps = np.vstack([change, *(change + sign * 0.02 * np.eye(len(names)) for sign in (1, -1))])
+    residuals = fit.residuals(steps)
+    loss = fit.weights @ np.log1p((residuals / fit.scales[:, None]) ** 2) + np.sum((steps / fit.prior_sd) ** 2, axis=1)
+    assert loss[0] - loss.min() < 2.0
+    limit = engines_of(names, change[None, :])["vllm"]
+    assert np.all(np.asarray(limit.gemm_fraction_bf16) <= 1)
+    assert efficiency("vllm").host_step_s == pytest.approx(float(limit.host_step_s[0]), rel=1e-3)
