@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -69,6 +70,19 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip("no Chromium on the path (Debian: apt-get install chromium)")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Any]:
+    """A browser that only reads files; one for all tests."""
+    from playwright.sync_api import sync_playwright
+
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+                 "--disable-sync", "--no-first-run"]  # fmt: skip
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=chromium, args=arguments)
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

@@ -178,18 +178,6 @@ def test_the_plan_overrides_an_efficiency_factor() -> None:
     assert "the plan's own: efficiency.scale_up_fraction" in html.unescape(report_of(ledger))
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-                 "--disable-sync", "--no-first-run"]  # fmt: skip
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=chromium, args=arguments)
-        yield started
-        started.close()
-
-
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_in_a_browser(browser: Any, report: str, tmp_path: Path, width: int, scheme: str) -> None:

@@ -102,24 +102,18 @@ def test_a_hostile_name_stays_text(ask) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_the_page_fits_its_window(run, tmp_path: Path, chromium: str, scheme, width) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api")
+def test_the_page_fits_its_window(run, tmp_path: Path, browser: Any, scheme, width) -> None:
     page = tmp_path / "serving.html"
     run(*DEEPSEEK, "--gpus", "8", "--html", str(page))
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-                 "--disable-sync", "--no-first-run"]  # fmt: skip
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        view = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        problems: list[str] = []
-        view.on("console", lambda message: problems.append(message.text))
-        view.goto(page.as_uri())
-        wide = view.evaluate("document.documentElement.scrollWidth")
-        spilt = view.evaluate(
-            "[...document.querySelectorAll('.tiles dd, .facts li')].filter(e => e.scrollWidth > e.clientWidth + 1)"
-            ".length"
-        )
-        browser.close()
+    view = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    problems: list[str] = []
+    view.on("console", lambda message: problems.append(message.text))
+    view.goto(page.as_uri())
+    wide = view.evaluate("document.documentElement.scrollWidth")
+    spilt = view.evaluate(
+        "[...document.querySelectorAll('.tiles dd, .facts li')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    )
+    view.close()
     assert wide <= width and problems == [] and spilt == 0
 
 

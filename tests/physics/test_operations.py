@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.physics import collectives
 from computeledger.physics.blackboard import BlackboardMachine, BlackboardModel, decode_times
 from computeledger.physics.efficiency import IDEAL, efficiency
 from computeledger.physics.memory import serving_memory, weights_bytes_per_gpu
@@ -163,3 +164,51 @@ def test_pipelining_saves_weights_not_cache_per_sequence_in_flight() -> None:
     one, four = (serving_memory(LLAMA, H100, Layout(pp=pp), FP8, (1.0, 4096.0)) for pp in (1, 4))
     assert float(four.weights_bytes) == pytest.approx(float(one.weights_bytes) / 4)
     assert float(four.sequence_bytes) * 4 == pytest.approx(float(one.sequence_bytes))
+
+
+def test_two_batches_hide_traffic_behind_work_and_no_more() -> None:
+    """Ideal: the longer of work and traffic. Else at least the exposed share shows; weights are read twice."""
+    layout = Layout(dp=32, ep=32)
+    step = Step(32.0 * np.array([2.0, 64.0, 512.0]), 4096.0)
+
+    def parts(machine: Machine, overlapped: bool) -> tuple[np.ndarray, np.ndarray]:
+        operations = forward(DEEPSEEK, replace(step, overlapped=overlapped), layout, FP8, machine)
+        traffic = sum(np.asarray(one.time_s) for one in operations if one.name == "all-to-all")
+        return np.asarray(total_s(operations)), np.asarray(traffic)
+
+    ideal = Machine(H100)
+    half = forward(DEEPSEEK, replace(step, sequences=step.sequences / 2), layout, FP8, ideal)
+    sent = 2 * np.asarray(next(one.time_s for one in half if one.name == "all-to-all"))
+    whole = parts(ideal, overlapped=True)[0]
+    assert np.allclose(whole, np.maximum(sent, 2 * np.asarray(total_s(half)) - sent))
+    real = replace(ideal, efficiency=replace(ideal.efficiency, exposed_fraction=0.3))
+    assert np.all(parts(real, overlapped=True)[1] >= 0.3 * sent * (1 - 1e-9))
+    assert np.all(parts(real, overlapped=True)[0] >= whole)
+    plain = parts(real, overlapped=False)[0]
+    assert parts(real, overlapped=True)[0][-1] < plain[-1]  # pays at large batches
+    assert parts(real, overlapped=True)[0][0] > plain[0]  # not at small ones: weights are read twice
+
+
+def test_a_forwarded_token_crosses_once_per_domain() -> None:
+    """One destination: nothing to forward. Inside one domain the fabric beyond plays no part."""
+    machine = Machine(H100)
+    one = collectives.forwarded_all_to_all_s(1e8, 1, 32, machine)
+    assert one == pytest.approx(float(collectives.all_to_all_s(1e8, 32, machine)), rel=0.02)
+    inside = collectives.forwarded_all_to_all_s(1e8, 8, 8, machine)
+    copies = 8 * (1 - (1 - 1 / 8) ** 8)
+    assert inside == pytest.approx(float(collectives.all_to_all_s(1e8 * copies, 8, machine)))
+
+
+def test_attention_products_run_at_their_own_precision() -> None:
+    """In fp8 they take half the time on a chip with twice the peak; nothing else moves."""
+    step = Step(1.0, 0.0, 131072.0, decode=False)
+    wide, narrow = (
+        {
+            one.name: float(one.time_s)
+            for one in forward(DEEPSEEK, step, Layout(), replace(FP8, scores=name), Machine(H100))
+        }
+        for name in ("bf16", "fp8")
+    )
+    ratio = H100.accelerator.peak("fp8") / H100.accelerator.peak("bf16")
+    assert wide.pop("latent attention") == pytest.approx(ratio * narrow.pop("latent attention"))
+    assert wide == narrow

@@ -10,8 +10,11 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.interfaces.answers_validate import answer_validate
-from computeledger.validation.compare import Comparison, comparison_document, summarize
+from computeledger.validation.compare import Comparison, comparison_document, deviations, merged, summarize
+from computeledger.validation.drawing import drawn
 from computeledger.validation.serving_points import NEEDED, compare_serving, read_points
+from computeledger.validation.suspects import load_suspects, marked
+from computeledger.validation.tables import CURATED, compare_curated, compare_table, curated_rows, read_rows
 
 POINTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "serving_points.csv"
 ROW = {
@@ -80,6 +83,68 @@ def test_unknown_columns_are_kept_for_slicing(tmp_path: Path) -> None:
         writer.writerow({**ROW, "cluster": "north"})
     document = answer_validate(str(file), "cluster", 64, 0)
     assert document["by"]["cluster"]["north"]["tpot"]["n"] == 1
+
+
+def test_tables_without_a_common_quantity_merge_without_loss() -> None:
+    """What a table does not state is no error of zero, and rows keep their explanation."""
+    one = Comparison([{"a": "1"}], {"tpot": np.array([1.0])}, {"tpot": np.full((1, 5), 1.1)}, {"x": 1})
+    other = Comparison([{"b": "2"}] * 2, {"step": np.array([1.0, 2.0])}, {"step": np.full((2, 5), 2.0)}, {"x": 2})
+    both = merged([one, other])
+    document = comparison_document(both, ["a"])
+    assert (document["tpot"]["n"], document["step"]["n"]) == (1, 2)
+    assert document["tpot"] == comparison_document(one)["tpot"]
+    assert document["skipped"] == {"x": 3}
+    assert list(document["by"]["a"]["1"]) == ["tpot"]
+    assert [found.index for found in deviations(both, "step")] == [1, 2]
+
+
+def test_half_is_as_far_as_double() -> None:
+    values = np.array([[0.5], [1.9], [3.0]])
+    ratios = [one.ratio for one in deviations(Comparison([{}] * 3, {"t": np.ones(3)}, {"t": values}, {}), "t")]
+    assert ratios == [3.0, 0.5, 1.9]
+
+
+def test_nothing_predicted_is_said_and_not_invented() -> None:
+    document = comparison_document(compare_serving([{**ROW, "model_path": "x/y"}]))
+    assert document["tpot"] == {"n": 0, **dict.fromkeys(list(document["tpot"])[1:])}
+
+
+def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
+    file = tmp_path / "some.csv"
+    file.write_text("model,value\na,1\n", "utf-8")
+    with pytest.raises(InputError, match=r"published serving figures source, hardware.* are missing"):
+        compare_table(file)
+    file.write_text("a,b\n1,2,3\n", "utf-8")
+    with pytest.raises(InputError, match="line 2 has more cells"):
+        read_rows(file)
+    file.write_text("a,b\n", "utf-8")
+    with pytest.raises(InputError, match="no rows"):
+        compare_table(file)
+
+
+def test_suspects_are_marked_and_counted() -> None:
+    doubtful = {**ROW, "model_path": "nvidia/DeepSeek-R1-NVFP4"}
+    assert [row["suspect"] for row in marked([doubtful, ROW])] == [load_suspects()[0].name, "no"]
+    document = comparison_document(compare_curated(8), ["suspect"])
+    groups = document["by"]["suspect"]
+    assert sum(one["tpot"]["n"] for one in groups.values() if "tpot" in one) == document["tpot"]["n"]
+    assert len(groups) > 4
+
+
+def test_the_shipped_set_is_diverse_sourced_and_drawn_by_its_rule() -> None:
+    points, published = (curated_rows(name) for name in CURATED)
+    assert 150 <= len(points) <= 250
+    for row in [*points, *published]:
+        assert row["source"] and row["licence"] and row["url"] and row["date"]
+    assert len({row["system"] for row in points}) >= 6
+    assert len({row["model_path"] for row in points}) >= 12
+    group = ("model_path", "system", "backend", "precision", "mode")
+    assert len(drawn(points, group, 3)) == len(points)
+    if POINTS.exists():
+        first = [row["id"] for row in drawn(read_rows(POINTS), group, 1)]
+        assert (
+            len(set(first) - {row["id"] for row in points}) < len(first) / 10
+        )  # duplicates may give way to one another
 
 
 @pytest.mark.skipif(not POINTS.exists(), reason="the measured points are not beside this checkout")

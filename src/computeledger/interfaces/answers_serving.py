@@ -18,13 +18,14 @@ from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
 from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts, layouts_to_search
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
-from computeledger.physics.efficiency import load_factors, middle
+from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.units import format_si
 from computeledger.workloads.figures import serving_figures
-from computeledger.workloads.intervals import Interval, interval_class, interval_of
+from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving_search import (
     Fleet,
     ServingOption,
@@ -46,11 +47,12 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         check_positive(f"--{name}-tokens", lengths[name])
     engine = options["backend"]
     sure = _sureness(model, system, engine, options.get("mode", "aggregated"))
-    draws, machine, typical = draw_machine(options, {**lengths, "price": price, **_ratios(sure)}, engine)
+    ratios, anchor_document = _anchored(options, sure, model, system)
+    draws, machine, typical = draw_machine(options, {**lengths, "price": price, **ratios}, engine)
     scenario = ServingScenario(
         model=model,
         layout=Layout(),
-        precision=precision_of(model, options["precision"], options["kv_precision"]),
+        precision=_asked_precision(options, model),
         input_tokens=draws["input"],
         output_tokens=draws["output"],
         batch=1.0,
@@ -88,6 +90,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         document["pareto"] = [documents_serving.option_document(one) for one in pareto_front(found)]
         document["n_options"] = len(found)
     document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
+    document |= anchor_document
     document |= {"interval": _interval_document(sure), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
@@ -104,10 +107,34 @@ def _sureness(model: Model, system: System, engine: str, kind: str) -> Interval 
     return None if engine == "ideal" else interval_of(interval_class(model, system.id, engine, kind))
 
 
-def _ratios(sure: Interval | None) -> dict[str, Uncertain]:
+def _anchored(
+    options: Mapping[str, Any], sure: Interval | None, model: Model, system: System
+) -> tuple[dict[str, Uncertain], dict[str, Any]]:
+    """Ranges of real over predicted time, with what the user's own measurements say about them."""
+    given = [read_anchor(text) for text in options["anchor"]]
     if sure is None:
-        return {}
-    return {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+        if given:
+            raise InputError("--anchor: the physical limit is no engine; an anchor needs trtllm, vllm or sglang")
+        return {}, {}
+    ranges = {"tpot": sure.tpot, "ttft": sure.ttft}
+    document: dict[str, Any] = {}
+    if given:
+        if options["layout"] is None and any(one.layout is None for one in given):
+            raise InputError("--anchor: state the layout it was measured on, with --layout or as layout=tp8")
+        layout = check_layout(parse_layout(options["layout"]), model) if options["layout"] else Layout()
+        central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
+        asked = ServingScenario(model, layout, _asked_precision(options, model), 1.0, 1.0, 1.0)
+        ratios = anchor_ratios(given, asked, Machine(system, efficiency(options["backend"], central)))
+        ranges = {name: anchored(sure, name, ratios[name]) for name in ranges}
+        document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
+    return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document
+
+
+_RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
+
+
+def _asked_precision(options: Mapping[str, Any], model: Model) -> Precision:
+    return precision_of(model, options["precision"], options["kv_precision"])
 
 
 def _interval_document(sure: Interval | None) -> dict[str, Any]:

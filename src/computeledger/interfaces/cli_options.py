@@ -59,7 +59,7 @@ def _check_target(path: str, target: Path, read_from: str | None) -> None:
     if target.exists() and not target.is_file():
         raise InputError(f"{path}: is no regular file and is left as it is")
     if read_from is not None and target.exists() and target.samefile(read_from):
-        raise InputError(f"{path}: is the plan itself; the report needs a file of its own")
+        raise InputError(f"{path}: is the file that was read; the report needs one of its own")
 
 
 def quantity_option(dimension: str, default_unit: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:

@@ -63,6 +63,12 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
     "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
 )
 @click.option(
+    "--anchor",
+    multiple=True,
+    metavar="A",
+    help="A point of yours: batch=32,isl=1024,osl=1024,tpot=21ms, or the JSON of vLLM's benchmark; may be repeated.",
+)
+@click.option(
     "--requests-per-s",
     callback=quantity_option("requests_per_s", "requests/s"),
     metavar="R",

@@ -4,28 +4,49 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.cli_options import json_option, print_json, samples_option, seed_option, write_file
+from computeledger.interfaces.cli_options import at_least_one, json_option, print_json, seed_option, write_file
+
+#: Rows shown where the option is left out: in the terminal, and on a page.
+WORST_PRINTED, WORST_ON_PAGE = 5, 12
 
 
 @click.command()
-@click.option(
-    "--data", "data_file", required=True, metavar="F.csv", help="Measured serving points (InferenceX columns)."
-)
+@click.option("--data", "data_file", metavar="F.csv", help="Measurements; the shipped ones when left out.")
 @click.option("--by", default="", metavar="COLS", help="Columns to slice by, such as backend,system.")
-@samples_option
+@click.option("--worst", type=click.IntRange(min=0), metavar="N", help="Farthest rows with their breakdown.")
+@click.option("--html", "html_file", metavar="FILE", help="Write plots and tables as one self-contained HTML file.")
+@click.option("--samples", default=512, show_default=True, callback=at_least_one, help="Samples of uncertain inputs.")
 @seed_option
 @json_option
-def validate(data_file: str, by: str, samples: int, seed: int, as_json: bool) -> None:
-    """Predicted against measured: errors, bias and interval coverage, over all rows and by slice."""
-    from computeledger.interfaces.answers_validate import answer_validate
+def validate(
+    data_file: str | None, by: str, worst: int | None, html_file: str | None, samples: int, seed: int, as_json: bool
+) -> None:
+    """Predicted against measured: errors, bias and interval coverage, over all rows and by slice.
 
-    document = answer_validate(data_file, by, samples, seed)
+    A table is told by its columns: serving points (InferenceX columns) or published serving figures. Rows that lack
+    what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
+    """
+    from computeledger.interfaces.answers_validate import columns_of, compare_measured
+    from computeledger.interfaces.documents_validation import suspects_document, validation_document
+
+    comparison, columns = compare_measured(data_file, samples, seed), columns_of(by)
+    shown = WORST_PRINTED if worst is None and not as_json else worst or 0
+    document = validation_document(comparison, columns, shown)
+    if html_file is not None:
+        from computeledger.interfaces.report_validation import validation_report
+
+        most = WORST_ON_PAGE if worst is None else worst
+        write_file(html_file, validation_report(comparison, columns, most, data_file), data_file)
     if as_json:
         print_json(document)
         return
-    from computeledger.interfaces.tables import print_validation
+    from computeledger.interfaces.tables_validation import print_validation
 
-    print_validation(document)
+    where = data_file or "the shipped measurements"
+    title = f"Predicted against measured: {len(comparison.rows)} rows of {where}"
+    print_validation(document, title, suspects_document(comparison))
+    if html_file is not None:
+        click.echo(f"report: {html_file}")
 
 
 @click.command()

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Mapping
-from importlib import metadata, resources
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
 
 from computeledger.arrays import Range
 from computeledger.economics.ledger import Ledger
 from computeledger.interfaces import plot_parts, plots
 from computeledger.interfaces.documents import operations_document
+from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.wording import (
     PHASE_NAMES,
     input_phrase,
@@ -80,47 +75,15 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
         "plan": ledger.plan.name,
         "n_samples": document["n_samples"],
         "seed": document["seed"],
-        "version": _version(),
+        "version": version(),
         "figures": list(figures),
-        "data": _script_json({"figures": figures, "config": plot_parts.CONFIG,
+        "data": script_json({"figures": figures, "config": plot_parts.CONFIG,
                               "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}),
-        "plotly": _plotly(),
-        "style": Markup(_asset("report.css")),  # noqa: S704 (shipped with the package)
-        "script": Markup(_asset("report.js")),  # noqa: S704 (shipped with the package)
+        "plotly": plotly_script(),
+        "style": assets("report.css"),
+        "script": assets("report.js"),
     }  # fmt: skip
-    return _template().render(context)
-
-
-@functools.cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template("report.html")
-
-
-def _asset(name: str) -> str:
-    return resources.files("computeledger.interfaces").joinpath("templates", name).read_text("utf-8")
-
-
-@functools.cache
-def _plotly() -> Markup:
-    """The drawing library as the installed plotly package ships it."""
-    text = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
-    return Markup(text)  # noqa: S704 (shipped with plotly)
-
-
-def _script_json(value: Any) -> Markup:
-    """JSON that cannot end the script element it stands in."""
-    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704
-
-
-def _version() -> str:
-    try:
-        return metadata.version("computeledger")
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    return page_template("report.html").render(context)
 
 
 def _figures(ledger: Ledger, document: Mapping[str, Any]) -> dict[str, plot_parts.Spec]:

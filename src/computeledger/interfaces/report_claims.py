@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from importlib import metadata, resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
+from computeledger.interfaces.page import assets, page_template, version
 from computeledger.interfaces.tables_claims import VERDICT_WORDS, claim_numbers, counts_words, found, said
 from computeledger.sources import load_sources
 
@@ -44,32 +41,17 @@ def claims_report(document: Mapping[str, Any]) -> str:
     counts = Counter(claim["verdict"] for claim in claims)
     documents = list(dict.fromkeys(claim["document"] for claim in claims))
     keys = sorted({fact["source"] for claim in claims for fact in claim["facts"]} & set(load_sources()))
-    environment = Environment(
-        loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template("claims.html").render(
+    return page_template("claims.html").render(
         summary=counts_words(document["claims"]),
         tiles=[(verdict, words, counts[verdict], _MEANINGS[verdict]) for verdict, words in VERDICT_WORDS.items()],
         findings=[claim for verdict in ("fails", "holds_if") for claim in claims if claim["verdict"] == verdict],
         groups=[(name, [claim for claim in claims if claim["document"] == name]) for name in documents],
         n_claims=len(claims),
         sources=[load_sources()[key] for key in keys],
-        version=_version(),
-        style=Markup(_asset("report.css") + _asset("claims.css")),  # noqa: S704 (shipped with the package)
-        script=Markup(_asset("claims.js")),  # noqa: S704 (shipped with the package)
+        version=version(),
+        style=assets("report.css", "claims.css"),
+        script=assets("claims.js"),
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files("computeledger.interfaces").joinpath("templates", name).read_text("utf-8")
-
-
-def _version() -> str:
-    try:
-        return metadata.version("computeledger")
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:

@@ -366,25 +366,3 @@ def print_search(document: Mapping[str, Any]) -> None:
     for one in document["results"][:60]:
         table.add_row(one["id"], one["name"], one["given"], one["source"], one["date"])
     out.print(table)
-
-
-_VALIDATION_COLUMNS = ("median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage_80", "coverage_90")
-
-
-def print_validation(document: Mapping[str, Any]) -> None:
-    """Print errors and coverage, over all rows and by slice."""
-    out = console()
-    names = [name for name in document if name not in ("by", "skipped")]
-    slices = {"all": {"": {name: document[name] for name in names}}, **document["by"]}
-    for column, values in slices.items():
-        titles = (">n", ">median", ">mean", ">p90", ">bias", ">in 80 %", ">in 90 %")
-        table = new_table(f"By {column}" if column != "all" else "Predicted against measured", column, "", *titles)
-        for value, summaries in values.items():
-            for name, one in summaries.items():
-                figures = [
-                    format_si(one[key]) if key == "bias" else format_percent(one[key]) for key in _VALIDATION_COLUMNS
-                ]
-                table.add_row(value, name, str(one["n"]), *figures)
-        out.print(table)
-    skipped = "; ".join(f"{reason}: {n}" for reason, n in document["skipped"].items())
-    note(out, f"skipped rows: {skipped or 'none'}; TTFT is modelled without queue and start-up burst")

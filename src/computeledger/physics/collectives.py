@@ -117,6 +117,45 @@ def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
     return latency_s(n_group, machine) + np.maximum(near, far)
 
 
+def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machine: Machine) -> Num:
+    """Time to send tokens to several ranks each, crossing to another domain once and fanning out inside it.
+
+    With ``D`` domains and ``k`` copies to even ranks a token meets ``D (1 - (1 - 1/D)^k)`` domains, ``(D - 1) / D`` of
+    them far, and ``g (1 - (1 - 1/g)^k)`` ranks, ``(local - 1) / local`` of them over scale-up links. The two fabrics
+    work at once.
+
+    Parameters
+    ----------
+    token_bytes : float or ndarray
+        One copy of all tokens of a GPU [byte].
+    n_copies : int
+        ``k`` destinations of a token [-].
+    n_group : float or ndarray
+        ``g`` GPUs that take part [-].
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        The slower of the near and the far share, latency included [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> h100 = Machine(load_system("h100-nvl8"))
+    >>> bool(forwarded_all_to_all_s(1e6, 8, 32, h100) < all_to_all_s(7.2e6, 32, h100))
+    True
+    """
+    local, domains = _groups(n_group, machine)
+    ranks = n_group * (1 - (1 - 1 / np.asarray(n_group, float)) ** n_copies)
+    met = domains * (1 - (1 - 1 / domains) ** n_copies)
+    up = machine.system.scale_up_bytes_per_s_per_gpu.value * machine.efficiency.all_to_all_fraction
+    near = token_bytes * ranks * (local - 1) / local / up
+    far = token_bytes * met * (domains - 1) / domains / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + np.maximum(near, far)
+
+
 def hop_s(message_bytes: Num, n_gpus_per_stage: Num, machine: Machine) -> Num:
     """Time to hand activations to the next pipeline stage.
 

@@ -62,6 +62,8 @@ class Efficiency:
         Decode steps between two looks at the queue of new requests [-].
     transfer_s : float or ndarray
         Handing a prompt's cache from a prefill to a decode worker, beyond its bytes [s].
+    exposed_dispatch_fraction : float or ndarray
+        Share of the exchange between experts that two overlapped batches leave exposed [-].
     expert_imbalance : float or ndarray
         Busiest rank's tokens over the mean [-].
     activation_passes : float or ndarray
@@ -111,6 +113,7 @@ class Efficiency:
     prefill_interference: Num = 1.0
     admission_steps: Num = 0.0
     transfer_s: Num = 0.0
+    exposed_dispatch_fraction: Num = 0.0
     expert_imbalance: Num = 1.0
     activation_passes: Num = 0.0
     training_gemm_fraction: Num = 1.0

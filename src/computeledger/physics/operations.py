@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,12 +44,15 @@ class Step:
         Tokens of a sequence that are new in this step: 1 when decoding [token].
     decode : bool
         Decode step (captured graph, absorbed latent attention) or prefill.
+    overlapped : bool
+        Whether the step runs as two batches, one computing while the other's tokens travel to their experts.
     """
 
     sequences: Num
     context_tokens: Num
     new_tokens: Num = 1.0
     decode: bool = True
+    overlapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +173,43 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
     >>> [one.name for one in operations][:2]
     ['attention projections', 'attention']
     """
+    if step.overlapped:
+        return _two_batches(model, step, layout, precision, machine)
     cut = _cut(step, layout)
     return [
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
         _activations(model, cut, layout, machine),
         _head(model, cut, layout, machine),
-        *_network(model, cut, layout, machine),
+        *_network(model, step, cut, layout, machine),
         *_launches(model, step, cut, (precision, machine)),
     ]
+
+
+def _two_batches(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """Two half batches in turn: weights are read and kernels launched twice, most of the all-to-all is hidden.
+
+    Exposed stays what is longer than the other half's work, and at least the exposed share of overlappable traffic.
+    """
+    half = forward(model, replace(step, sequences=step.sequences / 2, overlapped=False), layout, precision, machine)
+    work = 2 * total_s(one for one in half if one.name not in ("all-to-all", "host"))
+    return [_doubled(one, work, machine.efficiency.exposed_dispatch_fraction) for one in half]
+
+
+def _doubled(one: Operation, work_s: Num, exposed_fraction: Num) -> Operation:
+    if one.name == "host":
+        return one
+    network_s = 2 * one.network_s
+    if one.name == "all-to-all":
+        network_s = np.maximum(network_s - work_s, exposed_fraction * network_s)
+    return replace(
+        one,
+        flop=2 * one.flop,
+        bytes=2 * one.bytes,
+        network_bytes=2 * one.network_bytes,
+        network_s=network_s,
+        overhead_s=2 * one.overhead_s,
+    )
 
 
 def _mixer_operations(
@@ -219,7 +250,7 @@ def _mixer_operations(
                 name,
                 flop=flop[name],
                 bytes=bytes_[name] / layout.cp,
-                flop_per_s=machine.bf16_flop_per_s * fraction,
+                flop_per_s=machine.system.accelerator.peak(precision.scores) * fraction,
                 bytes_per_s=machine.kv_bytes_per_s,
             )
 
@@ -326,7 +357,7 @@ def _head(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operatio
     )
 
 
-def _network(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Iterator[Operation]:
+def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Iterator[Operation]:
     residual = cut.tokens * model.hidden_size * ACTIVATION_BYTES
     n_mixers = sum(count for count, _ in _mixers(model.layers))
     n_dense = sum(count for count, part in _feed_forwards(model.layers) if not part.n_experts)
@@ -344,9 +375,13 @@ def _network(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Itera
             if part.n_experts:
                 ranks = layout.ep * (1 - (1 - 1 / np.asarray(layout.ep, float)) ** part.n_experts_active)
                 width = part.latent_width or model.hidden_size
-                one = cut.tokens / layout.tp * ranks * width * ALL_TO_ALL_BYTES
-                sent = sent + count * one
-                once = once + count * collectives.all_to_all_s(one, layout.ep, machine)
+                token = cut.tokens / layout.tp * width * ALL_TO_ALL_BYTES
+                sent = sent + count * token * ranks
+                if step.decode:  # each copy goes straight to its rank
+                    one = collectives.all_to_all_s(token * ranks, layout.ep, machine)
+                else:
+                    one = collectives.forwarded_all_to_all_s(token, part.n_experts_active, layout.ep, machine)
+                once = once + count * one
         # dispatch and combine each start once
         latency = n_moe * (collectives.latency_s(layout.ep, machine) + 2 * machine.efficiency.all_to_all_floor_s)
         yield Operation(

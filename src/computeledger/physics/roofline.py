@@ -159,12 +159,15 @@ class Precision:
         Weights and products of mixers, of dense and shared MLPs, of routed experts.
     kv : str
         The KV cache.
+    scores : str
+        Products of queries with keys and of weights with values.
     """
 
     attention: str = "bf16"
     dense: str = "bf16"
     experts: str = "bf16"
     kv: str = "bf16"
+    scores: str = "bf16"
 
     @property
     def name(self) -> str:
@@ -198,7 +201,7 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     Examples
     --------
     >>> parse_precision("fp4", moe=True)
-    Precision(attention='fp8', dense='fp8', experts='fp4', kv='bf16')
+    Precision(attention='fp8', dense='fp8', experts='fp4', kv='bf16', scores='bf16')
     """
     for name in (text, kv):
         if name not in PRECISION_BYTES:

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError, nearest
+from computeledger.physics.roofline import Operation, bound
 
 Array = NDArray[np.float64]
+#: Quantiles that a prediction is drawn with: 90 % and 80 % interval and the median.
+QUANTILES = (0.05, 0.1, 0.5, 0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Errors over a set of measurements, as fractions.
+    """Errors over a set of measurements, as fractions; all but the count are None where nothing was measured.
 
     Attributes
     ----------
     n : int
         Measurements [-].
-    median_abs_error, mean_abs_error, p90_abs_error : float
+    median_abs_error, mean_abs_error, p90_abs_error : float or None
         Of ``|predicted / measured - 1|`` [-].
-    bias : float
+    bias : float or None
         Median of predicted over measured [-].
-    coverage_80, coverage_90 : float
+    coverage_80, coverage_90 : float or None
         Share of measurements inside the predicted interval of that probability [-].
     """
 
     n: int
-    median_abs_error: float
-    mean_abs_error: float
-    p90_abs_error: float
-    bias: float
-    coverage_80: float
-    coverage_90: float
+    median_abs_error: float | None = None
+    mean_abs_error: float | None = None
+    p90_abs_error: float | None = None
+    bias: float | None = None
+    coverage_80: float | None = None
+    coverage_90: float | None = None
 
 
 def summarize(predicted: Array, measured: Array) -> Summary:
@@ -47,7 +51,7 @@ def summarize(predicted: Array, measured: Array) -> Summary:
     predicted : ndarray
         One row of samples per measurement, in the measured unit [-].
     measured : ndarray
-        One value per measurement [-].
+        One value per measurement; not a number where it was not measured [-].
 
     Returns
     -------
@@ -60,7 +64,11 @@ def summarize(predicted: Array, measured: Array) -> Summary:
     >>> one.n, one.median_abs_error, one.coverage_90
     (2, 0.25, 0.5)
     """
-    low_90, low_80, middle, high_80, high_90 = np.quantile(predicted, [0.05, 0.1, 0.5, 0.9, 0.95], axis=1)
+    known = np.isfinite(measured)
+    if not np.any(known):
+        return Summary(0)
+    measured = measured[known]
+    low_90, low_80, middle, high_80, high_90 = np.quantile(predicted[known], QUANTILES, axis=1)
     ratio = middle / measured
     error = np.abs(ratio - 1)
     return Summary(
@@ -75,6 +83,63 @@ def summarize(predicted: Array, measured: Array) -> Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a prediction is made of.
+
+    Attributes
+    ----------
+    what : str
+        What the parts add up to, such as ``one decode step``.
+    times_s : mapping of str to float
+        Parts in order of execution [s].
+    bounds : mapping of str to str
+        What binds each part: compute, memory, network or overhead.
+    bound : str
+        What binds the whole.
+    assumed : tuple of str
+        What the row does not state and the prediction supplies.
+    """
+
+    what: str
+    times_s: Mapping[str, float]
+    bounds: Mapping[str, str]
+    bound: str
+    assumed: tuple[str, ...] = ()
+
+
+def explained(what: str, operations: Sequence[Operation], assumed: tuple[str, ...] = ()) -> Explanation:
+    """Explain a prediction by the operations of its step, at the middle of the factors.
+
+    Parameters
+    ----------
+    what : str
+        What the operations add up to.
+    operations : sequence of Operation
+        With single numbers.
+    assumed : tuple of str
+        What the row does not state.
+
+    Returns
+    -------
+    Explanation
+        Times by operation; those that take no time are left out.
+
+    Examples
+    --------
+    >>> explained("a step", [Operation("a", overhead_s=1.0), Operation("b")]).times_s
+    {'a': 1.0}
+    """
+    real = [one for one in operations if float(np.mean(one.time_s)) > 0]
+    return Explanation(
+        what=what,
+        times_s={one.name: float(np.mean(one.time_s)) for one in real},
+        bounds={one.name: str(np.ravel(bound([one]))[0]) for one in real},
+        bound=str(np.ravel(bound(real))[0]) if real else "",
+        assumed=assumed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Predictions beside measurements.
 
@@ -83,15 +148,132 @@ class Comparison:
     rows : sequence of mapping
         The measurements' columns, as read.
     measured, predicted : mapping of str to ndarray
-        By quantity: values (n,), and samples (n, n_samples).
+        By quantity: values (n,), not a number where a row does not state it, and samples (n, n_samples).
     skipped : mapping of str to int
         Rows left out, by reason.
+    units : mapping of str to str
+        By quantity; seconds where none is given.
+    explain : callable, optional
+        From a row's index and a quantity to an :class:`Explanation`, or None where there is none.
     """
 
     rows: Sequence[Mapping[str, str]]
     measured: Mapping[str, Array]
     predicted: Mapping[str, Array]
     skipped: Mapping[str, int]
+    units: Mapping[str, str] = field(default_factory=dict)
+    explain: Callable[[int, str], Explanation | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One prediction beside its measurement.
+
+    Attributes
+    ----------
+    index : int
+        Of the row [-].
+    quantity : str
+        What was measured.
+    measured : float
+        In the quantity's unit [-].
+    predicted : tuple of float
+        At :data:`QUANTILES`, in the same unit [-].
+    """
+
+    index: int
+    quantity: str
+    measured: float
+    predicted: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured [-]."""
+        return self.predicted[2] / self.measured
+
+
+def deviations(comparison: Comparison, quantity: str) -> list[Deviation]:
+    """Predictions of one quantity, the farthest from its measurement first: half counts as much as double.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Predictions beside measurements.
+    quantity : str
+        One of its quantities.
+
+    Returns
+    -------
+    list of Deviation
+        By falling ``|log(predicted / measured)|``.
+
+    Examples
+    --------
+    >>> comparison = Comparison([{}, {}], {"tpot": np.array([1.0, 1.0])}, {"tpot": np.array([[1.5], [0.5]])}, {})
+    >>> [(one.index, one.ratio) for one in deviations(comparison, "tpot")]
+    [(1, 0.5), (0, 1.5)]
+    """
+    measured = comparison.measured[quantity]
+    known = np.flatnonzero(np.isfinite(measured))
+    if not len(known):
+        return []
+    levels = np.quantile(comparison.predicted[quantity][known], QUANTILES, axis=1).T
+    found = [
+        Deviation(int(index), quantity, float(measured[index]), tuple(row))
+        for index, row in zip(known, levels.tolist(), strict=True)
+    ]
+    return sorted(found, key=lambda one: -abs(float(np.log(one.ratio))))
+
+
+def merged(comparisons: Iterable[Comparison]) -> Comparison:
+    """Put comparisons of several tables into one.
+
+    Parameters
+    ----------
+    comparisons : iterable of Comparison
+        With the same number of samples.
+
+    Returns
+    -------
+    Comparison
+        Their rows in order; a quantity that a table does not have is not a number there.
+
+    Examples
+    --------
+    >>> one = Comparison([{}], {"tpot": np.ones(1)}, {"tpot": np.ones((1, 3))}, {"duplicate": 1})
+    >>> other = Comparison([{}], {"step": np.ones(1)}, {"step": np.ones((1, 3))}, {"duplicate": 2})
+    >>> both = merged([one, other])
+    >>> both.measured["tpot"].tolist(), dict(both.skipped)
+    ([1.0, nan], {'duplicate': 3})
+    """
+    parts = list(comparisons)
+    names = list(dict.fromkeys(name for part in parts for name in part.measured))
+    widths = [next((cloud.shape[1] for cloud in part.predicted.values()), 1) for part in parts]
+    width = max(widths, default=1)
+    measured: dict[str, Array] = {}
+    predicted: dict[str, Array] = {}
+    for name in names:
+        blank = [np.full(len(part.rows), np.nan) for part in parts]
+        measured[name] = np.concatenate([part.measured.get(name, one) for part, one in zip(parts, blank, strict=True)])
+        predicted[name] = np.concatenate(
+            [part.predicted.get(name, np.full((len(part.rows), width), np.nan)) for part in parts]
+        )
+    skipped: Counter[str] = Counter()
+    for part in parts:
+        skipped.update(part.skipped)
+    rows = [row for part in parts for row in part.rows]
+    units = {name: unit for part in parts for name, unit in part.units.items()}
+    return Comparison(rows, measured, predicted, skipped, units, _explain_all(parts))
+
+
+def _explain_all(parts: Sequence[Comparison]) -> Callable[[int, str], Explanation | None]:
+    owners = [(part, index) for part in parts for index in range(len(part.rows))]
+
+    def explain(index: int, quantity: str) -> Explanation | None:
+        part, own = owners[index]
+        return part.explain(own, quantity) if part.explain is not None else None
+
+    return explain
 
 
 def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[str, Any]:
@@ -107,7 +289,8 @@ def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[
     Returns
     -------
     dict
-        ``{QUANTITY: S, "by": {COLUMN: {VALUE: {QUANTITY: S}}}, "skipped": {REASON: n}}``.
+        ``{QUANTITY: S, "by": {COLUMN: {VALUE: {QUANTITY: S}}}, "skipped": {REASON: n}}``; a slice holds the quantities
+        that were measured in it.
 
     Raises
     ------
@@ -122,23 +305,42 @@ def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[
     >>> comparison_document(comparison, ["chip"])["by"]["chip"]["b"]["tpot"]["n"]
     1
     """
-    document: dict[str, Any] = dict(_summaries(comparison, np.ones(len(comparison.rows), bool)))
+    document: dict[str, Any] = dict(summaries(comparison, np.ones(len(comparison.rows), bool)))
     document["by"] = {}
     for column in by:
-        known = set().union(*(row.keys() for row in comparison.rows)) if comparison.rows else set()
+        known = set().union(*(row.keys() for row in comparison.rows)) if comparison.rows else {column}
         if column not in known:
             raise InputError(f"--by {column!r}: the data have no such column; {nearest(column, known)}")
         values = np.array([row.get(column) or "not stated" for row in comparison.rows])
+        slices = {str(value): summaries(comparison, values == value) for value in sorted(set(values.tolist()))}
         document["by"][column] = {
-            str(value): _summaries(comparison, values == value) for value in sorted(set(values.tolist()))
+            value: {name: one for name, one in found.items() if one["n"]} for value, found in slices.items()
         }
     document["skipped"] = dict(comparison.skipped)
     return document
 
 
-def _summaries(comparison: Comparison, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-    if not np.any(chosen):
-        return {}
+def summaries(comparison: Comparison, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+    """Summarise some of a comparison's rows.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Predictions beside measurements.
+    chosen : ndarray of bool
+        Which rows.
+
+    Returns
+    -------
+    dict
+        ``{QUANTITY: S}``.
+
+    Examples
+    --------
+    >>> comparison = Comparison([{}], {"tpot": np.ones(1)}, {"tpot": np.ones((1, 3))}, {})
+    >>> summaries(comparison, np.array([False]))["tpot"]["n"]
+    0
+    """
     return {
         name: asdict(summarize(comparison.predicted[name][chosen], values[chosen]))
         for name, values in comparison.measured.items()

@@ -14,6 +14,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.batching import expected_busiest
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
@@ -49,6 +50,8 @@ class ServingScenario:
         Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
     waiting : float or ndarray
         Requests in flight beyond the batch, which wait for room in the cache [-].
+    ranks_balanced : bool
+        Whether the scheduler holds prompts back until every attention-DP rank has one.
     """
 
     model: Model
@@ -63,6 +66,7 @@ class ServingScenario:
     tokens_per_step: Num = 1.0
     rounds: Num = np.inf
     waiting: Num = 0.0
+    ranks_balanced: bool = False
 
     @property
     def held_tokens(self) -> Num:
@@ -152,7 +156,8 @@ class ServingResult:
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     """Estimate serving in steady state.
 
-    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_prefill / ranks``;
+    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_prefill / ranks``, where prompts that arrive in one
+    step share its pass and attention-DP ranks wait for the busiest;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
     ``start`` is the mean wait of a first round in which every client sends its prompt at once.
 
@@ -186,8 +191,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts, prefill_s = _timed(scenario, prompt, machine)
-    busy = eff.prefill_interference * prefill_s / ranks
-    tpot_s = decode_s + scenario.batch / scenario.output_tokens * busy
+    wait_s = _interference_s(scenario, machine)
+    tpot_s = decode_s + wait_s
     before_s = prefill_s + eff.admission_steps * step_s + _start_s(scenario, machine)
     before_s = before_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s
     # the first token has an interval of its own
@@ -199,7 +204,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         step_s=step_s,
         decode_s=decode_s,
         prefill_s=prefill_s,
-        prefill_busy_s=busy,
+        prefill_busy_s=wait_s * scenario.output_tokens / scenario.batch,
         ttft_s=eff.first_token_ratio * ttft_s,
         tpot_s=tpot_s,
         cached_busy_s=_cached_busy_s(scenario, prefill_s, machine),
@@ -245,6 +250,32 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> tuple[lis
         return operations, total_s(operations)
     limit_s = total_s(run(*made_of, replace(machine, efficiency=IDEAL)))
     return operations, np.maximum(machine.efficiency.serving_ratio * total_s(operations), limit_s)
+
+
+#: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
+_SHARED = ("routed experts", "all-to-all")
+
+
+def _interference_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Time that the prefills of other requests add to each output token.
+
+    A rank receives ``a = B / (O ranks)`` prompts per token. Prompts that arrive together share one pass, so launches
+    are paid once per pass. Work that only the prompt's own rank can do makes the others wait: it is paid for the
+    busiest rank; work that all ranks share is paid for the mean.
+    """
+    layout, eff = scenario.layout, machine.efficiency
+    ranks = layout.dp * layout.pp
+    arrivals = scenario.batch / (scenario.output_tokens * ranks)
+    together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
+    step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    operations, pass_s = _timed(scenario, step, machine)
+    if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
+        each_s: Num = arrivals * pass_s / together
+        return eff.prefill_interference * each_s
+    waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(arrivals, layout.dp), arrivals)
+    spread = total_s(one for one in operations if one.name in _SHARED) / total_s(operations)
+    each_s = (arrivals * spread + waits * (1 - spread)) * pass_s / together
+    return eff.prefill_interference * each_s
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:

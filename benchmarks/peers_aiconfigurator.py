@@ -1,0 +1,46 @@
+"""Answers aiconfigurator's questions from a file: run by benchmarks/peers.py with that tool's own interpreter.
+
+PYTHON peers_aiconfigurator.py QUESTIONS.json ANSWERS.json
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+#: Measured kernels first; where a kernel was not measured, the tool's own mixture with estimates.
+MODES = ("SILICON", "HYBRID")
+
+
+def answer(question: dict[str, Any], estimate: Any) -> dict[str, Any]:
+    """Milliseconds of TPOT and TTFT, or why there is no answer; with the seconds that it took."""
+    start, reason = time.perf_counter(), ""
+    for mode in MODES:
+        try:
+            found = estimate(mode="agg", database_mode=mode, **question)
+        except Exception as error:  # noqa: BLE001 (another tool's refusal of any kind is its answer)
+            reason = f"{error.__class__.__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]
+            continue
+        seconds = time.perf_counter() - start
+        return {"tpot_ms": float(found.tpot), "ttft_ms": float(found.ttft), "mode": mode, "seconds": seconds}
+    return {"reason": reason, "seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    """Answer every question, once."""
+    logging.disable(logging.CRITICAL)
+    with contextlib.redirect_stdout(sys.stderr):
+        estimate = importlib.import_module("aiconfigurator.cli.api").cli_estimate
+        questions = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+        answers = [answer(one, estimate) for one in questions]
+    Path(sys.argv[2]).write_text(json.dumps(answers), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Chance in batches: ranks that wait for the busiest one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from computeledger.arrays import Num
+
+
+def expected_busiest(mean: Num, n_ranks: Num) -> Num:
+    """Prompts on the busiest of several ranks when each receives a Poisson number.
+
+    ``E[max] = sum over k >= 0 of 1 - F(k)^n``
+
+    Parameters
+    ----------
+    mean : float or ndarray
+        Prompts per rank and step [-].
+    n_ranks : float or ndarray
+        Ranks that wait for one another [-].
+
+    Returns
+    -------
+    float or ndarray
+        At least the mean; the mean itself for one rank [-].
+
+    Examples
+    --------
+    >>> round(float(expected_busiest(0.1875, 1)), 4), round(float(expected_busiest(0.1875, 8)), 2)
+    (0.1875, 0.9)
+    """
+    mean, n = np.asarray(mean, float), np.asarray(n_ranks, float)
+    below: Num = np.zeros(np.broadcast(mean, n).shape)
+    total = np.zeros_like(below)
+    logs = np.log(np.maximum(mean, np.finfo(float).tiny))
+    largest = float(np.max(mean))
+    for k in range(int(largest + 10 * math.sqrt(largest) + 20)):
+        below = below + np.exp(k * logs - mean - math.lgamma(k + 1))
+        total = total + 1 - np.minimum(below, 1.0) ** n
+    return total

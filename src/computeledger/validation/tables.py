@@ -1,0 +1,222 @@
+"""Tables of measurements that ``validate`` can read, told apart by their columns, and the set that is shipped."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+from computeledger.errors import InputError
+from computeledger.validation import published_points, serving_points, serving_predictions
+from computeledger.validation.compare import Comparison, merged
+from computeledger.validation.explain import serving_explainer
+from computeledger.validation.suspects import marked
+
+Rows = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A kind of table of measurements.
+
+    Attributes
+    ----------
+    name : str
+        What it holds.
+    needed : tuple of str
+        Columns that tell it from the others.
+    compare : callable
+        From rows, the number of samples and a seed to predictions beside measurements.
+    """
+
+    name: str
+    needed: tuple[str, ...]
+    compare: Callable[[Rows, int, int], Comparison]
+
+
+def _compare_serving(rows: Rows, n_samples: int, seed: int) -> Comparison:
+    comparison = serving_predictions.compare_serving(rows, n_samples, seed)
+    if comparison.explain is not None:
+        return comparison
+    return replace(comparison, explain=serving_explainer(comparison.rows))
+
+
+#: The first whose columns a file has is taken: a new kind of table is one more entry.
+TABLES = (
+    Table("serving points", serving_points.NEEDED, _compare_serving),
+    Table("published serving figures", published_points.NEEDED, published_points.compare_published),
+)
+#: Files of measurements that the package ships.
+CURATED = ("serving_curated.csv", "published_curated.csv")
+
+
+def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comparison:
+    """Predict every row of a table of measurements.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV of a kind in :data:`TABLES`.
+    n_samples : int
+        Samples of the factors [-].
+    seed : int
+        Of the sampling [-].
+
+    Returns
+    -------
+    Comparison
+        Predictions beside measurements, suspect groups marked.
+
+    Raises
+    ------
+    InputError
+        No such file, not a table, or columns of no known kind.
+
+    Examples
+    --------
+    >>> compare_table("nowhere.csv")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    rows = read_rows(path)
+    return _marked(table_of(rows, str(path)).compare(rows, n_samples, seed))
+
+
+def compare_curated(n_samples: int = 256, seed: int = 0) -> Comparison:
+    """Predict the measurements that the package ships.
+
+    Parameters
+    ----------
+    n_samples : int
+        Samples of the factors [-].
+    seed : int
+        Of the sampling [-].
+
+    Returns
+    -------
+    Comparison
+        Predictions beside measurements of all shipped tables.
+
+    Examples
+    --------
+    >>> sorted(compare_curated(4).measured)[:2]
+    ['input_tokens_per_s_per_gpu', 'memory_bytes']
+    """
+    parts = []
+    for name in CURATED:
+        rows = curated_rows(name)
+        parts.append(table_of(rows, name).compare(rows, n_samples, seed))
+    return _marked(merged(parts))
+
+
+def _marked(comparison: Comparison) -> Comparison:
+    return replace(comparison, rows=marked(comparison.rows))
+
+
+def curated_rows(name: str) -> list[dict[str, str]]:
+    """Read one of the shipped tables.
+
+    Parameters
+    ----------
+    name : str
+        One of :data:`CURATED`.
+
+    Returns
+    -------
+    list of dict
+        One per row.
+
+    Examples
+    --------
+    >>> {row["licence"] for row in curated_rows("serving_curated.csv")}
+    {'Apache-2.0'}
+    """
+    text = resources.files("computeledger.validation").joinpath("data", name).read_text("utf-8")
+    return _parse(text, name)
+
+
+def table_of(rows: Rows, path: str) -> Table:
+    """Tell a table's kind by its columns.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As read.
+    path : str
+        For the message.
+
+    Returns
+    -------
+    Table
+        The first whose columns are all there.
+
+    Raises
+    ------
+    InputError
+        No kind fits: the nearest one and what it lacks.
+
+    Examples
+    --------
+    >>> table_of([dict.fromkeys(serving_points.NEEDED, "")], "a.csv").name
+    'serving points'
+    """
+    columns = set(rows[0])
+    for table in TABLES:
+        if columns.issuperset(table.needed):
+            return table
+    missing = {table.name: [one for one in table.needed if one not in columns] for table in TABLES}
+    nearest = min(missing, key=lambda name: len(missing[name]))
+    raise InputError(
+        f"{path}: the columns fit none of {', '.join(missing)}; for {nearest} {', '.join(missing[nearest])} are missing"
+    )
+
+
+def read_rows(path: str | Path) -> list[dict[str, str]]:
+    """Read any table of measurements.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV with a header.
+
+    Returns
+    -------
+    list of dict
+        One per row; an empty cell is an empty text.
+
+    Raises
+    ------
+    InputError
+        No such file, not a table, no rows, or a line with too many cells.
+
+    Examples
+    --------
+    >>> read_rows("nowhere.csv")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    try:
+        text = Path(path).read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as a table ({error.__class__.__name__})") from None
+    return _parse(text, str(path))
+
+
+def _parse(text: str, path: str) -> list[dict[str, str]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    rows = []
+    try:
+        for row in reader:
+            if None in row:
+                raise InputError(f"{path}: line {reader.line_num} has more cells than the header has columns")
+            rows.append({name: (cell or "").strip() for name, cell in row.items()})
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: not a table ({error})") from None
+    if not rows:
+        raise InputError(f"{path}: no rows below a header")
+    return rows

@@ -1,0 +1,110 @@
+"""The command ``validate``: its contract, its page, its tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from computeledger.interfaces.cli import cli
+
+SUMMARY = {"n", "median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage_80", "coverage_90"}
+COLUMNS = "mode,model_path,system,backend,precision"
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped serving points as a file of the user's."""
+    from computeledger.validation import tables
+
+    source = Path(tables.__file__).with_name("data") / "serving_curated.csv"
+    file = tmp_path_factory.mktemp("points") / "points.csv"
+    file.write_text(source.read_text("utf-8"), "utf-8")
+    return file
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(cli, ["validate", "--samples", "32", *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_contract(points: Path) -> None:
+    document = json.loads(run("--data", str(points), "--by", COLUMNS, "--json"))
+    assert set(document) == {"tpot", "ttft", "by", "skipped"}
+    assert set(document["tpot"]) == set(document["ttft"]) == SUMMARY
+    assert list(document["by"]) == COLUMNS.split(",")
+    for values in document["by"].values():
+        assert sum(one["tpot"]["n"] for one in values.values()) == document["tpot"]["n"]
+    n_read = len(points.read_text("utf-8").splitlines()) - 1
+    assert document["tpot"]["n"] + sum(document["skipped"].values()) == n_read
+
+
+def test_worst_rows_come_with_their_breakdown(points: Path) -> None:
+    document = json.loads(run("--data", str(points), "--worst", "2", "--json"))
+    first, second = document["worst"]["tpot"]
+    assert abs(first["ratio"] - 1) > 0.3
+    parts = next(one for one in (first, second) if "breakdown" in one)["breakdown"]["parts"]
+    assert sum(part["share_fraction"] for part in parts) == pytest.approx(1)
+    assert {part["bound"] for part in parts} <= {"compute", "memory", "network", "overhead"}
+
+
+def test_the_shipped_set_needs_no_file_and_prints() -> None:
+    text = run("--by", "source", "--worst", "1")
+    for words in ("time per output token", "output tokens/s per GPU", "In doubt", "Not predicted", "made of"):
+        assert words in text
+
+
+def test_the_page_stands_alone_and_escapes(points: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "hostile.csv"
+    text = points.read_text("utf-8").splitlines()
+    hostile.write_text("\n".join([text[0] + ",note", *(line + ",<script>alert(1)</script>" for line in text[1:]), ""]))
+    page = tmp_path / "page.html"
+    run("--data", str(hostile), "--by", "backend,note", "--html", str(page))
+    html = page.read_text("utf-8")
+    assert "<script>alert(1)</script>" not in html
+    body, _, rest = html.partition('<script type="application/json" id="data">')
+    assert not re.search(r'(?:src|href)="(?!#|data:)', body)
+    data = json.loads(rest.partition("</script>")[0])
+    figure = data["figures"]["tpot-backend"]
+    marks = [one for one in figure["data"] if one["mode"] == "markers"]
+    assert len(marks) > 1 and all(len(one["x"]) == len(one["y"]) == len(one["error_y"]["array"]) for one in marks)
+    assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"
+    assert figure["layout"]["xaxis"]["range"] == figure["layout"]["yaxis"]["range"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    """Every choice draws two plots inside the window; the page asks for nothing and complains of nothing."""
+    file = tmp_path / "page.html"
+    run("--html", str(file))
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True)
+    page = context.new_page()
+    told: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("requestfailed", lambda request: told.append(request.url))
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-drawn]", state="attached")
+    for choice in page.locator(".choice label").all():
+        choice.click()
+        for canvas in page.locator("[data-plot]").all():
+            box = canvas.locator(".main-svg").first.bounding_box()
+            assert box["width"] > 250 and box["height"] > 100 and box["x"] + box["width"] <= width
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    assert told == []
+    context.close()
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("a\n1\n", "utf-8")
+    for words in (["--data", str(file)], ["--data", "nowhere.csv"], ["--by", "colour"]):
+        result = CliRunner().invoke(cli, ["validate", "--samples", "8", *words])
+        assert result.exit_code != 0
