@@ -28,7 +28,7 @@ _TILES = (
 )
 _MEMORY = {"weights": "compute", "kv_cache": "memory", "activations": "network", "workspace": "overhead"}
 #: A segment narrower than this share of a bar carries no label.
-_LABELLED = 0.07
+_LABELLED = 0.085
 _EMPTY = "\u2013"
 
 
@@ -159,6 +159,7 @@ def _row(
     key = f"{phase}: {one['name']}"
     moved = [(constant_words(c["name"]), c["elasticity"][key]) for c in constants if key in c["elasticity"]]
     rate = {"compute": ("flop_per_s", "FLOP/s"), "memory": ("bytes_per_s", "B/s")}.get(one["bound"])
+    rate = rate if rate and one[rate[0]] > 0 else None
     sent = words(one["network_bytes"] / one["time_s"], "B/s") if one["network_bytes"] else _EMPTY
     return {
         **{name: words(one[field], unit) if one[field] else _EMPTY for name, field, unit in work},
@@ -222,7 +223,7 @@ def _figure(one: Mapping[str, Any]) -> Context:
     }
 
 
-_WIDE, _HIGH, _EDGE = 720.0, 300.0, 46.0
+_WIDE, _HIGH, _EDGE = 720.0, 420.0, 46.0
 
 
 def _front(document: Mapping[str, Any]) -> Context | None:

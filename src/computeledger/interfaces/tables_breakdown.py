@@ -81,7 +81,7 @@ def _moves(one: Mapping[str, Any]) -> str:
 
 def _reaches(one: Mapping[str, Any]) -> str:
     """The rate that binds, and its share of the peak."""
-    if one["bound"] == "compute":
+    if one["bound"] == "compute" and one["flop"]:
         return f"{format_si(one['flop_per_s'], 'FLOP/s')} {_whole(one['flop_per_s_fraction'])}"
     if one["bound"] == "memory":
         return f"{format_si(one['bytes_per_s'], 'B/s')} {_whole(one['bytes_per_s_fraction'])}"
