@@ -19,13 +19,22 @@ from computeledger.physics.roofline import Machine
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 from computeledger.workloads.disaggregated import DisaggregatedResult, DisaggregatedScenario, estimate_disaggregated
 from computeledger.workloads.serving import ServingScenario, estimate_serving, packed_prefill_s
-from computeledger.workloads.serving_sweep import ServingBlock, evaluate_block, room, serving_blocks
+from computeledger.workloads.serving_sweep import (
+    LARGEST_BATCH,
+    ServingBlock,
+    batches_to_try,
+    evaluate_block,
+    room,
+    serving_blocks,
+)
 from computeledger.workloads.sweep import Columns, join_columns
 
 Array = NDArray[np.float64]
 
 #: Share of time that prefill workers may be busy: above it the queue before them grows fast (assumption).
 MOST_BUSY_FRACTION = 0.8
+#: Batches per doubling: workers are whole, so a pool's rate must be met closely.
+_PER_DOUBLING = 8
 #: Steps per decade of TPOT in which the best match of each is kept and evaluated exactly.
 _BINS = 60
 
@@ -192,7 +201,8 @@ def search_pools(
     prefill = _prefill_pool(scenario, layouts, machine)
     # the pools do not share GPUs: no prefill stands between two decode steps
     apart = replace(machine, efficiency=replace(machine.efficiency, prefill_interference=0.0))
-    cut = list(serving_blocks(scenario, layouts, apart))
+    most = min(float(np.max(room(scenario, layouts, machine))), LARGEST_BATCH)
+    cut = list(serving_blocks(scenario, layouts, apart, batches_to_try(most, _PER_DOUBLING)))
     parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
     if not parts or not prefill.layouts:
         raise DoesNotFitError(f"{scenario.model.id}: no layout of at most {n_gpus} GPUs holds it and one sequence")

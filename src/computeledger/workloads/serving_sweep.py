@@ -52,13 +52,15 @@ class ServingBlock:
     batches: tuple[int, ...]
 
 
-def batches_to_try(largest: float) -> list[int]:
-    """Batches on a geometric grid, two per doubling.
+def batches_to_try(largest: float, per_doubling: int = 2) -> list[int]:
+    """Batches on a geometric grid.
 
     Parameters
     ----------
     largest : float
         Upper end [-].
+    per_doubling : int
+        How many per doubling [-].
 
     Returns
     -------
@@ -70,8 +72,8 @@ def batches_to_try(largest: float) -> list[int]:
     >>> batches_to_try(10)
     [1, 2, 3, 4, 6, 8]
     """
-    steps = int(2 * np.log2(max(largest, 1.0))) + 1
-    grid = sorted({round(2 ** (step / 2)) for step in range(steps + 1)})
+    steps = int(per_doubling * np.log2(max(largest, 1.0))) + 1
+    grid = sorted({round(2 ** (step / per_doubling)) for step in range(steps + 1)})
     return [batch for batch in grid if batch <= largest]
 
 
