@@ -54,7 +54,8 @@ def test_nothing_tried_by_hand_is_better(found, limit_s) -> None:
             one = ServingScenario(SCENARIO.model, second, FP8, 2048.0, 512.0, 1.0)
             result = estimate_disaggregated(DisaggregatedScenario(one, first, n_prefill, n_decode, load), MACHINE)
             room = result.decode_batch <= result.decode.memory.largest_batch
-            fits = room & (result.tpot_s <= limit_s) & (result.prefill_busy_fraction <= MOST_BUSY_FRACTION)
+            settled = np.abs(result.decode_batch / result.decode.scenario.batch - 1) < 0.02
+            fits = room & settled & (result.tpot_s <= limit_s) & (result.prefill_busy_fraction <= MOST_BUSY_FRACTION)
             best = max(best, float(np.max(np.where(fits, result.output_tokens_per_s_per_gpu, 0.0))))
     within = [one.output_tokens_per_s_per_gpu for one in found if one.tpot_s <= limit_s]
     # the grid of batches is two per doubling, that of the loads finer

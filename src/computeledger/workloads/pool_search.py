@@ -33,10 +33,12 @@ Array = NDArray[np.float64]
 
 #: Share of time that prefill workers may be busy: above it the queue before them grows fast (assumption).
 MOST_BUSY_FRACTION = 0.8
+#: Largest change of the decode batch in the last round of the fixed point.
+_SETTLED = 0.02
 #: Batches per doubling: workers are whole, so a pool's rate must be met closely.
 _PER_DOUBLING = 8
 #: Steps per decade of TPOT in which the best match of each is kept and evaluated exactly.
-_BINS = 60
+_BINS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,10 @@ def search_pools(
         raise DoesNotFitError(
             f"{scenario.model.id}: {n_gpus} GPUs do not hold a prefill and a decode worker: at least {smallest} do"
         )
-    return _exact(scenario, machine, matches)
+    found = _exact(scenario, machine, matches)
+    if not found:
+        raise DoesNotFitError(f"{scenario.model.id}: no two pools on {n_gpus} GPUs reach a steady state")
+    return found
 
 
 def _with_index(block: ServingBlock, columns: Columns, layouts: Sequence[Layout]) -> Columns:
@@ -294,7 +299,11 @@ def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -
     )
     shape = load.shape
     rows = zip(*(np.broadcast_to(column, shape)[:, 0].tolist() for column in columns), strict=True)
-    return [
+    options = [
         PoolOption(match.prefill, match.decode, match.n_prefill, match.n_decode, *row)
         for match, row in zip(matches, rows, strict=True)
     ]
+    # near saturation the two pools' fixed point may not settle: such figures contradict themselves
+    moved = np.abs(result.decode_batch / result.decode.scenario.batch - 1)
+    settled = np.broadcast_to(moved < _SETTLED, shape)[:, 0]
+    return [option for option, kept in zip(options, settled.tolist(), strict=True) if kept]
