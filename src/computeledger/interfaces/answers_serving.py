@@ -59,6 +59,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         cached_tokens=draws["cached"],
         usd_per_gpu_hour=draws["price"],
     )
+    scenario = _way_of_serving(scenario, options)
     middles = replace(
         scenario,
         input_tokens=middle(lengths["input"]),
@@ -99,6 +100,21 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
         document["efficiency"] = documents.efficiency_document(engine)
     return document
+
+
+def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> ServingScenario:
+    """The scenario with speculation and the start that were asked for."""
+    drafts, accepted, rounds = options["draft_tokens"], options["tokens_per_step"], options["rounds"]
+    if drafts < 0:
+        raise InputError(f"--draft-tokens {drafts:g}: at least 0 is needed")
+    if not 1 <= accepted <= 1 + drafts:
+        raise InputError(
+            f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({1 + drafts:g})"
+        )
+    if rounds is not None and rounds < 1:
+        raise InputError(f"--rounds {rounds:g}: at least 1 is needed")
+    rounds = float("inf") if rounds is None else rounds
+    return replace(scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds)
 
 
 def _sureness(model: Model, system: System, engine: str, kind: str) -> Interval | None:

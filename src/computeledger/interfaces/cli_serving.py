@@ -62,6 +62,14 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
 )
+@click.option("--draft-tokens", default=0.0, metavar="D", help="Speculative decoding: tokens drafted per step.")
+@click.option("--tokens-per-step", default=1.0, metavar="A", help="Tokens that a step yields, its own included.")
+@click.option(
+    "--rounds",
+    type=float,
+    metavar="N",
+    help="Requests per client when all clients start at once, as benchmarks do; left out: steady state.",
+)
 @click.option(
     "--anchor",
     multiple=True,

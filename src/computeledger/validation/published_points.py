@@ -10,7 +10,8 @@ import numpy as np
 
 from computeledger.arrays import Num, sample
 from computeledger.facts.load import load_system
-from computeledger.physics.efficiency import IDEAL, efficiency, load_factors
+from computeledger.physics.calibration import ENGINES
+from computeledger.physics.efficiency import DEFAULT_ENGINE, IDEAL, efficiency, load_factors
 from computeledger.physics.memory import serving_memory
 from computeledger.physics.operations import Step, forward, prefill
 from computeledger.physics.parallelism import Layout
@@ -60,8 +61,7 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     >>> dict(compare_published([row]).skipped)
     {'input lengths not stated': 1}
     """
-    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()}
-    draws = sample(factors, n_samples, seed)
+    draws = {engine: _draws(engine, n_samples, seed) for engine in ENGINES}
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
     cases: list[Case] = []
@@ -83,14 +83,53 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     predicted = {name: np.full((len(cases), n_samples), np.nan) for name in UNITS}
     for index, case in enumerate(cases):
         measured[case.quantity][index] = case.measured
-        predicted[case.quantity][index] = predict(case, Machine(load_system(case.system), efficiency(draws=draws)))
-    return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases))
+        engine = engine_of(kept[index])
+        machine = Machine(load_system(case.system), efficiency(engine, draws[engine]))
+        predicted[case.quantity][index] = predict(case, machine)
+    return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
 
 
-def _explainer(cases: Sequence[Case]) -> Callable[[int, str], Explanation | None]:
+def engine_of(row: Row) -> str:
+    """Engine whose constants hold for a row.
+
+    Parameters
+    ----------
+    row : mapping
+        A published figure.
+
+    Returns
+    -------
+    str
+        As its source and notes name it; DeepSeek's own engine is taken as SGLang, which runs its kernels.
+
+    Examples
+    --------
+    >>> engine_of({"source": "TensorRT-LLM tech blog 3"}), engine_of({"source": "DeepSeek open-infra-index day 6"})
+    ('trtllm', 'sglang')
+    """
+    text = " ".join((row.get("source") or "", row.get("notes") or "")).lower()
+    for engine, words in _ENGINE_WORDS.items():
+        if any(word in text for word in words):
+            return engine
+    return DEFAULT_ENGINE
+
+
+_ENGINE_WORDS = {
+    "trtllm": ("tensorrt", "trt-llm", "trtllm"),
+    "sglang": ("sglang", "lmsys", "deepseek"),
+    "vllm": ("vllm",),
+}
+
+
+def _draws(engine: str, n_samples: int, seed: int) -> dict[str, Num]:
+    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors(engine).items()}
+    return sample(factors, n_samples, seed)
+
+
+def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str], Explanation | None]:
     def explain(index: int, quantity: str) -> Explanation | None:
         case = cases[index]
-        machine = Machine(load_system(case.system), efficiency())
+        machine = Machine(load_system(case.system), efficiency(engine_of(rows[index])))
         what, operations = _operations(case, quantity, machine)
         return explained(what, operations, case.assumed)
 

@@ -192,7 +192,7 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
         for name in set(classes)
     }
     ratios = {
-        quantity: np.array([spread[name][quantity] for name in classes]).reshape(len(points), -1)
+        quantity: np.array([spread[name][quantity] for name in classes]).reshape(len(points), n_samples)
         for quantity in ("tpot", "ttft")
     }
     return Comparison(

@@ -45,7 +45,7 @@ class ServingScenario:
     usd_per_gpu_hour : float or ndarray
         Price of a GPU-hour [USD/h].
     draft_tokens, tokens_per_step : float or ndarray
-        Speculative decoding: tokens drafted per step, and tokens that a step yields on average, its own included [-].
+        Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
     rounds : float or ndarray
         Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
     waiting : float or ndarray
@@ -235,7 +235,7 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> float(largest_batch(scenario, machine)), float(largest_batch(replace(scenario, layout=Layout(tp=4)), machine))
-    (0.0, 335.0)
+    (0.0, 365.0)
     """
     load = (1.0, scenario.held_tokens)
     return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
