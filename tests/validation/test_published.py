@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from computeledger.workloads.batching import expected_busiest
 
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.batching import expected_busiest
