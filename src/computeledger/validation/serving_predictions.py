@@ -174,7 +174,7 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     Returns
     -------
     Comparison
-        ``tpot`` and ``ttft`` in seconds. A row gains ``class``, the class of its question.
+        ``tpot`` and ``ttft`` in seconds. A row gains ``class``, the class of its question, and ``run``.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
         for quantity in ("tpot", "ttft")
     }
     return Comparison(
-        rows=[{**one.row, "class": name} for one, name in zip(points, classes, strict=True)],
+        rows=[{**one.row, "class": name, "run": one.run} for one, name in zip(points, classes, strict=True)],
         measured={
             name: np.array([one.number(f"silicon_{name}_ms") for one in points]) / KILO for name in ("tpot", "ttft")
         },
