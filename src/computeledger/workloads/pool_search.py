@@ -38,7 +38,7 @@ _SETTLED = 0.02
 #: Batches per doubling: workers are whole, so a pool's rate must be met closely.
 _PER_DOUBLING = 8
 #: Steps per decade of TPOT in which the best match of each is kept and evaluated exactly.
-_BINS = 120
+_BINS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +282,8 @@ def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -
     )
     asked = replace(scenario, layout=decode, batch=batch)
     load = n_decode * batch
-    for _ in range(2):  # once without the time before decoding, once with it
-        result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
-        load = np.maximum(load * batch / np.maximum(result.decode_batch, 1e-9), 1.0)
+    before = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+    load = np.maximum(load * batch / np.maximum(before.decode_batch, 1e-9), 1.0)  # those not yet decoding come on top
     load = np.floor(np.minimum(load, 2 * n_decode * batch) + 0.5)
     result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
     columns = (
