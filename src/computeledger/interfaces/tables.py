@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
-from computeledger.units import format_percent, format_si, format_usd
+from computeledger.units import format_si
 
 DIM = "bright_black"
 ACCENT = "cyan"
@@ -222,52 +222,6 @@ def _unit(unit: str) -> str:
     return _UNITS.get(unit, unit)
 
 
-_SERVE_ROWS = [
-    ("time to first token, no queue", "ttft_s", "s"),
-    ("time per output token", "tpot_s", "s"),
-    ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
-    ("output tokens/s per GPU", "output_tokens_per_s_per_gpu", ""),
-    ("input", "usd_per_mtok_input", "USD/Mtok"),
-    ("cached read", "usd_per_mtok_cached_read", "USD/Mtok"),
-    ("output", "usd_per_mtok_output", "USD/Mtok"),
-]
-
-
-def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
-    """Print a serving answer."""
-    out = console()
-    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
-    what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, batch {document['batch']:.0f}"
-    out.print(Text(what, style="bold"))
-    lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
-    replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
-    note(out, f"{replicas}; per request {', '.join(lengths)} tokens")
-    table = new_table("", "", "median and 90 % interval", "physical limit")
-    for label, key, unit in _SERVE_ROWS:
-        limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
-        table.add_row(label, interval(document[key], unit), limit)
-    out.print(table)
-    for phase in ("decode", "prefill"):
-        _print_operations(out, phase, document)
-    print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
-    _print_speed(out, document)
-    if "pareto" in document:
-        _print_front(out, document)
-    if "fleet" in document:
-        _print_fleet(out, document["fleet"])
-    print_grounds(out, document, "")
-    if working:
-        print_working(out, document)
-
-
-def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
-    replica = fleet["replica"]
-    replicas = f"{fleet['n_replicas']} x {replica['layout']} at batch {replica['batch']}"
-    words = f"{fleet['n_gpus']} GPUs carry that load: {replicas}"
-    loaded = f", {format_percent(fleet['load_fraction'])} loaded; arrivals taken as even, bursts need headroom"
-    out.print(Text(words + loaded, style="bold"))
-
-
 def print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
     """Print what an answer rests on: its price, its factors, what was assumed."""
     price = _price_words(document["price"])
@@ -286,18 +240,6 @@ def _price_words(price: Mapping[str, Any]) -> str:
     return f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
 
 
-def _print_operations(out: Console, phase: str, document: Mapping[str, Any]) -> None:
-    bound = document["bound"] if phase == "decode" else document["prefill_bound"]
-    title = f"{phase.capitalize()}, one step on the busiest GPU: bound by {bound}"
-    table = new_table(title, "operation", ">FLOP", ">HBM", ">network", "time", "share", "bound")
-    for one in document["components"][phase]:
-        kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
-        work = [format_si(one[key], unit) if one[key] else "" for key, unit in kinds]
-        share = bar(one["share_fraction"], 10).append(format_percent(one["share_fraction"]))
-        table.add_row(one["name"], *work, interval(one["time_s"], "s"), share, one["bound"])
-    out.print(table)
-
-
 def print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
     """Print the memory of one GPU by tenant."""
     parts = [name for name in memory if name not in ("total", "usable")]
@@ -308,38 +250,6 @@ def print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None
     total, usable = format_si(memory["total"], "B"), format_si(memory["usable"], "B")
     text.append(f"  = {total} of {usable} usable; {remark}", style="not bold")
     out.print(text)
-
-
-def _print_speed(out: Console, document: Mapping[str, Any]) -> None:
-    speed = document["price_of_speed"]
-    floor, plateau = show(speed["latency_floor_s"], "s"), show(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
-    words = f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; "
-    share = format_percent(speed["slow_mode_saves_fraction"])
-    saves = f"plateau {plateau} at the largest batch: going slower saves at most {share}"
-    out.print(Text("Price of speed  ", style="bold").append(words + saves, style="not bold"))
-
-
-def _print_front(out: Console, document: Mapping[str, Any]) -> None:
-    table = new_table(
-        f"Pareto front of {document['n_options']} options (medians)",
-        "layout",
-        ">GPUs",
-        ">batch",
-        ">TPOT",
-        ">tok/s/user",
-        ">tok/s/GPU",
-        ">TTFT",
-        ">output",
-        ">input",
-    )
-    front = document["pareto"]
-    step = max(1, len(front) // 16)
-    for one in [*front[::step], *([front[-1]] if (len(front) - 1) % step else [])]:
-        rates = [format_si(one[f"output_tokens_per_s_per_{whom}"]) for whom in ("user", "gpu")]
-        costs = [format_usd(one[f"usd_per_mtok_{kind}"]) for kind in ("output", "input")]
-        times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
-        table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs)
-    out.print(table)
 
 
 def print_model(document: Mapping[str, Any]) -> None:

@@ -36,3 +36,17 @@ def print_fit(document: Mapping[str, Any]) -> None:
 def _three(one: Mapping[str, float]) -> str:
     names = ("median_abs_error", "mean_abs_error", "p90_abs_error")
     return f"{' / '.join(format_percent(one[name]) for name in names)}  bias {one['bias']:.2f}"
+
+
+def print_neighbours(document: Mapping[str, Any]) -> None:
+    """The law of neighbours' errors, and how it covers what it has not seen."""
+    out = console()
+    titles = (">pairs", ">per doubling of the layout", ">of the batch", ">far apart", ">in 80 %", ">in 90 %")
+    table = new_table("Error of a predicted ratio: squares of its scale in the logarithm", "left out", *titles)
+    rows = [("nothing", document | document["coverage"])]
+    rows += [(", ".join(one["architectures"]), one) for one in document["left_out"]]
+    for left_out, one in rows:
+        law = (f"{value:.2g}" for value in one["errors"].values())
+        cover = (format_percent(one[f"coverage_{level}"]) for level in (80, 90))
+        table.add_row(left_out, f"{one['n']:,}", *law, *cover)
+    out.print(table)

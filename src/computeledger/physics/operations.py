@@ -458,8 +458,20 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
         once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
     for count, part in _feed_forwards(model.layers):
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
+    operations = [_slowed(one, eff.prefill_ratio) for one in operations]
     work_s = total_s(operations)
     chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
     launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)
-    together_s = np.cbrt((eff.prefill_ratio * work_s) ** 3 + launched_s**3)
+    together_s = np.cbrt(work_s**3 + launched_s**3)
     return [*operations, Operation("eager launches", overhead_s=together_s - work_s)]
+
+
+def _slowed(one: Operation, ratio: Num) -> Operation:
+    """An operation that takes a multiple of its time, whatever binds it."""
+    return replace(
+        one,
+        flop_per_s=one.flop_per_s / ratio,
+        bytes_per_s=one.bytes_per_s / ratio,
+        network_s=one.network_s * ratio,
+        overhead_s=one.overhead_s * ratio,
+    )
