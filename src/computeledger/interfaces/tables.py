@@ -119,8 +119,8 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     note(
         out,
-        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are assumptions with "
-        "ranges; --working shows every formula, input and source",
+        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are fitted or "
+        "assumed; --working shows every formula, input and source",
     )
     if working:
         print_working(out, document)
@@ -225,7 +225,7 @@ def _unit(unit: str) -> str:
 def print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
     """Print what an answer rests on: its price, its factors, what was assumed."""
     price = _price_words(document["price"])
-    note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
+    note(out, f"GPU-hour: {price}; efficiency factors are fitted or assumed, each with its ground (--working){more}")
     words = []
     for name, value in document.get("assumptions", {}).items():
         unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else ""

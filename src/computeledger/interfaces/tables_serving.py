@@ -28,7 +28,7 @@ from computeledger.units import format_percent, format_si, format_usd
 _RIVALS = 6
 
 _SERVE_ROWS = [
-    ("time to first token, no queue", "ttft_s", "s"),
+    ("time to first token", "ttft_s", "s"),
     ("time per output token", "tpot_s", "s"),
     ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
     ("output tokens/s per GPU", "output_tokens_per_s_per_gpu", ""),
@@ -71,7 +71,12 @@ def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
     lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
     replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
     idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
-    note(out, f"{replicas}{idle}; per request {', '.join(lengths)} tokens")
+    note(out, f"{replicas}{idle}; per request {', '.join(lengths)} tokens; engine {document['backend']}")
+    sure = document["interval"]
+    count = f" ({sure['n']:,} measurements)" if sure["n"] else ""
+    note(out, f"interval of a {sure['class']}{count}: {sure['why']}")
+    if "anchor" in document:
+        note(out, f"shifted and narrowed by {document['anchor']['n']} of your own measurements")
     if "pools" in document:
         _print_pools(out, document)
     table = new_table("", "", "median and 90 % interval", "physical limit")

@@ -113,8 +113,8 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
 
     The decode batch ``B`` is where requests before, in and after prefill make up the load:
     ``C = rate (T_prefill + wait + D)`` with ``D = O TPOT(B)`` and ``rate = n_d B / D``, never above the prefill pool's
-    ``n_p / S``. The wait is that of a queue with even service (M/D/1), or for the pass that is running, and at saturation
-    what is left of the cycle.
+    ``n_p / S``. The wait is that of a queue with even service (M/D/1), or for the pass that is running, and at
+    saturation what is left of the cycle.
 
     Parameters
     ----------
