@@ -18,7 +18,7 @@ _HEAD = """\
 _CLASSES = {
     "training_known_ratio": ("known", "dense model, stack of the calibration", "left-out folds of configurations"),
     "training_unseen_ratio": ("unseen", "dense model, another stack", "sources left out as a whole"),
-    "training_expert_ratio": ("expert", "model with experts", "sources left out as a whole"),
+    "training_expert_ratio": ("expert", "model with experts", "models left out as a whole"),
     "training_chip_ratio": ("chip", "chip outside the calibration", "families of chips left out as a whole"),
     "training_memory_ratio": ("memory", "peak memory", "all measured peaks; nothing is fitted to them"),
 }
