@@ -10,6 +10,7 @@ import numpy as np
 
 from computeledger.errors import InputError, nearest
 from computeledger.interfaces.answers_fit_neighbours import fit_neighbours
+from computeledger.interfaces.answers_fit_training import fit_of_training
 from computeledger.physics.efficiency import load_factors, middle
 from computeledger.validation.fit_serving import ServingFit, calibration_text, fit_serving, prior_sd
 
@@ -26,6 +27,7 @@ def answer_fit(what: str, data_folder: str, quick: bool) -> tuple[dict[str, Any]
     """Answer ``computeledger fit``: the document, and the calibration's text where everything was left out in turn."""
     fits: dict[str, Callable[[Path, bool], tuple[dict[str, Any], str]]] = {
         "serving": _serving,
+        "training": fit_of_training,
         "neighbours": fit_neighbours,
     }
     if what not in fits:

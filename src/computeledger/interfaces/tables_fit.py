@@ -50,3 +50,26 @@ def print_neighbours(document: Mapping[str, Any]) -> None:
         cover = (format_percent(one[f"coverage_{level}"]) for level in (80, 90))
         table.add_row(left_out, f"{one['n']:,}", *law, *cover)
     out.print(table)
+
+
+def print_training_fit(document: Mapping[str, Any]) -> None:
+    """Constants of training, and errors by what was left out."""
+    out = console()
+    table = new_table(
+        f"{document['n_constants']} constants of training",
+        "constant", ">fitted", ">known to", ">runs it moves", "trades most with",
+    )  # fmt: skip
+    for one in document["constants"]:
+        unit = "s" if factor_dimension(one["name"]) == "s" else ""
+        trade = f"{one['partner']} ({one['correlation']:+.2f})"
+        known = f"±{format_percent(one['relative_error'])}"
+        table.add_row(one["name"], show(one["value"], unit), known, f"{one['n_runs']:,}", trade)
+    out.print(table)
+    errors = new_table("Errors, predicted over measured - 1", "table", "slice", ">n", ">median", ">mean", ">p90")
+    for name, slices in document["errors"].items():
+        for value, one in slices.items():
+            figures = (format_percent(one[f"{key}_abs_error"]) for key in ("median", "mean", "p90"))
+            errors.add_row(name.replace("_", " "), value, str(one["n"]), *figures)
+    out.print(errors)
+    factors = (f"{name} {factor:.2f}" for name, factor in document["interval_factors"].items())
+    note(out, f"90 % interval, x/÷: {', '.join(factors)}")

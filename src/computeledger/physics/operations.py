@@ -278,9 +278,12 @@ def _feed_forward_operations(
         expert = transformer.expert_params(part, model.hidden_size)
         stage = layout.n_gpus_per_stage
         hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
+        copies = cut.stage_tokens * part.n_experts_active
+        # experts that every rank holds a slice of are even; on average half a tile of each expert's rows is empty
+        uneven = np.where(np.asarray(layout.ep) > 1, eff.expert_imbalance, 1.0)
         yield Operation(
             "routed experts",
-            flop=2 * count * cut.stage_tokens * part.n_experts_active * expert / stage * eff.expert_imbalance,
+            flop=2 * count * (copies * uneven + hit * eff.expert_tile_tokens / 2) * expert / stage,
             bytes=count * hit * expert / stage * PRECISION_BYTES[precision.experts],
             flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
             bytes_per_s=machine.expert_bytes_per_s,

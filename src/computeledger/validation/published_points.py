@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from computeledger.arrays import Num, sample
+from computeledger.arrays import Num, Range, sample
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import DEFAULT_ENGINE, IDEAL, efficiency, load_factors
@@ -28,6 +28,7 @@ from computeledger.validation.published_rows import (
     Unpredictable,
     case_of,
 )
+from computeledger.workloads.intervals import INCOMPLETE, NEW, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 __all__ = ["NEEDED", "compare_published"]
@@ -61,7 +62,9 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     >>> dict(compare_published([row]).skipped)
     {'input lengths not stated': 1}
     """
-    draws = {engine: _draws(engine, n_samples, seed) for engine in ENGINES}
+    draws = {
+        (engine, kind): _draws(engine, kind, (n_samples, seed)) for engine in ENGINES for kind in (NEW, INCOMPLETE)
+    }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
     cases: list[Case] = []
@@ -84,7 +87,9 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     for index, case in enumerate(cases):
         measured[case.quantity][index] = case.measured
         engine = engine_of(kept[index])
-        machine = Machine(load_system(case.system), efficiency(engine, draws[engine]))
+        # a table of an offline run does not state its batch
+        kind = INCOMPLETE if case.kind == "offline" else NEW
+        machine = Machine(load_system(case.system), efficiency(engine, draws[engine, kind]))
         predicted[case.quantity][index] = predict(case, machine)
     return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
 
@@ -121,9 +126,19 @@ _ENGINE_WORDS = {
 }
 
 
-def _draws(engine: str, n_samples: int, seed: int) -> dict[str, Num]:
+def _draws(engine: str, kind: str, sampling: tuple[int, int]) -> dict[str, Num]:
+    sure = interval_of(kind)
     factors = {f"efficiency.{name}": factor.value for name, factor in load_factors(engine).items()}
-    return sample(factors, n_samples, seed)
+    factors |= {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+    if kind == INCOMPLETE:  # that class's width, not the shift of the pools it was found on
+        factors["efficiency.serving_ratio"] = _around_one(sure.tpot)
+    return sample(factors, *sampling)
+
+
+def _around_one(ratio: Range) -> Range:
+    middle = float(ratio.quantile(0.0))
+    inner = None if ratio.inner is None else (ratio.inner[0] / middle, ratio.inner[1] / middle)
+    return Range(ratio.low / middle, ratio.high / middle, mid=1.0, inner=inner)
 
 
 def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str], Explanation | None]:
