@@ -18,7 +18,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.efficiency import middle
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.simulation.rl import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
+from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.pretraining import PretrainingResult
@@ -72,6 +72,41 @@ class PlannedRun:
     fit_error_fraction: float
     weights_bytes: float
     assumed: tuple[str, ...]
+
+
+def with_lag(plan: Plan, lag_steps: int, like: PlannedRun | None = None) -> Plan:
+    """The same plan with another largest lag, on GPUs of their own for generation and training.
+
+    Parameters
+    ----------
+    plan : Plan
+        With an RL section.
+    lag_steps : int
+        Largest policy lag [-].
+    like : PlannedRun, optional
+        A run whose split of the GPUs is kept.
+
+    Returns
+    -------
+    Plan
+        Otherwise unchanged.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import Section
+    >>> plan = Plan("x", Section("plan", {}), {"rl": Section("rl", {"mode": "synchronous"})})
+    >>> dict(with_lag(plan, 2).sections["rl"].values)
+    {'max_lag': 2.0, 'mode': 'asynchronous'}
+    """
+    values = {key: value for key, value in plan.sections["rl"].values.items() if key != "mode"}
+    values["max_lag"] = float(lag_steps)
+    if lag_steps:
+        values["mode"] = "asynchronous"
+    if like is not None and not like.scenario.is_colocated:
+        values |= {"generation_gpus": like.scenario.n_gpus_generation, "training_gpus": like.scenario.trainer.n_gpus}
+        values["layout"] = like.generation
+    section = replace(plan.sections["rl"], values=values)
+    return replace(plan, sections={**plan.sections, "rl": section})
 
 
 def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
@@ -165,8 +200,8 @@ def _lag(setting: Setting) -> int:
     """Largest policy lag: 0 when synchronous, else as the plan says or what keeps its steps in flight."""
     mode, section = setting.section.text("mode"), setting.section
     lag = _optional(setting, "max_lag", 0.0)
-    if lag != int(lag):
-        raise PlanError(f"[rl] max_lag = {lag:g}: a whole number of steps")
+    if lag < 0 or lag != int(lag):
+        raise PlanError(f"[rl] max_lag = {lag:g}: a whole number of steps, at least 0")
     if mode == "synchronous" and lag > 0:
         raise PlanError(f'[rl] mode = "synchronous" and max_lag = {lag:g} contradict each other')
     if mode == "asynchronous" and "max_lag" not in section:

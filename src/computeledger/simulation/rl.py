@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.simulation import measures
 from computeledger.simulation import rl_loop as loop
 from computeledger.simulation.compiled import for_events
+from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, check_run
 from computeledger.simulation.state import (
     DECODE_BUSY,
     LOST_TIME,
@@ -30,7 +30,6 @@ from computeledger.simulation.state import (
     Q_REPLICA,
     Q_WRITTEN,
     Counts,
-    Pool,
     Times,
     World,
     make_world,
@@ -38,133 +37,6 @@ from computeledger.simulation.state import (
 
 #: Events that a rollout takes in all: admission, prompt, finish, verdict.
 _EVENTS_PER_ROLLOUT = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Rollouts:
-    """Rollouts of a run, in order of release.
-
-    Attributes
-    ----------
-    prompt_tokens, output_tokens : ndarray of int
-        Lengths [token].
-    verify_s : ndarray of float
-        Time a verifier spends on each, repeats included [s].
-    is_kept : ndarray of bool
-        Whether the update trains on it.
-    """
-
-    prompt_tokens: Counts
-    output_tokens: Counts
-    verify_s: Times
-    is_kept: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Trainer:
-    """What a training step takes.
-
-    Attributes
-    ----------
-    n_gpus : float
-        That train [-].
-    fixed_s : float
-        Of a step beside its tokens [s].
-    logprob_s_per_token, update_s_per_token : float
-        Wall time of log-probs over a token of any rollout, of the update over a token of a kept one [s/token].
-    """
-
-    n_gpus: float
-    fixed_s: float
-    logprob_s_per_token: float
-    update_s_per_token: float
-
-
-@dataclass(frozen=True, slots=True)
-class WeightSync:
-    """How new weights reach the replicas.
-
-    Attributes
-    ----------
-    load_s : float
-        A replica stands still to take them [s].
-    is_in_flight : bool
-        Whether live rollouts go on with the new weights; otherwise they end with the old ones first.
-    rereads : bool
-        Whether the caches of live rollouts are computed anew with them.
-    n_remote : int
-        Replicas at another site [-].
-    remote_s, return_s : float
-        Until weights have arrived there; until a rollout has come back [s].
-    """
-
-    load_s: float = 0.0
-    is_in_flight: bool = True
-    rereads: bool = False
-    n_remote: int = 0
-    remote_s: float = 0.0
-    return_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RLClockScenario:
-    """An RL run to simulate.
-
-    Attributes
-    ----------
-    pool : Pool
-        Replicas that generate.
-    n_gpus_per_replica, n_gpus_generation : float
-        Of one replica; of all of them, idle rest included [-].
-    trainer : Trainer
-        Its GPUs are the generators' own where ``is_colocated``.
-    is_colocated : bool
-        Whether generation and training take turns on the same GPUs.
-    n_steps, rollouts_per_step : int
-        Training steps, and rollouts each trains on [-].
-    lag_steps : int
-        Largest policy lag [-].
-    n_verifiers : int
-        Rollouts that are verified at a time [-].
-    sync : WeightSync
-        Way of the weights.
-    started_ratio : float
-        Rollouts started over rollouts trained on; the rest is dropped, or kept where ``keeps_partial`` [-].
-    keeps_partial : bool
-        Whether rollouts unfinished at the end of a step go on in the next.
-    failure_s, repair_s : float
-        Mean time between failures of a replica, and until it is back [s].
-    """
-
-    pool: Pool
-    n_gpus_per_replica: float
-    n_gpus_generation: float
-    trainer: Trainer
-    is_colocated: bool
-    n_steps: int
-    rollouts_per_step: int
-    lag_steps: int = 0
-    n_verifiers: int = 1
-    sync: WeightSync = WeightSync()
-    started_ratio: float = 1.0
-    keeps_partial: bool = False
-    failure_s: float = np.inf
-    repair_s: float = 0.0
-
-    @property
-    def n_started(self) -> int:
-        """Rollouts started for a step [-]."""
-        return max(round(self.rollouts_per_step * self.started_ratio), self.rollouts_per_step)
-
-    @property
-    def n_rollouts(self) -> int:
-        """Rollouts that the run may start at most [-]."""
-        return (self.n_steps + self.lag_steps + (self.started_ratio > 1)) * self.n_started
-
-    @property
-    def n_gpus(self) -> float:
-        """GPUs of the run [-]."""
-        return self.n_gpus_generation + (0.0 if self.is_colocated else self.trainer.n_gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +66,15 @@ class RLClockResult:
         return self.run.world
 
     @property
-    def warm_up_steps(self) -> int:
-        """Steps before the pipeline is full, left out of means where enough others remain [-]."""
-        return min(self.scenario.lag_steps + 1, self.scenario.n_steps // 2) if self.scenario.lag_steps else 0
+    def step_s(self) -> float:
+        """Mean time of a step: the run over its steps, the filling of the pipeline included [s]."""
+        return self.end_s / self.scenario.n_steps
 
     @property
-    def step_s(self) -> float:
-        """Mean time from one training step's end to the next, the filling of the pipeline left out [s]."""
+    def steady_step_s(self) -> float:
+        """Mean time of a step in the second half of the run, when the pipeline is full [s]."""
         ends = self.run.steps[: self.scenario.n_steps, loop.S_ENDED]
-        skip = self.warm_up_steps
+        skip = 0 if self.scenario.is_colocated else len(ends) // 2
         begin_s = float(ends[skip - 1]) if skip else 0.0
         return (float(ends[-1]) - begin_s) / (len(ends) - skip)
 
@@ -285,6 +157,11 @@ class RLClockResult:
         began, ended = (self.run.rollouts[:, column] for column in (loop.R_VERIFY_BEGAN, loop.R_VERIFIED))
         spent = np.clip(ended, None, self.end_s) - np.clip(began, None, self.end_s)
         return float(np.nansum(spent)) / (self.scenario.n_verifiers * self.end_s)
+
+    @property
+    def verifiers_fall_behind(self) -> bool:
+        """Whether the verifiers work all the time: more of them would shorten the steps."""
+        return self.verifier_busy_fraction > measures.BLOCKED_FRACTION
 
     @property
     def percentiles(self) -> dict[str, dict[str, float]]:
@@ -390,7 +267,8 @@ def simulate_rl(scenario: RLClockScenario, rollouts: Rollouts, seed: int = 0) ->
 
     Examples
     --------
-    >>> from computeledger.simulation.state import Limits, constant_step_times
+    >>> from computeledger.simulation.rl_scenario import Trainer
+    >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> pool = Pool(1, constant_step_times(8, 0.1, 0.1), Limits(8, 10_000, 0, 0, 512))
     >>> scenario = RLClockScenario(pool, 1.0, 1.0, Trainer(1.0, 1.0, 0.0, 0.0), True, n_steps=2, rollouts_per_step=4)
     >>> n = scenario.n_rollouts
@@ -405,43 +283,6 @@ def simulate_rl(scenario: RLClockScenario, rollouts: Rollouts, seed: int = 0) ->
     n_events = _EVENTS_PER_ROLLOUT * scenario.n_rollouts
     end_s = float(for_events(loop.rl_loop, n_events)(run))
     return RLClockResult(scenario, rollouts, run, end_s)
-
-
-def check_run(one: RLClockScenario) -> None:
-    """Refuse what no run can do.
-
-    Parameters
-    ----------
-    one : RLClockScenario
-        Before its rollouts are drawn.
-
-    Raises
-    ------
-    QuantityError
-        With what contradicts what.
-
-    Examples
-    --------
-    >>> from computeledger.simulation.state import Limits, constant_step_times
-    >>> pool = Pool(1, constant_step_times(8, 0.1, 0.1), Limits(8, 10_000, 0, 0, 512))
-    >>> check_run(RLClockScenario(pool, 1.0, 1.0, Trainer(1.0, 1.0, 0.0, 0.0), True, 2, 4, n_verifiers=0))
-    Traceback (most recent call last):
-    computeledger.errors.QuantityError: verifier_cores = 0: at least 1 verifier is needed
-    """
-    if one.lag_steps < 0:
-        raise QuantityError(f"max_lag = {one.lag_steps}: must not be negative; 0 is synchronous")
-    if one.n_verifiers < 1:
-        raise QuantityError(f"verifier_cores = {one.n_verifiers}: at least 1 verifier is needed")
-    if one.pool.n_replicas < 1:
-        raise QuantityError("no replica is left to generate: give generation more GPUs, or a smaller layout")
-    if one.is_colocated and one.lag_steps > 0:
-        raise QuantityError("a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0")
-    if one.n_steps < 1 or one.rollouts_per_step < 1:
-        raise QuantityError(f"{one.n_steps} steps of {one.rollouts_per_step} rollouts: at least 1 of each is needed")
-    if one.started_ratio < 1:
-        raise QuantityError(f"oversampling = {one.started_ratio:g}: at least 1, the rollouts that a step trains on")
-    if one.lag_steps > 0 and (one.started_ratio > 1 or one.keeps_partial):
-        raise QuantityError("oversampling and partial_rollouts cut a synchronous step short: they need max_lag = 0")
 
 
 def _check_rollouts(one: RLClockScenario, rollouts: Rollouts) -> None:
@@ -474,14 +315,14 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
             one.n_steps, one.rollouts_per_step, one.n_started, one.lag_steps, int(one.sync.is_in_flight),
             int(one.keeps_partial), int(one.sync.rereads), one.trainer.fixed_s, one.sync.load_s, one.repair_s,
         ),
-        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0]),
+        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0]),
         steps=np.full((one.n_steps + one.lag_steps + 1, 5), np.nan),
         rollouts=per_rollout,
         links=_links(one, gaps_s),
         fate=np.column_stack([np.full(n, -1), np.full(n, -1)]),
         left=np.full(one.n_steps + one.lag_steps + 2, one.rollouts_per_step),
         taken=np.full(one.n_steps * one.rollouts_per_step, -1),
-        ready=np.zeros(n, np.int64), parked=np.zeros(n, np.int64),
+        ready=np.zeros(n, np.int64), parked=np.zeros(n, np.int64), queue=np.zeros(2 * n, np.int64),
         free_s=np.zeros(one.n_verifiers),
         verdicts_s=np.zeros(n), verdicts=np.zeros(n, np.int64),
         fail_gaps_s=gaps_s,

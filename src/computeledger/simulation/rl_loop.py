@@ -22,6 +22,7 @@ from computeledger.simulation.state import (
     DECODING,
     HELD,
     INTERRUPT,
+    L_LIVE,
     L_RANKS,
     LIVE,
     N_DONE,
@@ -51,8 +52,9 @@ D_WEIGHTS, D_RETURN, D_ARRIVES, D_SENT, D_FAILS, D_SYNC, D_DOWN, D_REPAIRED = ra
 #: Steps of a rollout that none trained on: not yet, and never.
 UNTRAINED, DROPPED = -1, -2
 #: Entries of ``RLRun.state``: version out, steps trained, rollouts released, verdicts in ``ready``, verdicts under way,
-#: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked.
-OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED = range(9)
+#: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked,
+#: ends of the common queue, rollouts on replicas.
+OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED = range(12)
 
 
 class RLSettings(NamedTuple):
@@ -98,8 +100,9 @@ class RLRun(NamedTuple):
         Columns as named above [-].
     left : ndarray of int
         Rollouts that each batch still waits for, where order matters [-].
-    taken, ready, parked : ndarray of int
-        Rollouts in the order they were trained on; verified and not yet trained on; kept for the next step [-].
+    taken, ready, parked, queue : ndarray of int
+        Rollouts in the order they were trained on; verified and not yet trained on; kept for the next step;
+        released and not yet on a replica [-].
     free_s : ndarray of float
         When each verifier is free, as a heap [s].
     verdicts_s, verdicts : ndarray
@@ -120,6 +123,7 @@ class RLRun(NamedTuple):
     taken: Counts
     ready: Counts
     parked: Counts
+    queue: Counts
     free_s: Times
     verdicts_s: Times
     verdicts: Counts
@@ -246,6 +250,10 @@ def _stop_generation(run: RLRun, now_s: float) -> None:
             _set_aside(run, world.done[place], partial)
         while world.rep[r, WAITING] > 0:
             _set_aside(run, drop_first_waiting(world, r), partial)
+    while state[HEAD] < state[TAIL]:
+        _set_aside(run, run.queue[state[HEAD]], partial)
+        state[HEAD] += 1
+    state[PLACED] = 0
     if partial == 0:
         for place in range(state[READY]):
             run.fate[run.ready[place], F_STEP] = DROPPED
@@ -304,13 +312,14 @@ def _look_at(run: RLRun, r: int) -> None:
 def _release(run: RLRun, now_s: float) -> None:
     """Begin the rollouts that the lag allows, parked ones first."""
     world, state, settings = run.world, run.state, run.settings
-    allowed = (state[OUT] + settings.lag + 1) * settings.started
+    # the pipeline fills by a batch per step: a burst at the start would slow the first batches for all that follow
+    allowed = (state[OUT] + min(state[OUT], settings.lag) + 1) * settings.started
     if settings.partial == 1:
         # what is parked, verified or being verified counts for this step
         begun = state[PARKED] + state[READY] + state[VERDICTS]
         allowed = state[RELEASED] + max(settings.started - begun, 0)
-    for place in range(state[PARKED]):
-        enqueue(world, _least_loaded(world, now_s), run.parked[place], now_s)
+    for place in range(state[PARKED] - 1, -1, -1):
+        _queue_first(run, run.parked[place])
     state[PARKED] = 0
     while state[RELEASED] < min(allowed, len(world.req)):
         q = state[RELEASED]
@@ -319,22 +328,45 @@ def _release(run: RLRun, now_s: float) -> None:
         step = min(q // settings.started, len(run.steps) - 1)
         if math.isnan(run.steps[step, S_RELEASED]):
             run.steps[step, S_RELEASED] = now_s
-        enqueue(world, _least_loaded(world, now_s), q, now_s)
+        run.queue[state[TAIL]] = q
+        state[TAIL] += 1
         state[RELEASED] += 1
+    for r in range(len(world.rep)):
+        if world.rep[r, PLANNED] == 0:  # idle replicas look at the queue at once, others at their next boundary
+            look_s = max(now_s, world.clock[r, NOW])
+            if look_s < world.tree[(len(world.tree) >> 1) + r]:
+                put_end(world.tree, r, look_s)
+        else:
+            interrupt(world, r, now_s)
 
 
 @kernel
-def _least_loaded(world: World, now_s: float) -> int:
-    """The replica with the fewest rollouts, of those that are at work if any is."""
+def _queue_first(run: RLRun, q: int) -> None:
+    """A rollout goes to the head of the common queue."""
+    run.state[HEAD] -= 1
+    run.queue[run.state[HEAD]] = q
+
+
+@kernel
+def _pull(run: RLRun, r: int, now_s: float) -> None:
+    """A replica takes from the common queue what it has places for, up to an even share of all rollouts."""
+    world, state = run.world, run.state
     rep, clock = world.rep, world.clock
-    chosen, least = 0, np.inf
-    for r in range(len(rep)):
-        load = float(rep[r, LIVE] + rep[r, WAITING])
-        if clock[r, NOW] > now_s:
-            load += float(len(world.req))  # loads weights or is under repair
-        if load < least:
-            chosen, least = r, load
-    return chosen
+    if rep[r, HELD] == 1 or rep[r, WAITING] > 0 or state[HEAD] == state[TAIL]:
+        return
+    at_work = 0
+    for other in range(len(rep)):
+        if clock[other, NOW] <= now_s or run.links[other, D_REPAIRED] <= now_s:
+            at_work += 1
+    share = math.ceil((state[TAIL] - state[HEAD] + state[PLACED]) / at_work)
+    places = min(world.limits[rep[r, POOL], L_LIVE], share)
+    while rep[r, LIVE] + rep[r, WAITING] < places and state[HEAD] < state[TAIL]:
+        q = run.queue[state[HEAD]]
+        if world.req[q, Q_VERSION] > rep[r, VERSION]:
+            return
+        enqueue(world, r, q, now_s)
+        state[HEAD] += 1
+        state[PLACED] += 1
 
 
 @kernel
@@ -342,6 +374,7 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
     """A replica is between two runs: rollouts go to the verifiers, failures and new weights take effect."""
     world, links = run.world, run.links
     finish_run(world, r)
+    run.state[PLACED] -= world.counters[N_DONE]
     for place in range(world.counters[N_DONE]):
         q = world.done[place]
         run.fate[q, F_ENDED_VERSION] = world.rep[r, VERSION]
@@ -359,6 +392,7 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
             return
         world.rep[r, HELD] = 1
         world.clock[r, INTERRUPT] = links[r, D_FAILS]
+    _pull(run, r, now_s)
     schedule(world, r)
 
 
@@ -414,5 +448,6 @@ def _fail(run: RLRun, r: int, now_s: float) -> None:
     stall(world, r, until_s)
     world.rep[r, HELD] = 0
     world.clock[r, INTERRUPT] = min(links[r, D_FAILS], links[r, D_ARRIVES])
-    for place in range(n_lost - 1, -1, -1):
-        enqueue(world, _least_loaded(world, now_s), world.done[place], now_s)
+    state[PLACED] -= n_lost
+    for place in range(n_lost):
+        _queue_first(run, world.done[place])

@@ -13,7 +13,9 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
-from computeledger.physics.memory import serving_memory
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.memory import sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.simulation.state import Limits, Pool, StepTimes
 from computeledger.workloads.serving import ServingScenario, estimate_serving
@@ -125,6 +127,39 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
     return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))
+
+
+def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_s: float | None = None) -> float:
+    """Time to move one token's cache from a replica that reads to one that writes.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose replica reads.
+    machine : Machine
+        With single numbers as efficiency factors.
+    bytes_per_s : float, optional
+        Rate for one request; the NICs of all GPUs of the replica when left out [byte/s].
+
+    Returns
+    -------
+    float
+        Over the scale-out fabric [s/token].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)
+    1e-06
+    """
+    layout = scenario.layout
+    size = PRECISION_BYTES[scenario.precision.kv]
+    every = float(sequence_bytes_per_gpu(scenario.model, 1.0, Layout(), size))
+    rate = float(machine.scale_out_bytes_per_s * layout.tp * layout.pp) if bytes_per_s is None else bytes_per_s
+    return every / rate
 
 
 def _filled(value: Num, like: np.ndarray) -> np.ndarray:
