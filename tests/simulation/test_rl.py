@@ -42,14 +42,14 @@ def run(one: RLClockScenario, **drawn: Any) -> RLClockResult:
     return simulate_rl(one, rollouts(one.n_rollouts, **drawn))
 
 
-VARIANTS = [
+VARIANTS: list[dict[str, Any]] = [
     {},
     {"is_colocated": True},
-    {"lag_steps": 1},
-    {"lag_steps": 4, "sync": WeightSync(0.3, is_in_flight=False)},
-    {"lag_steps": 4, "sync": WeightSync(0.3, rereads=True)},
-    {"lag_steps": 2, "sync": WeightSync(0.3, n_remote=2, remote_s=2.0, return_s=0.1)},
-    {"lag_steps": 2, "failure_s": 20.0, "repair_s": 4.0},
+    {"policy_lag_steps": 1},
+    {"policy_lag_steps": 4, "sync": WeightSync(0.3, is_in_flight=False)},
+    {"policy_lag_steps": 4, "sync": WeightSync(0.3, rereads=True)},
+    {"policy_lag_steps": 2, "sync": WeightSync(0.3, n_remote=2, remote_s=2.0, return_s=0.1)},
+    {"policy_lag_steps": 2, "failure_s": 20.0, "repair_s": 4.0},
     {"is_colocated": True, "started_ratio": 1.5},
     {"is_colocated": True, "started_ratio": 1.5, "keeps_partial": True},
 ]
@@ -73,7 +73,7 @@ def test_what_is_conserved(changes: dict[str, Any]) -> None:
     steps = result.run.steps[: one.n_steps]
     assert np.all(np.diff(steps[:, [1, 2, 3, 4]], axis=1) >= -1e-9), "generated, verified, trained, done"
     if not one.keeps_partial:
-        assert result.staleness_steps.max() <= one.lag_steps
+        assert result.staleness_steps.max() <= one.policy_lag_steps
     assert (result.dropped_tokens > 0) == (one.started_ratio > 1 and not one.keeps_partial)
     again = run(scenario(**changes))
     assert np.array_equal(again.run.steps, result.run.steps, equal_nan=True)
@@ -94,7 +94,7 @@ def test_a_run_by_hand() -> None:
     np.testing.assert_allclose(result.run.steps[1], np.array(first) + first[-1] + np.array([0, 0.5, 0.5, 0.5, 0.5]))
 
 
-@pytest.mark.parametrize("changes", [{}, {"is_colocated": True}, {"lag_steps": 3}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"is_colocated": True}, {"policy_lag_steps": 3}], ids=str)
 @pytest.mark.parametrize("seed", range(2))
 def test_more_verifiers_never_slow_a_step(changes: dict[str, Any], seed: int) -> None:
     steps = [run(scenario(n_verifiers=n, **changes), verify_s=4.0, seed=seed).step_s for n in (1, 2, 8, 32, 1024)]
@@ -106,9 +106,12 @@ def test_more_verifiers_never_slow_a_step(changes: dict[str, Any], seed: int) ->
 def test_a_larger_lag_does_not_raise_the_step_time(update_s: float, seed: int) -> None:
     """Where generation binds, and where training does: the same GPUs and seed."""
     trainer = Trainer(4.0, 0.5, 2e-6, update_s)
-    n = scenario(lag_steps=8, n_steps=16).n_rollouts
+    n = scenario(policy_lag_steps=8, n_steps=16).n_rollouts
     drawn = rollouts(n, seed=seed)
-    steps = [simulate_rl(scenario(lag_steps=lag, n_steps=16, trainer=trainer), drawn).step_s for lag in (0, 1, 2, 4, 8)]
+    steps = [
+        simulate_rl(scenario(policy_lag_steps=lag, n_steps=16, trainer=trainer), drawn).step_s
+        for lag in (0, 1, 2, 4, 8)
+    ]
     assert all(after <= before * 1.003 for before, after in pairwise(steps)), steps
 
 
@@ -122,7 +125,7 @@ def test_a_heavier_tail_leaves_more_idle() -> None:
 
 def test_a_slow_line_between_sites_costs_time_only_without_lag() -> None:
     def step_s(lag: int, remote_s: float) -> float:
-        return run(scenario(lag_steps=lag, sync=WeightSync(0.1, n_remote=2, remote_s=remote_s))).step_s
+        return run(scenario(policy_lag_steps=lag, sync=WeightSync(0.1, n_remote=2, remote_s=remote_s))).step_s
 
     assert step_s(0, 10.0) > step_s(0, 0.0) + 2.0
     assert step_s(4, 3.0) < 1.2 * step_s(4, 0.0)
@@ -131,11 +134,11 @@ def test_a_slow_line_between_sites_costs_time_only_without_lag() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lag_steps": -1}, "max_lag = -1: must not be negative"),
+        ({"policy_lag_steps": -1}, "max_lag = -1: must not be negative"),
         ({"n_verifiers": 0}, "at least 1 verifier"),
-        ({"is_colocated": True, "lag_steps": 2}, "GPUs of its own"),
+        ({"is_colocated": True, "policy_lag_steps": 2}, "GPUs of its own"),
         ({"started_ratio": 0.5}, "at least 1, the rollouts"),
-        ({"lag_steps": 1, "started_ratio": 1.5}, "need max_lag = 0"),
+        ({"policy_lag_steps": 1, "started_ratio": 1.5}, "need max_lag = 0"),
     ],
 )
 def test_contradictions_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -74,14 +74,14 @@ class PlannedRun:
     assumed: tuple[str, ...]
 
 
-def with_lag(plan: Plan, lag_steps: int, like: PlannedRun | None = None) -> Plan:
+def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) -> Plan:
     """The same plan with another largest lag, on GPUs of their own for generation and training.
 
     Parameters
     ----------
     plan : Plan
         With an RL section.
-    lag_steps : int
+    policy_lag_steps : int
         Largest policy lag [-].
     like : PlannedRun, optional
         A run whose split of the GPUs is kept.
@@ -99,8 +99,8 @@ def with_lag(plan: Plan, lag_steps: int, like: PlannedRun | None = None) -> Plan
     {'max_lag': 2.0, 'mode': 'asynchronous'}
     """
     values = {key: value for key, value in plan.sections["rl"].values.items() if key != "mode"}
-    values["max_lag"] = float(lag_steps)
-    if lag_steps:
+    values["max_lag"] = float(policy_lag_steps)
+    if policy_lag_steps:
         values["mode"] = "asynchronous"
     if like is not None and not like.scenario.is_colocated:
         values |= {"generation_gpus": like.scenario.n_gpus_generation, "training_gpus": like.scenario.trainer.n_gpus}
@@ -158,7 +158,8 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         pool=_UNTIMED._replace(n_replicas=n_replicas),
         n_gpus_per_replica=float(layout.n_gpus), n_gpus_generation=n_generation, trainer=trainer,
         is_colocated=n_generation == n_training == _number(setting, "gpus"), n_steps=n_steps,
-        rollouts_per_step=round(_number(setting, "prompts_per_step") * _number(setting, "group_size")), lag_steps=lag,
+        rollouts_per_step=round(_number(setting, "prompts_per_step") * _number(setting, "group_size")),
+        policy_lag_steps=lag,
         n_verifiers=round(_optional(setting, "verifier_cores", 1.0)), sync=_sync(setting, layout, n_replicas),
         started_ratio=_optional(setting, "oversampling", 1.0), keeps_partial=_is_yes(setting, "partial_rollouts"),
         failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
@@ -181,7 +182,7 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
 def _timing(setting: Setting, scenario: RLClockScenario, rollouts: Rollouts, live: int) -> Engine:
     """How a replica is run: as many rollouts at once as the steps in flight bring it and its memory holds."""
     if "batch" not in setting.section:
-        share = scenario.n_started * (scenario.lag_steps + 1) / scenario.pool.n_replicas
+        share = scenario.n_started * (scenario.policy_lag_steps + 1) / scenario.pool.n_replicas
         live = min(live, max(math.ceil(share), 1))
     near = max(_number(setting, "prompt"), 1.0)
     far = max(float((rollouts.prompt_tokens + rollouts.output_tokens).max()), near + 2.0)

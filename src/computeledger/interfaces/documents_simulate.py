@@ -106,7 +106,7 @@ def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
         "generation": {"layout": run.generation, "replicas": one.pool.n_replicas, "n_gpus": one.n_gpus_generation},
         "training": {"layout": run.training, "n_gpus": one.trainer.n_gpus},
         "colocated": one.is_colocated,
-        "max_lag": one.lag_steps,
+        "max_lag": one.policy_lag_steps,
         "n_steps": one.n_steps,
         "rollouts_per_step": one.rollouts_per_step,
         "step_s": result.step_s,

@@ -312,15 +312,15 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
     return loop.RLRun(
         world=world,
         settings=loop.RLSettings(
-            one.n_steps, one.rollouts_per_step, one.n_started, one.lag_steps, int(one.sync.is_in_flight),
+            one.n_steps, one.rollouts_per_step, one.n_started, one.policy_lag_steps, int(one.sync.is_in_flight),
             int(one.keeps_partial), int(one.sync.rereads), one.trainer.fixed_s, one.sync.load_s, one.repair_s,
         ),
         state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0]),
-        steps=np.full((one.n_steps + one.lag_steps + 1, 5), np.nan),
+        steps=np.full((one.n_steps + one.policy_lag_steps + 1, 5), np.nan),
         rollouts=per_rollout,
         links=_links(one, gaps_s),
         fate=np.column_stack([np.full(n, -1), np.full(n, -1)]),
-        left=np.full(one.n_steps + one.lag_steps + 2, one.rollouts_per_step),
+        left=np.full(one.n_steps + one.policy_lag_steps + 2, one.rollouts_per_step),
         taken=np.full(one.n_steps * one.rollouts_per_step, -1),
         ready=np.zeros(n, np.int64), parked=np.zeros(n, np.int64), queue=np.zeros(2 * n, np.int64),
         free_s=np.zeros(one.n_verifiers),

@@ -93,7 +93,7 @@ class RLClockScenario:
         Whether generation and training take turns on the same GPUs.
     n_steps, rollouts_per_step : int
         Training steps, and rollouts each trains on [-].
-    lag_steps : int
+    policy_lag_steps : int
         Largest policy lag [-].
     n_verifiers : int
         Rollouts that are verified at a time [-].
@@ -114,7 +114,7 @@ class RLClockScenario:
     is_colocated: bool
     n_steps: int
     rollouts_per_step: int
-    lag_steps: int = 0
+    policy_lag_steps: int = 0
     n_verifiers: int = 1
     sync: WeightSync = WeightSync()
     started_ratio: float = 1.0
@@ -159,17 +159,17 @@ def check_run(one: RLClockScenario) -> None:
     Traceback (most recent call last):
     computeledger.errors.QuantityError: verifier_cores = 0: at least 1 verifier is needed
     """
-    if one.lag_steps < 0:
-        raise QuantityError(f"max_lag = {one.lag_steps}: must not be negative; 0 is synchronous")
+    if one.policy_lag_steps < 0:
+        raise QuantityError(f"max_lag = {one.policy_lag_steps}: must not be negative; 0 is synchronous")
     if one.n_verifiers < 1:
         raise QuantityError(f"verifier_cores = {one.n_verifiers}: at least 1 verifier is needed")
     if one.pool.n_replicas < 1:
         raise QuantityError("no replica is left to generate: give generation more GPUs, or a smaller layout")
-    if one.is_colocated and one.lag_steps > 0:
+    if one.is_colocated and one.policy_lag_steps > 0:
         raise QuantityError("a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0")
     if one.n_steps < 1 or one.rollouts_per_step < 1:
         raise QuantityError(f"{one.n_steps} steps of {one.rollouts_per_step} rollouts: at least 1 of each is needed")
     if one.started_ratio < 1:
         raise QuantityError(f"oversampling = {one.started_ratio:g}: at least 1, the rollouts that a step trains on")
-    if one.lag_steps > 0 and (one.started_ratio > 1 or one.keeps_partial):
+    if one.policy_lag_steps > 0 and (one.started_ratio > 1 or one.keeps_partial):
         raise QuantityError("oversampling and partial_rollouts cut a synchronous step short: they need max_lag = 0")
