@@ -13,7 +13,7 @@ from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import check_context
 from computeledger.economics.plan import Plan
 from computeledger.economics.setting import Setting, make_setting, uncertain_inputs
-from computeledger.errors import PlanError
+from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
 from computeledger.physics.efficiency import middle
 from computeledger.physics.memory import weights_bytes_per_gpu
@@ -151,7 +151,7 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
     setting = make_setting(plan, section, draws)
     lag = _lag(setting)
     question, layout, live = _engine(setting, lag)
-    n_generation, n_training = _split(setting, replace(question, layout=layout, batch=float(live)), lag)
+    n_generation, n_training = _split(plan, setting, replace(question, layout=layout, batch=float(live)), lag)
     trainer, training = _trainer(plan, setting, n_training)
     n_replicas = int(n_generation // layout.n_gpus)
     scenario = RLClockScenario(
@@ -232,7 +232,7 @@ def _engine(setting: Setting, lag: int) -> tuple[ServingScenario, Layout, int]:
     return question, layout, min(max(math.ceil(live), 1), MOST_LIVE)
 
 
-def _split(setting: Setting, engine: ServingScenario, lag: int) -> tuple[float, float]:
+def _split(plan: Plan, setting: Setting, engine: ServingScenario, lag: int) -> tuple[float, float]:
     """GPUs that generate and that train: all in turns when synchronous, else as the plan says or in balance."""
     gpus, size = _number(setting, "gpus"), int(engine.layout.n_gpus)
     given = {key: _optional(setting, f"{key}_gpus", 0.0) for key in ("generation", "training")}
@@ -252,12 +252,22 @@ def _split(setting: Setting, engine: ServingScenario, lag: int) -> tuple[float, 
     wanted = gpus * generate_s / (generate_s + _train_gpu_s(setting))
     parts = [part * gpus / SPLIT_PARTS for part in range(1, SPLIT_PARTS)]
     whole = [part for part in parts if part == int(part) and part % size == 0]
+    whole = [part for part in whole if _can_train(plan, setting, gpus - part)]
     if not whole:
         raise PlanError(
             f"[rl] {gpus:g} GPUs cannot be split into replicas of {size} and a trainer: give generation_gpus"
         )
     generation = min(whole, key=lambda part: abs(part - wanted))
     return generation, gpus - generation
+
+
+def _can_train(plan: Plan, setting: Setting, n_gpus: float) -> bool:
+    """Whether some layout trains on that many GPUs."""
+    try:
+        _trainer(plan, setting, n_gpus)
+    except InputError:
+        return False
+    return True
 
 
 def _train_gpu_s(setting: Setting) -> float:

@@ -135,13 +135,7 @@ def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
             "histogram": [float(share) for share in np.bincount(staleness) / len(staleness)],
         },
         "verifiers": {"n": one.n_verifiers, "busy_fraction": result.verifier_busy_fraction},
-        "weights": {
-            "bytes": run.weights_bytes,
-            "load_s": one.sync.load_s,
-            "remote_replicas": one.sync.n_remote,
-            "remote_s": one.sync.remote_s,
-            "bytes_per_s_to_arrive_within_a_step": run.weights_bytes / result.step_s,
-        },
+        "weights": _weights(result, run),
         "failures": int(result.run.state[rl_loop.FAILURES]),
         "steps": _steps(result),
         "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
@@ -153,6 +147,18 @@ def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
             "kv_tokens_per_replica": one.pool.limits.kv_tokens,
             "efficiency": "medians of the plan's factors",
         },
+    }
+
+
+def _weights(result: RLClockResult, run: PlannedRun) -> dict[str, float]:
+    """What sending new weights takes, and what a line to another site would need."""
+    sync = result.scenario.sync
+    return {
+        "bytes": run.weights_bytes,
+        "load_s": sync.load_s,
+        "remote_replicas": sync.n_remote,
+        "remote_s": sync.remote_s,
+        "bytes_per_s_to_arrive_within_a_step": run.weights_bytes / result.steady_step_s,
     }
 
 
