@@ -79,16 +79,19 @@ def load_figure(document: Mapping[str, Any]) -> Spec:
 def phases_figure(document: Mapping[str, Any]) -> Spec:
     """GPU-time by phase as one bar."""
     data = []
-    for (name, part), color in zip(document["phases"].items(), PHASE_TINTS * 2, strict=False):
+    for (name, part), color in zip(document["phases"].items(), PHASE_TINTS, strict=False):
         if part["fraction"] <= 0:
             continue
-        label = f"{100 * part['fraction']:.0f}\u00a0%" if part["fraction"] > 0.05 else ""
+        share = f"{100 * part['fraction']:.0f}\u00a0%"
+        label = f"{name} {share}" if part["fraction"] > 0.25 else share if part["fraction"] > 0.06 else ""
         data.append({
             "type": "bar", "orientation": "h", "x": [100 * part["fraction"]], "y": [0], "name": name, "text": [label],
             **parts.bar_text(color), "marker": {"color": color},
             "hovertemplate": f"{name}: %{{x:.3~g}} %<extra></extra>",
         })  # fmt: skip
-    layout = _plain_layout(150, "% of GPU-time", "", barmode="stack")
+    layout = _plain_layout(110, "% of GPU-time", "", barmode="stack")
+    layout["showlegend"] = False
+    layout["margin"]["t"] = 4
     layout["yaxis"] = {**parts.ROWS, "range": [-0.6, 0.6]}
     layout["xaxis"]["range"] = [0, 100]
     return {"data": data, "layout": layout}

@@ -39,8 +39,8 @@ def simulation_report(document: Mapping[str, Any]) -> str:
             for name, label in TIMES.items()
         ],
         phases=[
-            (name, words(part["gpu_hours"], "gpu_hours"), format_percent(part["fraction"]))
-            for name, part in document["phases"].items()
+            (name, words(part["gpu_hours"], "gpu_hours"), format_percent(part["fraction"]), color)
+            for (name, part), color in zip(document["phases"].items(), plots.PHASE_TINTS, strict=False)
             if part["gpu_hours"]
         ],
         facts=_facts(document),
@@ -70,7 +70,12 @@ def _version() -> str:
 
 def _figures(document: Mapping[str, Any]) -> list[Plot]:
     """Plots with their heading and what they show."""
-    phases = ("phases", "Where GPU-time goes", "Adds up to GPUs times wall time.", plots.phases_figure(document))
+    phases = (
+        "phases",
+        "Where GPU-time goes",
+        "Adds up to GPUs times wall time; the table below names the colours.",
+        plots.phases_figure(document),
+    )
     if document["kind"] == "serve":
         found = [
             ("timeline", "In flight", "Requests that wait for a place, are read and are written.",

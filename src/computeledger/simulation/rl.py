@@ -315,7 +315,7 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
             one.n_steps, one.rollouts_per_step, one.n_started, one.policy_lag_steps, int(one.sync.is_in_flight),
             int(one.keeps_partial), int(one.sync.rereads), one.trainer.fixed_s, one.sync.load_s, one.repair_s,
         ),
-        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0]),
+        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0]),
         steps=np.full((one.n_steps + one.policy_lag_steps + 1, 5), np.nan),
         rollouts=per_rollout,
         links=_links(one, gaps_s),

@@ -1,9 +1,9 @@
 """The events of reinforcement learning in order of time: rollouts, verdicts, training steps, new weights, failures.
 
 A step trains on ``batch`` rollouts. With a largest lag ``L``, rollouts up to batch ``v + L`` may have begun when
-version ``v`` of the weights is out, and batches are trained in the order in which their rollouts were released: no
-rollout is then trained on with weights more than ``L`` versions younger than those it began with. Lag 0 is
-synchronous training.
+version ``v`` of the weights is out; the lag is used as far as the trainer would otherwise wait. Batches are trained in
+the order in which their rollouts were released, so none is trained on with weights more than ``L`` versions younger
+than those it began with. Lag 0 is synchronous training.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ D_WEIGHTS, D_RETURN, D_ARRIVES, D_SENT, D_FAILS, D_SYNC, D_DOWN, D_REPAIRED = ra
 UNTRAINED, DROPPED = -1, -2
 #: Entries of ``RLRun.state``: version out, steps trained, rollouts released, verdicts in ``ready``, verdicts under way,
 #: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked,
-#: ends of the common queue, rollouts on replicas.
-OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED = range(12)
+#: ends of the common queue, rollouts on replicas, lag in use.
+OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG = range(13)
 
 
 class RLSettings(NamedTuple):
@@ -166,6 +166,8 @@ def rl_loop(run: RLRun) -> float:
                 _count_verdict(run, q)
                 if state[TRAINER] == 0:
                     trainer_s = _begin_training(run, now_s)
+                    if trainer_s < np.inf:  # it had to wait: more of the lag is of use
+                        state[LAG] = min(state[LAG] + 1, run.settings.lag)
         elif trainer_s <= tree[1]:
             now_s = trainer_s
             trainer_s = _go_on_training(run, now_s)
@@ -312,8 +314,7 @@ def _look_at(run: RLRun, r: int) -> None:
 def _release(run: RLRun, now_s: float) -> None:
     """Begin the rollouts that the lag allows, parked ones first."""
     world, state, settings = run.world, run.state, run.settings
-    # the pipeline fills by a batch per step: a burst at the start would slow the first batches for all that follow
-    allowed = (state[OUT] + min(state[OUT], settings.lag) + 1) * settings.started
+    allowed = (state[OUT] + state[LAG] + 1) * settings.started
     if settings.partial == 1:
         # what is parked, verified or being verified counts for this step
         begun = state[PARKED] + state[READY] + state[VERDICTS]

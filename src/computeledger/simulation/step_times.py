@@ -39,7 +39,7 @@ class Engine:
     chunk_tokens : int
         Prompt tokens that a rank reads per step [token].
     live : int or None
-        Most sequences at once; None for what memory holds, up to 1,024 [-].
+        Most sequences at once; None for what memory holds at the scenario's lengths, up to 1,024 [-].
     contexts_tokens : tuple of float
         Two contexts between which the workload lies [token].
     """
@@ -78,7 +78,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     Parameters
     ----------
     scenario : ServingScenario
-        Model, layout and precision; its lengths and batch are set aside.
+        Model, layout and precision; its lengths say how many fit, its batch is set aside.
     machine : Machine
         With single numbers as efficiency factors.
     engine : Engine
@@ -190,6 +190,6 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
             f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far)} tokens; "
             f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
         )
-    typical = int(kv_tokens / (state_tokens + (near + far) / 2))
+    typical = int(kv_tokens / (state_tokens + float(np.max(scenario.held_tokens))))
     live = engine.live or max(min(typical, MOST_LIVE), 1)
     return Limits(live, kv_tokens, round(RESERVE_FRACTION * kv_tokens), state_tokens, engine.chunk_tokens, ranks)
