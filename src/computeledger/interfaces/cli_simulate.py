@@ -137,6 +137,10 @@ def _with(*groups: tuple[Any, ...]) -> Callable[[Any], Any]:
 def simulate(context: click.Context) -> None:
     """Serving and RL through time: queues, tails, idle GPUs."""
     help_alone(context)
+    from computeledger.simulation.compiled import can_compile
+
+    if context.invoked_subcommand is not None and not can_compile():
+        click.echo("numba is not installed: long simulations run as Python, some hundred times slower", err=True)
 
 
 @simulate.command("serve")
