@@ -12,8 +12,8 @@ import pytest
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.executors import open_executor
-from computeledger.interfaces.wording import point
 from computeledger.interfaces.record_files import parquet, record_bytes
+from computeledger.interfaces.wording import point
 from computeledger.simulation.compiled import can_compile, compiled
 from computeledger.simulation.measures import Slo
 from computeledger.simulation.rl import simulate_rl
