@@ -56,10 +56,10 @@ def blocks_of(page: Path, text: str) -> Iterator[Block]:
 
 
 def commands_of(block: Block) -> list[str]:
-    """Commands of a block that call computeledger, continued lines joined."""
+    """Commands of a block that call computeledger or rntp, continued lines joined."""
     joined = re.sub(r"\s*\\\n\s*", " ", block.code)
     prompt = r"\$ " if block.language == "console" else r"(?:\$ )?"
-    return re.findall(rf"^{prompt}(computeledger\b.*)$", joined, re.MULTILINE)
+    return re.findall(rf"^{prompt}((?:computeledger|rntp)\b.*)$", joined, re.MULTILINE)
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page, page.read_text("utf-8"))]

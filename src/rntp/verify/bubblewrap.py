@@ -14,8 +14,10 @@ from rntp.errors import SandboxError
 BOX, PYTHON, PACKAGES = "/box", "/python", "/packages"
 _NAMESPACES = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 _DEVICES = ("null", "zero", "urandom")
-_ENVIRONMENT = {
-    "PATH": "/usr/bin", "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
+TMP = "/tmp"  # noqa: S108 - the sandbox's own
+#: All that a job finds in its environment.
+ENVIRONMENT = {
+    "PATH": "/usr/bin", "HOME": TMP, "TMPDIR": TMP, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
     "OMP_NUM_THREADS": "1",
 }  # fmt: skip
 
@@ -137,9 +139,9 @@ def command(program: str, view: View, arguments: Sequence[str], *, first: bool =
     for number, place in enumerate(view.files):
         mode = "0555" if place in view.executable else "0444"
         out += ["--perms", mode, "--file", f"{{file{number}}}", place]
-    out += ["--perms", "1777", "--size", str(view.tmp_bytes), "--tmpfs", "/tmp", "--remount-ro", "/"]
-    out += ["--chdir", "/tmp", "--seccomp", f"{{file{len(view.files)}}}"]
-    for name, value in _ENVIRONMENT.items():
+    out += ["--perms", "1777", "--size", str(view.tmp_bytes), "--tmpfs", TMP, "--remount-ro", "/"]
+    out += ["--chdir", TMP, "--seccomp", f"{{file{len(view.files)}}}"]
+    for name, value in ENVIRONMENT.items():
         out += ["--setenv", name, value]
     out += ["--as-pid-1"] if first else ["--json-status-fd", "{status}"]
     return [*out, *arguments]

@@ -32,7 +32,8 @@ class Hierarchy:
     version : int
         1 or 2.
     folders : dict of str to Path
-        By controller (``memory``, ``pids``, ``cpu``, ``cpuacct``) the folder below which groups are made; the same one in version 2.
+        By controller (``memory``, ``pids``, ``cpu``, ``cpuacct``) the folder below which groups are made; in version 2
+        it is the same one.
     homes : tuple of Path
         Folders that a process goes back to before its group is removed.
     """
@@ -80,7 +81,7 @@ def find_hierarchy(proc: Path = Path("/proc/self")) -> Hierarchy | None:
         lines = [line.split(":", 2) for line in (proc / "cgroup").read_text("ascii").splitlines()]
     except OSError:
         return None
-    folders = {}
+    folders: dict[str, Path] = {}
     for controller in ("memory", "pids", "cpu", "cpuacct"):
         for kind, options, root, folder in mounts:
             own = [path for _, names, path in lines if controller in names.split(",")]

@@ -10,14 +10,12 @@ _LANGUAGES = {
     "python": {"python", "py", "python3", "py3", "python2"},
     "cpp": {"cpp", "c++", "cxx", "cc", "c++17", "c++20", "cplusplus", "c"},
 }
-_SAID = re.compile(
-    r"(?:final\s+answer|answer|result)\s*(?:is|are|=|:)+\s*[:*_]*\s*([^\n]+)", re.IGNORECASE
-)
+_SAID = re.compile(r"(?:final\s+answer|answer|result)\s*(?:is|are|=|:)+\s*[:*_]*\s*([^\n]+)", re.IGNORECASE)
 _THOUGHT = re.compile(r"^.*</think(?:ing)?>", re.DOTALL)
 
 
 def program_of(text: str, language: str) -> str | None:
-    """Find the program in a completion: its last fence in that language, else its last fence, else all of it.
+    r"""Find the program in a completion: its last fence in that language, else its last fence, else all of it.
 
     Parameters
     ----------
@@ -33,8 +31,8 @@ def program_of(text: str, language: str) -> str | None:
 
     Examples
     --------
-    >>> program_of("Sure:\\n```python\\nprint(1)\\n```\\nDone.", "python")
-    'print(1)\\n'
+    >>> program_of("Sure:\n```python\nprint(1)\n```\nDone.", "python")
+    'print(1)\n'
     >>> program_of("print(1)", "python")
     'print(1)'
     """
@@ -68,6 +66,7 @@ def last_boxed(text: str) -> str | None:
     --------
     >>> last_boxed(r"so \boxed{\frac{1}{2}}.")
     '\\frac{1}{2}'
+    r
     """
     start = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
     if start < 0:
@@ -82,7 +81,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def answer_of(text: str) -> str | None:
-    """Find the short answer of a completion: boxed, tagged, announced, or its last line.
+    r"""Find the short answer of a completion: boxed, tagged, announced, or its last line.
 
     Parameters
     ----------
@@ -96,7 +95,7 @@ def answer_of(text: str) -> str | None:
 
     Examples
     --------
-    >>> answer_of("Adding up,\\nthe answer is 12 m/s.")
+    >>> answer_of("Adding up,\nthe answer is 12 m/s.")
     '12 m/s'
     """
     body = _THOUGHT.sub("", text)

@@ -21,6 +21,14 @@ MARK = "\x1e"
 SYNTAX = 96
 
 
+#: Modules that a pytest verdict rests on.
+_RESTS_ON = (
+    "builtins", "operator", "math", "unittest.case", "_pytest.python_api", "_pytest.raises", "_pytest.runner",
+    "_pytest.outcomes", "_pytest.assertion.rewrite", "_pytest.assertion.util", "_pytest.reports", "_pytest.python",
+    "_pytest.main", "pluggy._callers", "pluggy._hooks",
+)  # fmt: skip
+
+
 def plain(value: Any) -> Any:
     """What JSON can hold of an answer; anything else becomes text that equals nothing expected.
 
@@ -83,9 +91,7 @@ def _answers(work: dict[str, Any], report: Any) -> None:
 def _foundations() -> dict[str, int]:
     """Identity of what a test's verdict rests on."""
     out = {}
-    for name in ("builtins", "operator", "math", "unittest.case", "_pytest.python_api", "_pytest.raises", "_pytest.runner",
-                 "_pytest.outcomes", "_pytest.assertion.rewrite", "_pytest.assertion.util", "_pytest.reports",
-                 "_pytest.python", "_pytest.main", "pluggy._callers", "pluggy._hooks"):  # fmt: skip
+    for name in _RESTS_ON:
         module = sys.modules.get(name)
         for key, value in list(vars(module).items()) if module is not None else ():
             if callable(value):
@@ -146,7 +152,17 @@ def _pytest(work: dict[str, Any], report: Any) -> None:
             continue
     before, recorder, mark, token = _foundations(), _Recorder(), MARK, work.pop("token")
     dumps, write, flush = json.dumps, report.write, report.flush
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:doctest", "--rootdir=/box", "-c", "/dev/null", "--noconftest"]
+    arguments = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:doctest",
+        "--rootdir=/box",
+        "-c",
+        "/dev/null",
+        "--noconftest",
+    ]
     pytest.main([*arguments, "/box/test_solution.py"], plugins=[recorder])
     after = _foundations()
     changed = sorted(key for key, value in before.items() if after.get(key) != value)

@@ -2,7 +2,7 @@
 
 A small process of its own, run as a script without site packages. It moves into the control group of its slot once, so
 that every job it starts is born there: no job pays for the move. As root it also gives jobs a view of folders that only
-root can reach (bound in a mount namespace that ends with it) and starts them as the user nobody. Jobs run one at a time.
+root can reach (bound in a mount namespace that ends with it) and starts them as the user nobody. One job at a time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ REAP_S = 5.0
 _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x00020000, 0x1000, 0x4000, 0x40000
 _SUBREAPER = 36
 _CHUNK = 65536
+_MILLI = 1000  # poll counts in ms
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes:
@@ -108,9 +109,8 @@ def receive_message(connection: socket.socket) -> dict[str, Any]:
     >>> one.close(), other.close()
     (None, None)
     """
-    message: dict[str, Any] = marshal.loads(
-        receive_exactly(connection, struct.unpack("=Q", receive_exactly(connection, 8))[0])
-    )
+    size = struct.unpack("=Q", receive_exactly(connection, 8))[0]
+    message: dict[str, Any] = marshal.loads(receive_exactly(connection, size))  # noqa: S302 - from our own process
     return message
 
 
@@ -129,7 +129,7 @@ def _stage(folders: list[str]) -> list[str]:
     paths = []
     for place, folder in enumerate(folders):
         path = f"{STAGE}/{place}"
-        os.mkdir(path)  # noqa: PTH102 - no pathlib here: it would double the start
+        os.mkdir(path)
         _check(libc.mount(folder.encode(), path.encode(), None, _MS_BIND, None), f"bind {folder}")
         paths.append(path)
     return paths
@@ -142,6 +142,26 @@ def _enter(path: str, text: str) -> None:
         os.write(handle, text.encode())
     finally:
         os.close(handle)
+
+
+def set_limit(kind: int, wanted: int) -> None:
+    """Set a resource limit, as far as this process may; after processor time a signal comes first, then the end.
+
+    Parameters
+    ----------
+    kind : int
+        Of the ``resource`` module [-].
+    wanted : int
+        Its value, in its own unit.
+
+    Examples
+    --------
+    >>> set_limit(resource.RLIMIT_CORE, 0)
+    """
+    highest = resource.getrlimit(kind)[1]
+    free = highest == resource.RLIM_INFINITY
+    soft = wanted if free else min(wanted, highest)
+    resource.setrlimit(kind, (soft, soft + 1 if kind == resource.RLIMIT_CPU and free else soft))
 
 
 def _memory_file(content: bytes) -> int:
@@ -167,16 +187,13 @@ def _start(job: dict[str, Any], standard: tuple[int, int, int], kept: dict[str, 
         for handle in kept.values():
             os.set_inheritable(handle, True)
         _enter("/proc/self/oom_score_adj", job["score"])
-        for name, value in job["rlimits"].items():
-            highest = resource.getrlimit(getattr(resource, name))[1]
-            value = value if highest == resource.RLIM_INFINITY else min(value, highest)
-            hard = value + 1 if name == "RLIMIT_CPU" and highest == resource.RLIM_INFINITY else value
-            resource.setrlimit(getattr(resource, name), (value, hard))
+        for name, wanted in job["rlimits"].items():
+            set_limit(getattr(resource, name), wanted)
         if nobody:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-        os.execve(arguments[0], arguments, {})
+        os.execve(arguments[0], arguments, {})  # noqa: S606 - bubblewrap, with arguments of our own
     except OSError as error:
         os.write(2, f"launcher: {error}".encode())
     finally:
@@ -187,7 +204,7 @@ def _status(text: bytes) -> tuple[int | None, int | None]:
     """Process id of the namespace's first process and exit code of the job, from what bubblewrap reports."""
     words = text.replace(b",", b" ").replace(b"}", b" ").split()
     found: dict[bytes, int] = {}
-    for name, value in zip(words, words[1:], strict=False):
+    for name, value in zip(words, words[1:], strict=False):  # noqa: RUF007 - itertools is not loaded here
         if name in (b'"child-pid":', b'"exit-code":') and value.isdigit():
             found[name] = int(value)
     return found.get(b'"child-pid":'), found.get(b'"exit-code":')
@@ -223,7 +240,7 @@ def _watch(pid: int, streams: _Streams, control: socket.socket, wall_s: float) -
     deadline = time.monotonic() + wall_s
     try:
         while (left := deadline - time.monotonic()) > 0:
-            for handle, _ in poll.poll(left * 1000):
+            for handle, _ in poll.poll(left * _MILLI):
                 if handle == ended:
                     return ""
                 if handle == control.fileno():
@@ -237,28 +254,24 @@ def _watch(pid: int, streams: _Streams, control: socket.socket, wall_s: float) -
         os.close(ended)
 
 
-def _reap(child: int, pid: int) -> tuple[int, float, int, bool]:
-    """Wait until every descendant is gone: wait status of the child, CPU seconds, peak bytes, and whether all are gone."""
-    status, cpu_s, peak, deadline = 0, 0.0, 0, time.monotonic() + REAP_S
+def _reap(child: int, pid: int) -> tuple[int, float, bool]:
+    """Wait until every descendant is gone: wait status of the child, CPU seconds, and whether all are gone."""
+    status, cpu_s, deadline = 0, 0.0, time.monotonic() + REAP_S
     while time.monotonic() < deadline:
         try:
             found, code, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return status, cpu_s, peak, True
+            return status, cpu_s, True
         if found == 0:
             for left in (child, pid):
                 if left:
-                    try:
-                        os.kill(left, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
+                    _kill(left)
             time.sleep(0.0005)
             continue
         if found == child:
             status = code
         cpu_s += used.ru_utime + used.ru_stime
-        peak = max(peak, used.ru_maxrss * 1024)
-    return status, cpu_s, peak, False
+    return status, cpu_s, False
 
 
 def _run(job: dict[str, Any], control: socket.socket, nobody: bool) -> dict[str, Any]:
@@ -281,14 +294,14 @@ def _run(job: dict[str, Any], control: socket.socket, nobody: bool) -> dict[str,
     for pid in (child, inside) if why else (inside,):
         if pid:
             _kill(pid)
-    status, cpu_s, peak, gone = _reap(child, inside or 0)
+    status, cpu_s, gone = _reap(child, inside or 0)
     for handle in (out, err, told):
         while len(streams.text[handle]) < streams.caps[handle] and _more(streams, handle):
             pass
         os.close(handle)
     code = _status(bytes(streams.text[told]))[1]
     return {
-        "why": why, "code": code, "status": status, "gone": gone, "wall_s": wall_s, "cpu_s": cpu_s, "peak_bytes": peak,
+        "why": why, "code": code, "status": status, "gone": gone, "wall_s": wall_s, "cpu_s": cpu_s,
         "stdout": bytes(streams.text[out]), "stderr": bytes(streams.text[err]), "overflow": streams.overflow,
     }  # fmt: skip
 
@@ -353,7 +366,7 @@ def main() -> None:
         for path in setup["leave"]:
             _enter(path, str(os.getpid()))
         for folder in setup["remove"]:
-            os.rmdir(folder)  # noqa: PTH106 - as above
+            os.rmdir(folder)
 
 
 def _kill_children() -> None:
@@ -361,7 +374,7 @@ def _kill_children() -> None:
     deadline = time.monotonic() + REAP_S
     while time.monotonic() < deadline:
         try:
-            children = open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii").read().split()  # noqa: PTH123, SIM115
+            children = open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii").read().split()  # noqa: SIM115
             for child in children:
                 _kill(int(child))
             os.wait4(-1, os.WNOHANG)

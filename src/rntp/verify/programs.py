@@ -14,12 +14,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from computeledger.units import MIB
+from computeledger.units import GIB, MIB
 from rntp.verify import harness, zygote
-from rntp.verify.bubblewrap import BOX, PACKAGES
+from rntp.verify.bubblewrap import BOX, PACKAGES, TMP
 from rntp.verify.extract import program_of
 from rntp.verify.limits import Limits
 from rntp.verify.sandbox import Job, Outcome
@@ -28,33 +28,16 @@ from rntp.verify.verdict import COMPILE, CORRECT, FORMAT, MEMORY, RUNTIME, TIMEO
 
 COMPARISONS = ("lines", "tokens", "exact", "numbers")
 #: Compiling may take more than running; what the compiler writes is bounded as well.
-COMPILING = Limits(
-    wall_s=30.0, cpu_s=20.0, memory_bytes=int(1024 * MIB), tmp_bytes=int(256 * MIB), output_bytes=int(64 * MIB)
-)
+COMPILING = Limits(wall_s=30.0, cpu_s=20.0, memory_bytes=int(GIB), tmp_bytes=int(256 * MIB), output_bytes=int(64 * MIB))
 _CPP = (
-    "/usr/bin/g++", "-std=c++20", "-O2", "-pipe", "-x", "c++", f"{BOX}/main.cpp", "-o", "/tmp/main",
+    "/usr/bin/g++", "-std=c++20", "-O2", "-pipe", "-x", "c++", f"{BOX}/main.cpp", "-o", f"{TMP}/main",
 )  # fmt: skip
-_SCRIPT = '"$@" >&2 && exec cat /tmp/main'
+_SCRIPT = f'"$@" >&2 && exec cat {TMP}/main'
 _ENDINGS = {"timeout": TIMEOUT, "memory": MEMORY, "output": RUNTIME, "signal": RUNTIME}
 
 
-class Runner(Protocol):
-    """What runs a job: a fresh sandbox or a warm one."""
-
-    def run(self, job: Job) -> Outcome:
-        """Run one.
-
-        Parameters
-        ----------
-        job : Job
-            What to run.
-
-        Returns
-        -------
-        Outcome
-            How it ended.
-        """
-        ...
+#: What runs a job: in a fresh sandbox or a warm one.
+Runner = Callable[[Job], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +46,9 @@ class Runners:
 
     Attributes
     ----------
-    runs : Runner
+    runs : callable
         Each test of a program.
-    fresh : Runner
+    fresh : callable
         What must have a sandbox of its own: the compiler, and pytest.
     packages : dict of str to str
         Folder of the machine that holds pytest, by its place in the sandbox.
@@ -77,7 +60,7 @@ class Runners:
 
 
 def same_output(expected: str, given: str, compare: str = "lines") -> bool:
-    """Compare what a program printed with what it should have.
+    r"""Compare what a program printed with what it should have.
 
     Parameters
     ----------
@@ -94,7 +77,7 @@ def same_output(expected: str, given: str, compare: str = "lines") -> bool:
 
     Examples
     --------
-    >>> same_output("1 2\\n3\\n", "1 2 \\n3"), same_output("1 2\\n3", "1\\n2 3"), same_output("1 2\\n3", "1\\n2 3", "tokens")
+    >>> same_output("1 2\n3\n", "1 2 \n3"), same_output("1 2\n3", "1\n2 3"), same_output("1 2\n3", "1\n2 3", "tokens")
     (True, False, True)
     >>> same_output("0.333333", "0.33333333", "numbers")
     True
@@ -226,7 +209,7 @@ def _check_tests(task: Task, source: str, runners: Runners) -> Verdict:
     place = f"{BOX}/main" if compiled else f"{BOX}/main.py"
     results: list[tuple[str, str]] = []
     for stdin, expected in tests:
-        outcome = runners.runs.run(Job(program, _encoded(stdin), task.limits, compiled=compiled, place=place))
+        outcome = runners.runs(Job(program, _encoded(stdin), task.limits, compiled=compiled, place=place))
         results.append(_judged(outcome, expected, task.spec.get("compare", "lines")))
         hopeless = results[-1][0] == COMPILE and len(results) == 1
         if hopeless or (results[-1][0] != CORRECT and task.spec.get("stop_early")):
@@ -269,7 +252,7 @@ def _tallied(results: Sequence[tuple[str, str]], n_tests: int) -> Verdict:
 def _compile(source: bytes, fresh: Runner) -> bytes | Verdict:
     """Compile once, in a sandbox; the program comes out through its output."""
     line = ("/usr/bin/sh", "-c", _SCRIPT, "sh", *_CPP)
-    outcome = fresh.run(Job(source, limits=COMPILING, command=line, place=f"{BOX}/main.cpp"))
+    outcome = fresh(Job(source, limits=COMPILING, command=line, place=f"{BOX}/main.cpp"))
     if outcome.ended == "exit" and outcome.code == 0 and outcome.stdout.startswith(b"\x7fELF"):
         return outcome.stdout
     if b"g++: not found" in outcome.stderr or b"g++: No such file" in outcome.stderr:
@@ -291,7 +274,7 @@ def _check_cases(task: Task, source: str, runners: Runners) -> Verdict:
         left = cases[len(results) :]
         asked = [{key: case[key] for key in ("args", "kwargs") if key in case} for case in left]
         work = {"kind": "cases", "source": source, "function": function, "cases": asked}
-        outcome = runners.runs.run(Job(program, _encoded(json.dumps(work)), task.limits))
+        outcome = runners.runs(Job(program, _encoded(json.dumps(work)), task.limits))
         answers = _reports(outcome)
         results += [_case_judged(case, answer) for case, answer in zip(left, answers, strict=False)]
         if len(answers) < len(left):
@@ -306,7 +289,7 @@ def _check_cases(task: Task, source: str, runners: Runners) -> Verdict:
 
 def _reports(outcome: Outcome) -> list[dict[str, Any]]:
     """Whole lines that the harness has reported."""
-    out = []
+    out: list[dict[str, Any]] = []
     for line in outcome.stdout.decode("utf-8", "replace").split(harness.MARK + "\n")[:-1]:
         try:
             report = json.loads(line)
@@ -327,7 +310,7 @@ def _case_judged(case: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[st
 
 
 def test_names(source: str) -> list[str]:
-    """Names of the tests that a pytest file defines, as pytest reports them without parameters.
+    r"""Names of the tests that a pytest file defines, as pytest reports them without parameters.
 
     Parameters
     ----------
@@ -341,7 +324,7 @@ def test_names(source: str) -> list[str]:
 
     Examples
     --------
-    >>> test_names("def test_a(): pass\\nclass TestB:\\n  def test_c(self): pass")
+    >>> test_names("def test_a(): pass\nclass TestB:\n  def test_c(self): pass")
     ['test_a', 'TestB::test_c']
     """
     out = []
@@ -367,11 +350,15 @@ def _check_pytest(task: Task, source: str, runners: Runners) -> Verdict:
     if not names:
         raise InputError(f"task {shown(task.id)}: pytest: the file defines no test")
     token = secrets.token_hex(16)
-    work = {"kind": "pytest", "token": token, "paths": [place for place in runners.packages if place.startswith(PACKAGES)]}
+    work = {
+        "kind": "pytest",
+        "token": token,
+        "paths": [place for place in runners.packages if place.startswith(PACKAGES)],
+    }
     files = {f"{BOX}/solution.py": _encoded(source), f"{BOX}/test_solution.py": _encoded(tests)}
     limits = replace(task.limits, open_files=max(task.limits.open_files, 64))
     program = Path(harness.__file__).read_bytes()
-    outcome = runners.fresh.run(Job(program, _encoded(json.dumps(work)), limits, files=files))
+    outcome = runners.fresh(Job(program, _encoded(json.dumps(work)), limits, files=files))
     reports = _reports(outcome)
     if outcome.ended != "exit" or outcome.code != 0 or len(reports) != 1:
         ended = replace(outcome, code=outcome.code or 1) if outcome.ended == "exit" else outcome

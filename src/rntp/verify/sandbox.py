@@ -6,14 +6,10 @@ a :class:`~rntp.errors.SandboxError`, and no verdict.
 
 from __future__ import annotations
 
-import itertools
 import marshal
 import os
 import signal
-import socket
 import struct
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +18,11 @@ from typing import Any, Self
 
 from rntp.errors import SandboxError
 from rntp.verify import zygote
-from rntp.verify.bubblewrap import BOX, PACKAGES, PYTHON, View, command, find_bubblewrap, interpreter
-from rntp.verify.cgroup import Group, Hierarchy, find_hierarchy, remove_stale
-from rntp.verify.launcher import receive_message, send_message
+from rntp.verify.bubblewrap import BOX, PACKAGES, PYTHON, View, command, interpreter
+from rntp.verify.launcher import receive_exactly
 from rntp.verify.limits import Limits
-from rntp.verify.seccomp import seccomp_filter
+from rntp.verify.slot import GRACE_S, Process, Slot
 
-#: Beyond a job's own wall time: until its launcher must have answered [s].
-GRACE_S = 20.0
 _ERROR_BYTES = 16384
 # The program becomes __main__ itself, as when it is run by name; what site would define is defined.
 _BOOT = f"""
@@ -47,7 +40,6 @@ sys.modules["__main__"].__dict__["__file__"] = "main.py"
 del builtins, os, sys, _sitebuiltins, name, file
 exec((lambda: (globals()["code"], globals().pop("code"))[0])())
 """
-_SLOTS = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,94 +109,6 @@ def _as_memory(outcome: Outcome) -> Outcome:
     return Outcome("memory", outcome.code, outcome.stdout, outcome.stderr, outcome.wall_s, outcome.cpu_s)
 
 
-class _Slot:
-    """A launcher in its control group."""
-
-    def __init__(self, limits: Limits, folders: Sequence[str]) -> None:
-        self.bubblewrap = find_bubblewrap()
-        self.program = interpreter()[1]
-        self.filter = seccomp_filter()
-        hierarchy = find_hierarchy()
-        self.group = _group(hierarchy, limits)
-        self.control, control = socket.socketpair()
-        self.service, service = socket.socketpair()
-        script = Path(__file__).with_name("launcher.py")
-        self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
-            [_outside_python(), "-I", "-S", str(script), str(control.fileno())],
-            pass_fds=(control.fileno(), service.fileno()), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/",
-        )  # fmt: skip
-        root = os.geteuid() == 0
-        setup = {
-            "service": service.fileno(), "nobody": root, "folders": list(folders),
-            "enter": [], "leave": [], "remove": [],
-        }  # fmt: skip
-        if self.group is not None and hierarchy is not None:
-            setup["enter"] = [str(folder / "cgroup.procs") for folder in self.group.folders]
-            setup["leave"] = [str(folder / "cgroup.procs") for folder in hierarchy.homes]
-            setup["remove"] = [str(folder) for folder in self.group.folders]
-        control.close()
-        service.close()
-        try:
-            answer = self.ask(setup, GRACE_S)
-        except SandboxError:
-            self.close()
-            raise
-        if "error" in answer:
-            self.close()
-            raise SandboxError(f"the sandbox cannot be set up: {answer['error']}")
-        self.paths: list[str] = answer["paths"]
-
-    def ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
-        """Send a request to the launcher and wait for the answer."""
-        self.control.settimeout(wait_s)
-        try:
-            send_message(self.control, message)
-            return receive_message(self.control)
-        except (EOFError, OSError) as error:
-            raise SandboxError(f"the launcher of the sandbox does not answer ({error})") from None
-
-    def used(self) -> tuple[int, float | None]:
-        """Kills for memory and processor seconds so far."""
-        return (0, None) if self.group is None else (self.group.kills(), self.group.cpu_s())
-
-    def since(self, before: tuple[int, float | None]) -> tuple[bool, float | None]:
-        """Whether the kernel has killed for memory since, and the processor seconds since."""
-        kills, cpu_s = self.used()
-        return kills > before[0], None if cpu_s is None or before[1] is None else cpu_s - before[1]
-
-    def close(self) -> None:
-        """End the launcher, and with it everything it started."""
-        self.control.close()
-        self.service.close()
-        try:
-            self.process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.group is not None and not self.group.remove():
-            for process in self.group.processes():
-                try:
-                    os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            self.group.remove()
-
-
-def _group(hierarchy: Hierarchy | None, limits: Limits) -> Group | None:
-    if hierarchy is None:
-        return None
-    remove_stale(hierarchy)
-    try:
-        return Group(hierarchy, f"{os.getpid()}-{next(_SLOTS)}", limits)
-    except OSError as error:
-        raise SandboxError(f"the control group of the sandbox cannot be made: {error}") from None
-
-
-def _outside_python() -> str:
-    """Our interpreter without its virtual environment."""
-    return str(interpreter()[0] / f"bin/python{sys.version_info.major}.{sys.version_info.minor}")
-
-
 def _folders(more: Mapping[str, str]) -> dict[str, str]:
     folder, program = interpreter()
     return {**({PYTHON: str(folder)} if program.startswith(PYTHON) else {}), **more}
@@ -221,16 +125,16 @@ class Sandbox:
 
     def __init__(self, folders: Mapping[str, str] | None = None) -> None:
         self.folders = _folders(folders or {})
-        self._slot: _Slot | None = None
+        self._slot: Slot | None = None
 
     @property
     def grouped(self) -> bool:
         """Whether a control group holds memory, processes and processor time."""
         return self._open(Limits()).group is not None
 
-    def _open(self, limits: Limits) -> _Slot:
+    def _open(self, limits: Limits) -> Slot:
         if self._slot is None:
-            self._slot = _Slot(limits, list(self.folders.values()))
+            self._slot = Slot(limits, list(self.folders.values()))
         if self._slot.group is not None:
             self._slot.group.set_limits(limits)
         return self._slot
@@ -327,18 +231,37 @@ class WarmSandbox:
         Modules to load before the first fork; the usual ones of the standard library when empty.
     folders : dict of str to str, optional
         Folders of the machine to be seen read-only, by place in the sandbox; those below /packages are importable.
+    sandboxed : bool
+        False for a plain process that serves calls and no jobs.
     """
 
     def __init__(
-        self, limits: Limits, preload: Sequence[str] = (), folders: Mapping[str, str] | None = None
+        self,
+        limits: Limits,
+        preload: Sequence[str] = (),
+        folders: Mapping[str, str] | None = None,
+        *,
+        sandboxed: bool = True,
     ) -> None:
-        self.limits, self.preload, self.folders = limits, tuple(preload), _folders(folders or {})
-        self._slot: _Slot | None = None
+        self.limits, self.preload, self.sandboxed = limits, tuple(preload), sandboxed
+        self.folders = _folders(folders or {}) if sandboxed else dict(folders or {})
+        self._slot: Slot | Process | None = None
 
-    def _open(self) -> _Slot:
-        if self._slot is not None:
-            return self._slot
-        slot = self._slot = _Slot(self.limits, list(self.folders.values()))
+    def _open(self) -> Slot | Process:
+        if self._slot is None:
+            self._slot = self._sandbox() if self.sandboxed else Process()
+            paths = [place for place in self.folders if place.startswith(PACKAGES)]
+            own = self.limits.rlimits(grouped=self._slot.group is not None)
+            own.pop("RLIMIT_CPU")  # a child that answers calls lives on
+            if not self.sandboxed:
+                paths = [self.folders[place] for place in paths]
+                own.pop("RLIMIT_NPROC")  # outside a user namespace it counts what else the user runs
+            self._send({"paths": paths, "preload": list(self.preload), "rlimits": own})
+            self._reply(GRACE_S)
+        return self._slot
+
+    def _sandbox(self) -> Slot:
+        slot = Slot(self.limits, list(self.folders.values()))
         view = View(
             dict(zip(self.folders, slot.paths, strict=True)), (f"{BOX}/zygote.py",), tmp_bytes=self.limits.tmp_bytes
         )
@@ -350,11 +273,6 @@ class WarmSandbox:
             "rlimits": {name: rlimits[name] for name in ("RLIMIT_CORE", "RLIMIT_STACK")},
         }  # fmt: skip
         slot.ask(message, GRACE_S)
-        paths = [place for place in self.folders if place.startswith(PACKAGES)]
-        own = self.limits.rlimits(grouped=slot.group is not None)
-        own.pop("RLIMIT_CPU")  # a child that answers calls lives on
-        self._send({"paths": paths, "preload": list(self.preload), "rlimits": own})
-        self._reply(GRACE_S)
         return slot
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -373,10 +291,10 @@ class WarmSandbox:
         connection = self._slot.service
         connection.settimeout(wait_s)
         try:
-            header = zygote.REPLY.unpack(_exactly(connection, zygote.REPLY.size))
-            out, err = _exactly(connection, header[5]), _exactly(connection, header[6])
+            header = zygote.REPLY.unpack(receive_exactly(connection, zygote.REPLY.size))
+            out, err = receive_exactly(connection, header[4]), receive_exactly(connection, header[5])
         except (EOFError, OSError) as error:
-            raise SandboxError(f"the warm sandbox does not answer ({error or type(error).__name__})") from None
+            raise SandboxError(f"the warm sandbox does not answer ({error!r})") from None
         return header, out, err
 
     def run(self, job: Job) -> Outcome:
@@ -419,7 +337,7 @@ class WarmSandbox:
     def _ask(self, message: dict[str, Any], limits: Limits) -> Outcome:
         slot = self._open()
         if slot.group is not None:
-            slot.group.set_limits(limits if self.preload == () else self.limits)
+            slot.group.set_limits(self.limits if self.preload else limits)
         before = slot.used()
         rlimits = limits.rlimits(grouped=slot.group is not None)
         self._send({**message, "wall_s": limits.wall_s, "rlimits": rlimits})
@@ -452,17 +370,6 @@ class WarmSandbox:
     ) -> None:
         """Close."""
         self.close()
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    parts = []
-    while size:
-        part = connection.recv(min(size, 1 << 20))
-        if not part:
-            raise EOFError("closed")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def _warm_outcome(header: tuple[Any, ...], out: bytes, err: bytes, limits: Limits, *, killed: bool) -> Outcome:

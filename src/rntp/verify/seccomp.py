@@ -1,4 +1,4 @@
-"""The system calls that a job may not make, as a filter for the kernel: no mounts, no namespaces, no tracing, no network.
+"""The system calls that a job may not make, as a filter for the kernel: no mounts, namespaces, tracing or network.
 
 The filter is classic BPF: a list of (code, jump if true, jump if false, value) read over ``struct seccomp_data``.
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.units import GIB
 from rntp.verify.limits import Limits, read_limits
 
 #: domain -> keys that a task of it may have beside id, domain, environment and limits
@@ -20,6 +21,8 @@ KEYS: dict[str, frozenset[str]] = {
     "science": frozenset({"answer", "tolerance", "unit", "kind", "choices"}),
     "text": frozenset({"answer", "scorer"}),
 }
+#: Where nobody says otherwise; a symbolic comparison that takes longer does not end.
+_DEFAULTS = {name: Limits(wall_s=5.0, memory_bytes=int(GIB)) for name in ("math", "puzzle")}
 _COMMON = frozenset({"id", "domain", "environment", "limits", "prompt", "question", "metadata"})
 
 
@@ -82,7 +85,7 @@ def read_task(given: Any, default: Limits | None = None) -> Task:
         if difflib.get_close_matches(key.lower(), allowed, n=1, cutoff=0.75):
             raise InputError(f"task {shown(name)}: unknown {shown(key)} in domain {domain}: {nearest(key, allowed)}")
     try:
-        limits = read_limits(given.get("limits", {}), default)
+        limits = read_limits(given.get("limits", {}), default or _DEFAULTS.get(domain))
     except InputError as error:
         raise InputError(f"task {shown(name)}: {error}") from None
     spec = {key: given[key] for key in given if key in KEYS[domain]}

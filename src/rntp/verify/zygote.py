@@ -8,6 +8,7 @@ and ``calls`` (functions of this project on untrusted text, in a child that live
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import io
@@ -26,17 +27,18 @@ import traceback
 import types
 from typing import Any, NoReturn
 
-#: why it ended, wait status, wall s, CPU s, peak bytes, length of output and of errors
-REPLY = struct.Struct("=BiddQII")
+#: why it ended, wait status, wall s, CPU s, length of output and of errors
+REPLY = struct.Struct("=BiddII")
 ENDED, TIMEOUT, RECYCLE = 0, 1, 2
 #: Exit code of a program that cannot be compiled.
 SYNTAX = 96
 _DUMPABLE = 4
 _FILES = 64
+_MILLI = 1000  # poll counts in ms
 #: What programs import most; loaded once, shared by every job.
 _USUAL = (
-    "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "fractions", "functools", "heapq", "itertools",
-    "math", "operator", "random", "re", "statistics", "string", "typing", "_sitebuiltins",
+    "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "fractions", "functools", "heapq",
+    "itertools", "math", "operator", "random", "re", "statistics", "string", "typing", "_sitebuiltins",
 )  # fmt: skip
 
 
@@ -52,7 +54,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 def _request(connection: socket.socket) -> dict[str, Any]:
-    body: dict[str, Any] = marshal.loads(_receive(connection, struct.unpack("=Q", _receive(connection, 8))[0]))
+    body: dict[str, Any] = marshal.loads(_receive(connection, struct.unpack("=Q", _receive(connection, 8))[0]))  # noqa: S302
     return body
 
 
@@ -73,13 +75,15 @@ def _content(handle: int, cap: int) -> bytes:
 def _limit(rlimits: dict[str, int]) -> None:
     """What the child gives up before it runs anything of the job's."""
     ctypes.CDLL(None).prctl(_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self and /dev/stdin are the job's again
-    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - nothing but the call itself
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
-    for name, value in rlimits.items():
-        highest = resource.getrlimit(getattr(resource, name))[1]
-        value = value if highest == resource.RLIM_INFINITY else min(value, highest)
-        hard = value + 1 if name == "RLIMIT_CPU" and highest == resource.RLIM_INFINITY else value
-        resource.setrlimit(getattr(resource, name), (value, hard))
+    for name, wanted in rlimits.items():
+        kind = getattr(resource, name)
+        highest = resource.getrlimit(kind)[1]
+        free = highest == resource.RLIM_INFINITY
+        soft = wanted if free else min(wanted, highest)
+        # after processor time a signal comes first, then the end
+        resource.setrlimit(kind, (soft, soft + 1 if kind == resource.RLIMIT_CPU and free else soft))
 
 
 def run_source(source: bytes, module: types.ModuleType) -> int:
@@ -136,7 +140,7 @@ def _become(job: dict[str, Any], standard: tuple[int, int, int]) -> NoReturn:
             os.closerange(program + 1, 4 * _FILES)
             os.set_inheritable(program, True)
             _limit(job["rlimits"])
-            os.execve(program, ["main"], dict(os.environ))
+            os.execve(program, ["main"], dict(os.environ))  # noqa: S606 - the job itself
         os.closerange(3, 4 * _FILES)
         _limit(job["rlimits"])
         sys.modules["__main__"] = module = types.ModuleType("__main__")
@@ -154,26 +158,25 @@ def _become(job: dict[str, Any], standard: tuple[int, int, int]) -> NoReturn:
         os._exit(status)
 
 
-def _everything_ends() -> tuple[float, int, dict[int, int]]:
-    """Kill all but ourselves and reap: CPU seconds, peak bytes, and wait status by process."""
-    try:
+def _everything_ends() -> tuple[float, dict[int, int]]:
+    """Kill all but ourselves and reap: CPU seconds, and wait status by process."""
+    if os.getpid() != 1:
+        raise RuntimeError("only process 1 of a namespace may kill all that is in it")
+    with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    cpu_s, peak, statuses = 0.0, 0, {}
+    cpu_s, statuses = 0.0, dict[int, int]()
     while True:
         try:
             pid, status, used = os.wait4(-1, 0)
         except ChildProcessError:
-            return cpu_s, peak, statuses
+            return cpu_s, statuses
         statuses[pid] = status
         cpu_s += used.ru_utime + used.ru_stime
-        peak = max(peak, used.ru_maxrss * 1024)
 
 
 def _tidy() -> bool:
     """Empty /tmp; False where a job has left more than can be removed quickly."""
-    left = os.listdir("/tmp")  # noqa: S108, PTH208 - the sandbox's own
+    left = os.listdir("/tmp")  # noqa: S108 - the sandbox's own
     if len(left) > _FILES:
         return False
     try:
@@ -182,7 +185,7 @@ def _tidy() -> bool:
             shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)  # noqa: PTH
     except (OSError, RecursionError):
         return False
-    return not left or not os.listdir("/tmp")  # noqa: S108, PTH208
+    return not left or not os.listdir("/tmp")  # noqa: S108
 
 
 def _run(job: dict[str, Any]) -> tuple[bytes, bool]:
@@ -195,15 +198,15 @@ def _run(job: dict[str, Any]) -> tuple[bytes, bool]:
     ended = os.pidfd_open(child)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
-    why = ENDED if poll.poll(job["wall_s"] * 1000) else TIMEOUT
+    why = ENDED if poll.poll(job["wall_s"] * _MILLI) else TIMEOUT
     wall_s = time.monotonic() - started
-    cpu_s, peak, statuses = _everything_ends()
+    cpu_s, statuses = _everything_ends()
     status = statuses.get(child, signal.SIGKILL)
     out, err = _content(standard[1], job["output_bytes"]), _content(standard[2], job["error_bytes"])
     for handle in (*standard, ended):
         os.close(handle)
     clean = _tidy()
-    reply = REPLY.pack(why if clean else why | RECYCLE, status, wall_s, cpu_s, peak, len(out), len(err)) + out + err
+    reply = REPLY.pack(why if clean else why | RECYCLE, status, wall_s, cpu_s, len(out), len(err)) + out + err
     return reply, clean
 
 
@@ -256,7 +259,13 @@ class _Service:
 
     def stop(self) -> tuple[float, dict[int, int]]:
         """End the child; its CPU seconds and its wait status."""
-        cpu_s, _, statuses = _everything_ends()
+        if os.getpid() == 1:
+            cpu_s, statuses = _everything_ends()
+        else:
+            pid = self.child or 0
+            os.kill(pid, signal.SIGKILL)
+            _, status, used = os.wait4(pid, 0)
+            cpu_s, statuses = used.ru_utime + used.ru_stime, {pid: status}
         if self.connection is not None:
             self.connection.close()
         self.connection = None
@@ -275,8 +284,8 @@ class _Service:
             cpu_s, statuses = self.stop()
             why = TIMEOUT if isinstance(error, TimeoutError) else ENDED
             status = statuses.get(child or 0, signal.SIGKILL)
-            return REPLY.pack(why, status or signal.SIGKILL, time.monotonic() - started, cpu_s, 0, 0, 0)
-        return REPLY.pack(ENDED, 0, time.monotonic() - started, 0.0, 0, len(out), 0) + out
+            return REPLY.pack(why, status or signal.SIGKILL, time.monotonic() - started, cpu_s, 0, 0)
+        return REPLY.pack(ENDED, 0, time.monotonic() - started, 0.0, len(out), 0) + out
 
 
 def main() -> None:
@@ -292,23 +301,27 @@ def main() -> None:
     for place in range(3):
         os.dup2(null, place)
     for place, mode in enumerate(("r", "w", "w")):
-        stream = io.open(place, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: UP020
+        stream = io.open(place, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: UP020, SIM115
         setattr(sys, ("stdin", "stdout", "stderr")[place], stream)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     setup = _request(connection)
     sys.path[:0] = setup["paths"]
     for name in setup["preload"] or _USUAL:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
+        if name.startswith("rntp."):
+            module.load()
     builtins = importlib.import_module("builtins")
     site = importlib.import_module("_sitebuiltins")
     for name in ("exit", "quit"):
         setattr(builtins, name, site.Quitter(name, "Ctrl-D (i.e. EOF)"))
     ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
     service = _Service(setup["rlimits"])
-    connection.sendall(REPLY.pack(ENDED, 0, 0.0, 0.0, 0, 0, 0))
+    connection.sendall(REPLY.pack(ENDED, 0, 0.0, 0.0, 0, 0))
     try:
         while True:
             job = _request(connection)
+            if job["kind"] != "call" and os.getpid() != 1:
+                return  # outside a sandbox nothing runs but our own functions
             reply, clean = (service.call(job), True) if job["kind"] == "call" else _run(job)
             connection.sendall(reply)
             if not clean:
