@@ -99,7 +99,7 @@ def _system() -> list[str]:
     return [*out, "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
 
 
-def command(program: str, view: View, arguments: Sequence[str], *, first: bool = False) -> list[str]:
+def command(program: str, view: View, arguments: Sequence[str], *, told: bool = True) -> list[str]:
     """Build the command line of a sandbox, with ``{status}`` and ``{fileN}`` left for the launcher.
 
     The filter of system calls comes as the file after those of the view.
@@ -112,8 +112,8 @@ def command(program: str, view: View, arguments: Sequence[str], *, first: bool =
         What it sees.
     arguments : sequence of str
         What runs in it.
-    first : bool
-        Whether that is process 1 of its namespace, and reports no status.
+    told : bool
+        Whether bubblewrap reports how it ended.
 
     Returns
     -------
@@ -143,5 +143,7 @@ def command(program: str, view: View, arguments: Sequence[str], *, first: bool =
     out += ["--chdir", TMP, "--seccomp", f"{{file{len(view.files)}}}"]
     for name, value in ENVIRONMENT.items():
         out += ["--setenv", name, value]
-    out += ["--as-pid-1"] if first else ["--json-status-fd", "{status}"]
+    # what runs is process 1: there is no other in the namespace that it could turn against its judge, and its end is the
+    # end of all that it started
+    out += ["--as-pid-1", *(("--json-status-fd", "{status}") if told else ())]
     return [*out, *arguments]

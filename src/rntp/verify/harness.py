@@ -97,7 +97,8 @@ def _foundations() -> dict[str, int]:
             if callable(value):
                 out[f"{name}.{key}"] = id(value)
                 members = vars(value).items() if isinstance(value, type) else ()
-                out.update({f"{name}.{key}.{inner}": id(member) for inner, member in members if callable(member)})
+                kinds = (classmethod, staticmethod, property, types.FunctionType)
+                out.update({f"{name}.{key}.{inner}": id(one) for inner, one in members if isinstance(one, kinds)})
     return out
 
 

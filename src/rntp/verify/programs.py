@@ -28,7 +28,7 @@ from rntp.verify.verdict import COMPILE, CORRECT, FORMAT, MEMORY, RUNTIME, TIMEO
 
 COMPARISONS = ("lines", "tokens", "exact", "numbers")
 #: Compiling may take more than running; what the compiler writes is bounded as well.
-COMPILING = Limits(wall_s=30.0, cpu_s=20.0, memory_bytes=int(GIB), tmp_bytes=int(256 * MIB), output_bytes=int(64 * MIB))
+COMPILING = Limits(wall_s=20.0, cpu_s=10.0, memory_bytes=int(GIB), tmp_bytes=int(256 * MIB), output_bytes=int(64 * MIB))
 _CPP = (
     "/usr/bin/g++", "-std=c++20", "-O2", "-pipe", "-x", "c++", f"{BOX}/main.cpp", "-o", f"{TMP}/main",
 )  # fmt: skip

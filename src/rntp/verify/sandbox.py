@@ -167,7 +167,10 @@ class Sandbox:
         try:
             answer = slot.ask(message, job.limits.wall_s + GRACE_S)
         except SandboxError:
+            killed, cpu_s = slot.since(before)
             self.close()
+            if killed:  # the job has taken the launcher with it
+                return Outcome("memory", signal.SIGKILL, b"", b"", 0.0, cpu_s or 0.0)
             raise
         if not answer["gone"]:
             self.close()
@@ -265,7 +268,7 @@ class WarmSandbox:
         view = View(
             dict(zip(self.folders, slot.paths, strict=True)), (f"{BOX}/zygote.py",), tmp_bytes=self.limits.tmp_bytes
         )
-        line = command(slot.bubblewrap, view, [slot.program, "-S", "-s", f"{BOX}/zygote.py"], first=True)
+        line = command(slot.bubblewrap, view, [slot.program, "-S", "-s", f"{BOX}/zygote.py"], told=False)
         rlimits = self.limits.rlimits(grouped=True)
         message = {
             "detached": True, "score": "500", "command": line,
