@@ -143,7 +143,7 @@ def command(program: str, view: View, arguments: Sequence[str], *, told: bool = 
     out += ["--chdir", TMP, "--seccomp", f"{{file{len(view.files)}}}"]
     for name, value in ENVIRONMENT.items():
         out += ["--setenv", name, value]
-    # what runs is process 1: there is no other in the namespace that it could turn against its judge, and its end is the
-    # end of all that it started
+    # what runs is process 1: no other is in the namespace that it could turn against its judge, and its end is the end
+    # of all that it started
     out += ["--as-pid-1", *(("--json-status-fd", "{status}") if told else ())]
     return [*out, *arguments]

@@ -23,7 +23,7 @@ from rntp.verify.sandbox import Job, Outcome, Sandbox, WarmSandbox
 from rntp.verify.science import check_science
 from rntp.verify.task import Task, read_task, required
 from rntp.verify.text import check_text
-from rntp.verify.verdict import CORRECT, FORMAT, MEMORY, TIMEOUT, WRONG, Verdict, no_verdict, verdict
+from rntp.verify.verdict import CORRECT, FORMAT, MEMORY, RUNTIME, TIMEOUT, WRONG, Verdict, no_verdict, verdict
 
 FRESH, WARM = "fresh", "warm"
 ISOLATIONS = (FRESH, WARM)
@@ -215,6 +215,8 @@ def _unanswered(outcome: Outcome) -> Verdict:
     """The verdict on a comparison that was ended."""
     if outcome.ended == "timeout":
         return verdict(0.0, f"no answer after {outcome.wall_s:.2f} s", TIMEOUT)
+    if outcome.ended == "signal":
+        return verdict(0.0, f"the answer ended its comparison by signal {outcome.code}", RUNTIME)
     return verdict(0.0, "the comparison took more memory than allowed", MEMORY)
 
 

@@ -4,14 +4,78 @@ from __future__ import annotations
 
 import re
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_OPEN = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n]*\n", re.MULTILINE)
+# Completions are hostile: every search here takes time in proportion to the text, whatever it holds.
+_FENCE = re.compile(r"[ \t]{0,8}(`{3,8}|~{3,8})[ \t]*([\w+#.-]{0,20})")
 _LANGUAGES = {
     "python": {"python", "py", "python3", "py3", "python2"},
     "cpp": {"cpp", "c++", "cxx", "cc", "c++17", "c++20", "cplusplus", "c"},
 }
-_SAID = re.compile(r"(?:final\s+answer|answer|result)\s*(?:is|are|=|:)+\s*[:*_]*\s*([^\n]+)", re.IGNORECASE)
-_THOUGHT = re.compile(r"^.*</think(?:ing)?>", re.DOTALL)
+_SAID = re.compile(
+    r"(?:answer|result)\s{0,3}(?:is|are|=|:)(?:[ \t]{0,3}(?:is|are|=|:)){0,2}[ \t:*_]{0,9}([^\n]+)", re.IGNORECASE
+)
+
+
+def after_thoughts(text: str) -> str:
+    """Leave out what stands before the end of the thoughts.
+
+    Parameters
+    ----------
+    text : str
+        The completion.
+
+    Returns
+    -------
+    str
+        All of it where no thoughts are marked.
+
+    Examples
+    --------
+    >>> after_thoughts("<think>2 + 2?</think> 4"), after_thoughts("4")
+    (' 4', '4')
+    """
+    ends = [text.rfind(mark) + len(mark) for mark in ("</think>", "</thinking>") if mark in text]
+    return text[max(ends, default=0) :]
+
+
+def tagged(text: str) -> str | None:
+    """Find what stands in the last ``<answer>`` tag.
+
+    Parameters
+    ----------
+    text : str
+        The completion.
+
+    Returns
+    -------
+    str or None
+        None without such a tag, or where it is not closed.
+
+    Examples
+    --------
+    >>> tagged("<answer>3</answer> or <answer> 4 </answer>")
+    ' 4 '
+    """
+    lower = text.lower()
+    end = lower.rfind("</answer>")
+    start = lower.rfind("<answer>", 0, max(end, 0))
+    return None if end < 0 or start < 0 else text[start + len("<answer>") : end]
+
+
+def _fences(text: str) -> list[tuple[str, str, bool]]:
+    """Language and content of every fenced block, and whether it is closed."""
+    out: list[tuple[str, str, bool]] = []
+    mark, language, lines = "", "", list[str]()
+    for line in text.splitlines(keepends=True):
+        found = _FENCE.match(line)
+        if not mark:
+            if found:
+                mark, language, lines = found[1], found[2].lower(), []
+        elif found and line.strip() == mark:
+            out.append((language, "".join(lines), True))
+            mark = ""
+        else:
+            lines.append(line)
+    return [*out, (language, "".join(lines), False)] if mark else out
 
 
 def program_of(text: str, language: str) -> str | None:
@@ -36,17 +100,13 @@ def program_of(text: str, language: str) -> str | None:
     >>> program_of("print(1)", "python")
     'print(1)'
     """
-    body = _THOUGHT.sub("", text)
-    fences = [(match[2].lower(), match[3]) for match in _FENCE.finditer(body)]
-    named = [source for name, source in fences if name in _LANGUAGES[language]]
-    plain = [source for name, source in fences if name in ("", "text", "plaintext")]
-    if named or plain:
-        return (named or plain)[-1]
-    if fences:
-        return None
-    if opened := list(_OPEN.finditer(body)):  # cut off before the fence closed
-        return body[opened[-1].end() :]
-    return body if body.strip() else None
+    body = after_thoughts(text)
+    fences = _fences(body)
+    if not fences:
+        return body if body.strip() else None
+    named = [source for name, source, _ in fences if name in _LANGUAGES[language]]
+    plain = [source for name, source, closed in fences if name in ("", "text", "plaintext") or not closed]
+    return (named or plain or [None])[-1]
 
 
 def last_boxed(text: str) -> str | None:
@@ -66,7 +126,6 @@ def last_boxed(text: str) -> str | None:
     --------
     >>> last_boxed(r"so \boxed{\frac{1}{2}}.")
     '\\frac{1}{2}'
-    r
     """
     start = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
     if start < 0:
@@ -98,15 +157,15 @@ def answer_of(text: str) -> str | None:
     >>> answer_of("Adding up,\nthe answer is 12 m/s.")
     '12 m/s'
     """
-    body = _THOUGHT.sub("", text)
+    body = after_thoughts(text)
     if (boxed := last_boxed(body)) is not None:
         return _bare(boxed)
-    if tagged := re.findall(r"<answer>(.*?)</answer>", body, re.DOTALL | re.IGNORECASE):
-        return _bare(tagged[-1])
+    if (marked := tagged(body)) is not None:
+        return _bare(marked)
     if said := _SAID.findall(body):
         return _bare(said[-1])
-    lines = [line for line in body.splitlines() if line.strip()]
-    return _bare(lines[-1]) if lines else None
+    last = body.rstrip().rpartition("\n")[2]
+    return _bare(last) if last.strip() else None
 
 
 def _bare(text: str) -> str:

@@ -117,7 +117,6 @@ def whole_answer(answer: str, completion: str) -> bool | None:
     --------
     >>> whole_answer("42", r"so \boxed{42}"), whole_answer("42", r"so \boxed{43}"), whole_answer("42", "42")
     (True, False, None)
-    r
     """
     if completion.count("\\boxed") != 1 or not _WHOLE.fullmatch(answer):
         return None
@@ -190,7 +189,6 @@ def is_plain(text: str) -> bool:
     --------
     >>> is_plain("2*x**2 + sin(1.5)"), is_plain("x.y"), is_plain("exec(chr(49))"), is_plain("x__1")
     (True, False, False, False)
-    r
     """
     words = set(re.findall(r"[^\W\d]\w*", text))
     attribute = re.search(r"(?:[^\W\d]\w*|[)\]])\s*\.\s*[^\W\d]", text)

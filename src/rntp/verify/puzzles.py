@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
+import sys
 from typing import Any
 
-from rntp.verify.extract import answer_of
+from rntp.verify.extract import after_thoughts, answer_of, last_boxed, tagged
 from rntp.verify.maths import guarded
 
 #: Tasks without a stored answer: theirs is scored 0, so that only an answer of one's own can be judged.
@@ -33,16 +33,18 @@ def load() -> None:
     """
     import importlib
 
-    import sympy
     from sympy.parsing import sympy_parser
 
-    holders: tuple[Any, ...] = (sympy_parser, sympy, importlib.import_module("sympy.parsing"))
-    for holder in holders:
-        if not hasattr(holder.parse_expr, "__wrapped__"):
-            holder.parse_expr = guarded(holder.parse_expr)
+    importlib.import_module("reasoning_gym")
+    parser = sympy_parser.parse_expr
+    if not hasattr(parser, "__wrapped__"):
+        safe = guarded(parser)
+        # every module that has taken the parser under its name, sympy's own included
+        for module in list(sys.modules.values()):
+            if getattr(module, "parse_expr", None) is parser:
+                vars(module)["parse_expr"] = safe
     for name in _EVALUATES:
-        module = importlib.import_module(f"reasoning_gym.{name}")
-        vars(module)["eval"] = ast.literal_eval
+        vars(importlib.import_module(f"reasoning_gym.{name}"))["eval"] = ast.literal_eval
 
 
 @functools.cache
@@ -148,10 +150,11 @@ def score(task: str, seed: int, index: int, config: str, completion: str) -> lis
 
 def _candidates(completion: str) -> list[str]:
     """What may be meant as the answer: what is marked as such, or the text itself where nothing is."""
-    if re.search(r"<answer>.*?</answer>|\\boxed\{", completion, re.DOTALL | re.IGNORECASE):
-        tagged = re.findall(r"<answer>(.*?)</answer>", completion, re.DOTALL | re.IGNORECASE)
-        marked = tagged[-1].strip() if tagged else answer_of(completion)
-        return [marked] if marked else []
-    whole = re.sub(r"^.*</think(?:ing)?>", "", completion, flags=re.DOTALL).strip()
+    said = after_thoughts(completion)
+    if (marked := tagged(said)) is not None:
+        return [marked.strip()] if marked.strip() else []
+    if (boxed := last_boxed(said)) is not None:
+        return [boxed] if boxed else []
+    whole = said.strip()
     last = answer_of(whole) if whole else None
     return [one for one in dict.fromkeys((whole, last)) if one]

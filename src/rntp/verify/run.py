@@ -196,25 +196,28 @@ def run_files(
     before = finished(files.results) if files.results else {}
     entries, started = list[Entry](), time.monotonic()
     given: set[str] = set()
-    resumed = 0
+    kept: dict[tuple[str, int], dict[str, Any]] = {}
     todo: list[Pair] = []
     for pair in pairs_of(files.tasks, files.completions):
         given.add(pair.task.id)
-        kept = before.get((pair.task.id, pair.number))
-        if kept is not None and kept["digest"] == pair.digest:
-            resumed += 1
-            entries.append(entry_of(kept))
-            report(kept)
+        key = (pair.task.id, pair.number)
+        if key in before and before[key]["digest"] == pair.digest:
+            kept[key] = before[key]
         else:
             todo.append(pair)
-    with _Results(files.results, before if resumed else {}) as results:
+    if before and not kept:
+        raise InputError(f"{files.results}: holds verdicts on other completions; name another file, or remove it")
+    for document in kept.values():
+        entries.append(entry_of(document))
+        report(document)
+    with _Results(files.results, kept) as results:
         for document in _documents(files, given, todo, executor, plan):
             entries.append(entry_of(document))
             results.write(document)
             report(document)
         stopped = plan.stop.is_set()
-        out = summary_of(entries, time.monotonic() - started, rollouts_per_s, resumed)
-        out |= {"resumed": resumed, "stopped": stopped}
+        out = summary_of(entries, time.monotonic() - started, rollouts_per_s, len(kept))
+        out |= {"resumed": len(kept), "stopped": stopped}
         if not stopped:
             results.write({"summary": out})
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import tokenize
 import unicodedata
 from collections import Counter
 from typing import Any
@@ -22,6 +23,21 @@ _QUANTITY = re.compile(
     r"(?:\s*(?:[eE]\s*([-+]?\d+)|(?:\*|x|×|\\times|\\cdot|·)\s*10\s*(?:\^|\*\*)?\s*\{?\(?\s*([-+]?\d+)\s*\)?\}?))?"
 )
 _UNIT = re.compile(r"[A-Za-zµμΩ°%Å·*/^()\d\s.+-]{0,60}")
+#: Names with short powers, multiplied and divided: a power of a power could take a day.
+_PLAIN_UNIT = re.compile(r"1?|(?:1[*/])?[A-Za-zµ_]+(?:\*\*-?\d{1,2})?(?:[*/][A-Za-zµ_]+(?:\*\*-?\d{1,2})?){0,9}")
+#: What the parser of units raises on text that is none.
+_STRANGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+#: Characters of a short answer that are looked at.
+_LONGEST = 2000
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
 
@@ -56,20 +72,14 @@ def factor_of(unit: str, into: str) -> tuple[float, float] | None:
     import pint
 
     registry = _registry()
+    written = (_written(unit), _written(into))
+    if not all(_PLAIN_UNIT.fullmatch(re.sub(r"[()\s]", "", text)) for text in written):
+        return None
     try:
-        source, target = registry.parse_units(_written(unit)), registry.parse_units(_written(into))
+        source, target = (registry.parse_units(text) for text in written)
         zero = registry.Quantity(0.0, source).to(target).magnitude
         one = registry.Quantity(1.0, source).to(target).magnitude
-    except (
-        pint.PintError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-        OverflowError,
-        SyntaxError,
-        AssertionError,
-    ):
+    except (pint.PintError, tokenize.TokenError, *_STRANGE):
         return None
     return float(one - zero), float(zero)
 
@@ -162,12 +172,12 @@ def formula_counts(formula: str) -> tuple[Counter[str], int] | None:
     text = re.sub(r"\\(?:ce|text|mathrm|rm)\s*|[{}$_\s]", "", formula).translate(_SUBSCRIPTS).translate(_SUPERSCRIPTS)
     text = re.sub(r"\((?:aq|s|l|g)\)$", "", text)
     charge = 0
-    if signed := re.search(r"(?:\^(\d*)([+-])|(?<=[A-Za-z)\d])([+-]))$", text):
+    if signed := re.search(r"(?:\^(\d{0,3})([+-])|(?<=[A-Za-z)\d])([+-]))$", text):
         charge = int(signed[1] or 1) * (1 if (signed[2] or signed[3]) == "+" else -1)
         text = text[: signed.start()]
     total: Counter[str] = Counter()
     for part in re.split(r"[·.*•]|\\cdot", text):
-        head = re.match(r"\d*", part)
+        head = re.match(r"\d{0,4}", part)
         times = int(head[0] or 1) if head else 1
         counts = _group_counts(part[head.end() if head else 0 :])
         if counts is None:
@@ -255,7 +265,7 @@ def check_science(task: Task, completion: str) -> Verdict:
     if isinstance(answer, bool) or not isinstance(answer, str | int | float):
         raise InputError(f"task {shown(task.id)}: answer {shown(answer)}: a text or a number is needed")
     kind = kind_of(task)
-    given = _chosen(completion, task) if kind == "choice" else answer_of(completion)
+    given = _chosen(completion, task) if kind == "choice" else (answer_of(completion) or "")[:_LONGEST] or None
     if given is None:
         return verdict(0.0, f"no answer of kind {kind} found", FORMAT)
     if kind == "numeric":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from computeledger.errors import InputError, nearest, shown
+from rntp.verify.extract import after_thoughts
 from rntp.verify.task import Task, required
 from rntp.verify.verdict import FORMAT, Verdict, verdict
 
@@ -54,7 +55,7 @@ def prefix_score(task: Task, completion: str) -> float:
     >>> prefix_score(task, "<think>hm</think> the quick"), prefix_score(task, " the qu")
     (1.0, 0.0)
     """
-    gold, guess = str(task.spec["answer"]), completion.rpartition("</think>")[2]
+    gold, guess = str(task.spec["answer"]), after_thoughts(completion)
     ends = (
         len(guess) == len(gold) or not (gold[len(guess) : len(guess) + 1] + gold[len(guess) - 1 : len(guess)]).isalnum()
     )
@@ -81,7 +82,7 @@ def exact_score(task: Task, completion: str) -> float:
     >>> exact_score(Task("1", "text", {"answer": "fox"}), "<think>an animal</think> fox")
     1.0
     """
-    return float(completion.rpartition("</think>")[2].strip() == str(task.spec["answer"]).strip())
+    return float(after_thoughts(completion).strip() == str(task.spec["answer"]).strip())
 
 
 register_scorer("prefix", prefix_score)
@@ -112,6 +113,6 @@ def check_text(task: Task, completion: str) -> Verdict:
     name = task.spec.get("scorer", "prefix")
     if name not in _SCORERS:
         raise InputError(f"task {shown(task.id)}: unknown scorer {shown(name)}: {nearest(str(name), _SCORERS)}")
-    if not completion.rpartition("</think>")[2].strip():
+    if not after_thoughts(completion).strip():
         return verdict(0.0, "no prediction", FORMAT)
     return verdict(_SCORERS[name](task, completion), f"by {name}")
