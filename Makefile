@@ -41,8 +41,9 @@ format: $(VENV)/.installed-test
 stress: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python -m pytest -q -m stress || test $$? -eq 5
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/verify.py
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py

@@ -40,7 +40,7 @@ def test_refusal():
     with pytest.raises(ValueError):
         f(1, 1)
 """
-EXPECTED = {
+EXPECTED: dict[str, dict[str, Any]] = {
     "stdout": {"tests": [{"stdin": "", "stdout": "held"}]},
     "function": {"function": "f", "cases": [{"args": [1, 2], "expected": 3}, {"args": [2, 2], "expected": 4}]},
     "pytest": {"pytest": PYTEST},

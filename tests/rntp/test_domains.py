@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,9 +36,9 @@ def status(spec: dict, text: str, engine: Engine | None = None) -> str:
     return (verify(document, text) if engine is None else engine.verify(read_task(document), text)).status
 
 
-def agrees(case: dict) -> bool:
+def agrees(case: dict[str, Any]) -> bool:
     found = maths.compare(case["gold"], case["answer"], case.get("set_relations", False))
-    return (found == "correct") == case["expected"]
+    return (found == "correct") is bool(case["expected"])
 
 
 def test_mathematics_against_math_verify_s_own_cases() -> None:
@@ -122,7 +123,8 @@ def test_puzzles_accept_their_stored_answer(name: str, warm: Engine) -> None:
 def oracle(engine: Engine, name: str, seed: int) -> str:
     """The stored answer, generated where it will be judged."""
     outcome = engine._service("puzzle").call("rntp.verify.puzzles:generate", [name, seed], Limits(wall_s=60, cpu_s=60))
-    return json.loads(outcome.stdout)["value"]["answer"]
+    answer: str = json.loads(outcome.stdout)["value"]["answer"]
+    return answer
 
 
 @pytest.mark.stress
@@ -139,7 +141,7 @@ def test_every_puzzle_accepts_its_stored_answer(sandbox_works: None) -> None:
                     "seed": seed,
                     "limits": {"wall_s": 60, "cpu_s": 60},
                 }
-                if stored is None or engine.verify(read_task(task), f"<answer>{stored}</answer>").status != "correct":
+                if not stored or engine.verify(read_task(task), f"<answer>{stored}</answer>").status != "correct":
                     refused[name] = stored
     assert set(refused) == set(puzzles.NO_ORACLE), refused
 
@@ -223,9 +225,9 @@ def test_scorers_of_text_plug_in() -> None:
 
 def test_a_verdict_is_one_of_the_statuses() -> None:
     assert len(STATUSES) == 8
-    for bad in ((1.0, "right"), (None, "wrong"), (0.5, "infrastructure"), (1.5, "correct")):
+    for score, name in ((1.0, "right"), (None, "wrong"), (0.5, "infrastructure"), (1.5, "correct")):
         with pytest.raises(InputError):
-            Verdict(*bad, 0.0, "")
+            Verdict(score, name, 0.0, "")
     assert Verdict(1.0, "correct", 0.25, "").seconds == 0.25
 
 

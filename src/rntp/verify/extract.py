@@ -106,7 +106,8 @@ def program_of(text: str, language: str) -> str | None:
         return body if body.strip() else None
     named = [source for name, source, _ in fences if name in _LANGUAGES[language]]
     plain = [source for name, source, closed in fences if name in ("", "text", "plaintext") or not closed]
-    return (named or plain or [None])[-1]
+    found = named or plain
+    return found[-1] if found else None
 
 
 def last_boxed(text: str) -> str | None:
