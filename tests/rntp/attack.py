@@ -79,10 +79,12 @@ def footprint() -> tuple[int, int, int, int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                line = (entry / "cmdline").read_bytes()
+                line, group = (entry / "cmdline").read_bytes(), os.getpgid(int(entry.name))
             except OSError:
                 continue
-            processes += b"bwrap" in line or b"launcher.py" in line or b"zygote.py" in line
+            # launchers and the outer half of bubblewrap stay in our process group; a job left over keeps its group
+            ours = any(name in line for name in (b"bwrap", b"launcher.py", b"zygote.py"))
+            processes += ours and group == os.getpgrp()
     hierarchy = find_hierarchy()
     folders = set(hierarchy.folders.values()) if hierarchy else set()
     groups = sum(1 for folder in folders for _ in folder.glob(f"rntp-{os.getpid()}-*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -69,7 +70,8 @@ def test_the_death_of_a_worker_fails_its_own_task_and_no_other(pool: LocalPool) 
     with pytest.raises(WorkerDiedError, match="died while it had a task"):
         pool.submit(os.abort).result(20)
     for process in pool.processes():
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     with pytest.raises(WorkerDiedError):
         slow.result(20)
     assert [pool.submit(pow, n, 2).result(20) for n in range(8)] == [n * n for n in range(8)]
@@ -131,8 +133,9 @@ def test_twenty_thousand_mixed_checks_with_killed_workers(sandbox_works: None) -
         nonlocal killed
         while not done.wait(chance.uniform(0.5, 3)):
             if living := pool.processes():
-                os.kill(chance.choice(living), signal.SIGKILL)
-                killed += 1
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(living), signal.SIGKILL)
+                    killed += 1
 
     killer = threading.Thread(target=kill)
     killer.start()

@@ -48,7 +48,8 @@ class Limits:
         Parameters
         ----------
         grouped : bool
-            Whether a control group holds the memory; without one the address space is limited instead.
+            Whether a control group holds memory and processes; without one the address space of each process is
+            limited, and the processes of the namespace: to be set inside, for outside it counts all of a user's.
 
         Returns
         -------
@@ -59,12 +60,11 @@ class Limits:
             "RLIMIT_CPU": math.ceil(self.cpu_s),
             "RLIMIT_FSIZE": self.tmp_bytes,
             "RLIMIT_NOFILE": self.open_files,
-            "RLIMIT_NPROC": self.processes,
             "RLIMIT_CORE": 0,
             "RLIMIT_MEMLOCK": 0,
             "RLIMIT_STACK": min(self.memory_bytes, int(256 * MIB)),
         }
-        return out if grouped else {**out, "RLIMIT_AS": self.memory_bytes}
+        return out if grouped else {**out, "RLIMIT_AS": self.memory_bytes, "RLIMIT_NPROC": self.processes}
 
 
 _BOUNDS = {

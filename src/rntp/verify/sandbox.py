@@ -156,11 +156,12 @@ class Sandbox:
         files = {job.place: job.source, **job.files}
         places = dict(zip(self.folders, slot.paths, strict=True))
         view = View(places, tuple(files), (job.place,) if job.compiled else (), job.limits.tmp_bytes)
-        arguments = list(job.command) or ([job.place] if job.compiled else [slot.program, "-S", "-s", "-c", _BOOT])
+        rlimits = {**job.limits.rlimits(grouped=slot.group is not None), "RLIMIT_FSIZE": _largest(job)}
+        arguments = _inside(_arguments(job, slot.program), rlimits.pop("RLIMIT_NPROC", None))
         message = {
             "command": command(slot.bubblewrap, view, arguments),
             "files": [*files.values(), slot.filter], "stdin": job.stdin, "wall_s": job.limits.wall_s,
-            "rlimits": {**job.limits.rlimits(grouped=slot.group is not None), "RLIMIT_FSIZE": _largest(job)},
+            "rlimits": rlimits,
             "output_bytes": job.limits.output_bytes, "error_bytes": _ERROR_BYTES, "score": "1000",
         }  # fmt: skip
         before = slot.used()
@@ -194,6 +195,18 @@ class Sandbox:
     ) -> None:
         """Close."""
         self.close()
+
+
+def _arguments(job: Job, program: str) -> list[str]:
+    """What runs in the sandbox."""
+    return list(job.command) or ([job.place] if job.compiled else [program, "-S", "-s", "-c", _BOOT])
+
+
+def _inside(arguments: list[str], processes: int | None) -> list[str]:
+    """The same under a limit on processes, set within the namespace, by way of a shell."""
+    if processes is None:
+        return arguments
+    return ["/usr/bin/sh", "-c", f'ulimit -p {processes} && exec "$@"', "sh", *arguments]
 
 
 def _largest(job: Job) -> int:
@@ -258,7 +271,7 @@ class WarmSandbox:
             own.pop("RLIMIT_CPU")  # a child that answers calls lives on
             if not self.sandboxed:
                 paths = [self.folders[place] for place in paths]
-                own.pop("RLIMIT_NPROC")  # outside a user namespace it counts what else the user runs
+                own.pop("RLIMIT_NPROC", None)  # outside a user namespace it counts what else the user runs
             self._send({"paths": paths, "preload": list(self.preload), "rlimits": own})
             self._reply(GRACE_S)
         return self._slot
