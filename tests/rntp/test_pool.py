@@ -229,6 +229,22 @@ def test_the_command_checks_files_and_goes_on_where_it_was(rntp, tmp_path: Path)
     assert [json.loads(line).get("id") for line in out.read_text("utf-8").splitlines()].count("w") == 2
 
 
+def test_an_interrupted_run_ends_in_good_order(tmp_path: Path) -> None:
+    tasks, completions, out = (tmp_path / name for name in ("t.jsonl", "c.jsonl", "out.jsonl"))
+    tasks.write_text('{"id": "1", "domain": "text", "answer": " fox"}\n', "utf-8")
+    completions.write_text('{"id": "1", "text": " fox"}\n' * 20_000, "utf-8")
+    line = [sys.executable, "-m", "rntp", "verify", "run", str(tasks), str(completions), "--out", str(out), "--json"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        last = json.loads(process.stdout.read().splitlines()[-1])
+        assert "goes on from there" in process.stderr.read()
+    assert process.returncode == 130
+    assert last["summary"]["stopped"] and 0 < last["summary"]["n"] < 20_000
+    assert len(finished(out)) == last["summary"]["n"]
+
+
 @pytest.mark.parametrize(
     ("line", "part"),
     [

@@ -67,10 +67,13 @@ def run(
         summary = run_answer(settings, executor, report, in_hand, rollouts_per_s, _until_interrupted)
     if as_json:
         click.echo(json.dumps({"summary": summary}))
-        return
-    print_summary(summary)
-    if results:
-        click.echo(f"verdicts: {results}")
+    else:
+        print_summary(summary)
+        if results:
+            click.echo(f"verdicts: {results}")
+    if summary["stopped"]:
+        click.echo("rntp: stopped before the end; the same command with --out goes on from there", err=True)
+        raise click.exceptions.Exit(130)
 
 
 def _until_interrupted(stop: Any) -> None:
