@@ -24,7 +24,7 @@ PACKAGES := src tests docs/generate.py $(wildcard benchmarks/*.py)
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
 
-test: lint $(VENV)/.chromium
+test: lint $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python -m pytest -q
 
 lint: $(VENV)/.installed-test
@@ -38,13 +38,14 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
 
 # pytest exits with 5 while no case carries the mark
-stress: $(VENV)/.installed-test
+stress: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python -m pytest -q -m stress || test $$? -eq 5
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/training_search.py
 	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/verify.py
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
@@ -95,4 +96,16 @@ $(VENV)/.chromium: $(VENV)/.created
 	  echo "installing Debian's chromium for the browser tests"; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } \
 	    >$(VENV)/chromium.log 2>&1 || echo "chromium could not be installed ($(VENV)/chromium.log): the browser tests will skip"; \
+	fi; touch $@
+
+# The tests of the sandbox need bubblewrap and g++. As for the browser: installed where that is allowed, skipped with the
+# reason where it is not.
+$(VENV)/.bubblewrap: $(VENV)/.created
+	@if command -v bwrap >/dev/null && command -v g++ >/dev/null; then :; \
+	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "no bubblewrap or g++ here, and no right to install them: the sandbox tests will skip"; \
+	else \
+	  echo "installing Debian's bubblewrap and g++ for the sandbox tests"; \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends bubblewrap g++; } \
+	    >$(VENV)/bubblewrap.log 2>&1 || echo "bubblewrap could not be installed ($(VENV)/bubblewrap.log): the sandbox tests will skip"; \
 	fi; touch $@

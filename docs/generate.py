@@ -18,6 +18,7 @@ import click
 
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
+from rntp.interfaces.cli import cli as rntp
 
 DOCS = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by docs/generate.py (make docs-pages); edits here are lost. -->"
@@ -113,13 +114,20 @@ def commands(command: click.Command, context: click.Context) -> Iterator[click.C
 
 def cli_page() -> str:
     """The help of every command, as it is printed."""
-    top = click.Context(cli, info_name="computeledger", terminal_width=WIDTH, **cli.context_settings)
     lines = ["# Command line", "", GENERATED, ""]
-    lines += ["Every command takes `--json` and then prints exactly one JSON document."]
+    lines += ["Every command takes `--json` and then prints exactly one JSON document; `rntp verify run` one per line."]
     lines += ["Bad input gets one line and exit code 2.", ""]
-    for context in commands(cli, top):
-        lines += [f"## {context.command_path}", "", "```text", context.get_help().rstrip(), "```", ""]
+    for name, group in (("computeledger", cli), ("rntp", rntp)):
+        lines += _help(group, click.Context(group, info_name=name, terminal_width=WIDTH, **group.context_settings))
     return "\n".join(lines)
+
+
+def _help(group: click.Group, top: click.Context) -> list[str]:
+    """A section per command."""
+    lines: list[str] = []
+    for context in commands(group, top):
+        lines += [f"## {context.command_path}", "", "```text", context.get_help().rstrip(), "```", ""]
+    return lines
 
 
 def described(path: Path) -> str:

@@ -21,7 +21,9 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BINARY = {".png", ".svg", ".ico", ".woff2", ".lock", ".csv", ".parquet", ".gz"}
 
 #: (file, number) -> why a number that looks like a conversion is none
-NOT_A_CONVERSION: dict[tuple[str, float], str] = {}
+NOT_A_CONVERSION: dict[tuple[str, float], str] = {
+    ("src/rntp/verify/seccomp.py", 2.0**30): "the bit that marks a system call of the x32 interface",
+}
 
 
 def where(path: Path, line: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,10 +57,10 @@ def blocks_of(page: Path, text: str) -> Iterator[Block]:
 
 
 def commands_of(block: Block) -> list[str]:
-    """Commands of a block that call computeledger, continued lines joined."""
+    """Commands of a block that call computeledger or rntp, continued lines joined."""
     joined = re.sub(r"\s*\\\n\s*", " ", block.code)
     prompt = r"\$ " if block.language == "console" else r"(?:\$ )?"
-    return re.findall(rf"^{prompt}(computeledger\b.*)$", joined, re.MULTILINE)
+    return re.findall(rf"^{prompt}((?:computeledger|rntp)\b.*)$", joined, re.MULTILINE)
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page, page.read_text("utf-8"))]
@@ -109,6 +110,8 @@ def test_python(item: Path | Block, checkout: Path, monkeypatch: pytest.MonkeyPa
 def test_command(block: Block, line: str, checkout: Path, installed_command: Path) -> None:
     if block.skipped:
         pytest.skip(block.skipped)
+    if line.startswith("rntp verify run") and shutil.which("bwrap") is None:
+        pytest.skip("no bubblewrap on the path (Debian: apt-get install bubblewrap)")
     path = f"{installed_command.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],

@@ -1,0 +1,118 @@
+"""Text: scorers of next tokens behind the same interface; the trainer registers its own, two ship here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from computeledger.errors import InputError, nearest, shown
+from rntp.verify.extract import after_thoughts
+from rntp.verify.task import Task, required
+from rntp.verify.verdict import FORMAT, Verdict, verdict
+
+#: A scorer takes the task and the completion and gives a score from 0 to 1.
+Scorer = Callable[[Task, str], float]
+_SCORERS: dict[str, Scorer] = {}
+
+
+def register_scorer(name: str, scorer: Scorer) -> None:
+    """Make a scorer known by name, for tasks with ``"scorer": name``.
+
+    Parameters
+    ----------
+    name : str
+        New; a known one is replaced.
+    scorer : callable
+        Of a task and a completion, to a score from 0 to 1. In a pool of processes it must be registered in each: name
+        its module in the pool's ``preload``.
+
+    Examples
+    --------
+    >>> register_scorer("length", lambda task, text: min(len(text) / 100, 1.0))
+    >>> check_text(Task("1", "text", {"answer": "", "scorer": "length"}), "ten letter").score
+    0.1
+    """
+    _SCORERS[name] = scorer
+
+
+def prefix_score(task: Task, completion: str) -> float:
+    """Score 1 where the prediction is a prefix of what came next, up to the end of a word.
+
+    Parameters
+    ----------
+    task : Task
+        With ``answer``, what came next.
+    completion : str
+        The text; what follows its thoughts is the prediction.
+
+    Returns
+    -------
+    float
+        0 or 1 [-].
+
+    Examples
+    --------
+    >>> task = Task("1", "text", {"answer": " the quick fox"})
+    >>> prefix_score(task, "<think>hm</think> the quick"), prefix_score(task, " the qu")
+    (1.0, 0.0)
+    """
+    gold, guess = str(task.spec["answer"]), after_thoughts(completion)
+    ends = (
+        len(guess) == len(gold) or not (gold[len(guess) : len(guess) + 1] + gold[len(guess) - 1 : len(guess)]).isalnum()
+    )
+    return float(bool(guess.strip()) and gold.startswith(guess) and ends)
+
+
+def exact_score(task: Task, completion: str) -> float:
+    """Score 1 where the prediction is what came next, blanks around it aside.
+
+    Parameters
+    ----------
+    task : Task
+        With ``answer``, what came next.
+    completion : str
+        The text; what follows its thoughts is the prediction.
+
+    Returns
+    -------
+    float
+        0 or 1 [-].
+
+    Examples
+    --------
+    >>> exact_score(Task("1", "text", {"answer": "fox"}), "<think>an animal</think> fox")
+    1.0
+    """
+    return float(after_thoughts(completion).strip() == str(task.spec["answer"]).strip())
+
+
+register_scorer("prefix", prefix_score)
+register_scorer("exact", exact_score)
+
+
+def check_text(task: Task, completion: str) -> Verdict:
+    """Score a prediction of text.
+
+    Parameters
+    ----------
+    task : Task
+        With ``answer`` and the name of a ``scorer`` (``prefix`` when left out).
+    completion : str
+        The text.
+
+    Returns
+    -------
+    Verdict
+        What the scorer says.
+
+    Examples
+    --------
+    >>> check_text(Task("1", "text", {"answer": " fox jumps"}), " fox").status
+    'correct'
+    """
+    required(task, "answer", str)
+    name = task.spec.get("scorer", "prefix")
+    if name not in _SCORERS:
+        raise InputError(f"task {shown(task.id)}: unknown scorer {shown(name)}: {nearest(str(name), _SCORERS)}")
+    if not after_thoughts(completion).strip():
+        return verdict(0.0, "no prediction", FORMAT)
+    return verdict(_SCORERS[name](task, completion), f"by {name}")
