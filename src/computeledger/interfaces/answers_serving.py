@@ -107,6 +107,8 @@ def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> Se
     drafts, accepted, rounds = options["draft_tokens"], options["tokens_per_step"], options["rounds"]
     if drafts < 0:
         raise InputError(f"--draft-tokens {drafts:g}: at least 0 is needed")
+    if drafts and accepted == 1:
+        raise InputError("--draft-tokens needs --tokens-per-step: the tokens that a step yields, its own included")
     if not 1 <= accepted <= 1 + drafts:
         raise InputError(
             f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({1 + drafts:g})"

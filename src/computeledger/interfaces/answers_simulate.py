@@ -48,7 +48,7 @@ def answer_simulate_serve(options: Mapping[str, Any]) -> tuple[dict[str, Any], R
     """Answer ``computeledger simulate serve``: the document, and every request as columns."""
     _check_seed(options["seed"])
     model, system = load_model(options["model"]), load_system(options["system"])
-    machine = Machine(system, efficiency())
+    machine = Machine(system, efficiency(options["backend"]))
     trace = _load(model, options)
     price, price_ground = price_of(system, options["price"])
     fleet, timed, layouts = _fleet(model, machine, trace, options)
@@ -66,7 +66,7 @@ def answer_simulate_serve(options: Mapping[str, Any]) -> tuple[dict[str, Any], R
             "largest_batch": timed[-1].pool.limits.live,
             "chunk_tokens": options["chunk_tokens"],
             "host_s": fleet.host_s,
-            "efficiency": "medians of the assumed factors",
+            "efficiency": f"medians of the factors of {options['backend']}",
         },
     }  # fmt: skip
     return document, result.records()
@@ -195,7 +195,7 @@ def _fleet(
     rate = None if options["transfer"] is None else middle(options["transfer"])
     fleet = ServingClock(
         tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), options["routing"],
-        timed[0].host_s,
+        timed[0].host_s + (0.0 if options["prefill_replicas"] is None else float(machine.efficiency.transfer_s)),
         handover_s_per_token=handover_s_per_token(replace(question, layout=sizes[0][1]), machine, rate),
         uses_prefixes=not options["no_prefix_cache"], autoscale=scale,
         failure_s=failure_s, repair_s=middle(options["repair"]),

@@ -32,6 +32,9 @@ _FLEET = (
         "--replicas", default=1, show_default=True, callback=at_least_one, help="Replicas; the most, where they scale."
     ),
     click.option(
+        "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
+    ),
+    click.option(
         "--prefill-replicas", type=int, metavar="N", help="Further replicas that only read prompts (disaggregated)."
     ),
     click.option("--prefill-layout", metavar="tp4", help="Of one of those; the same layout when left out."),

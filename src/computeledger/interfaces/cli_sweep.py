@@ -24,6 +24,8 @@ def split_option(dimension: str | None) -> Callable[[click.Context, click.Parame
     def parse(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[Any, ...]:
         """Read one option."""
         parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+        if text is not None and not parts:
+            raise InputError(f"{parameter.opts[0]} {text!r}: at least one is needed")
         if dimension is None:
             return tuple(parts)
         values = tuple(quantity_option(dimension, dimension)(context, parameter, part) for part in parts)

@@ -83,7 +83,7 @@ def _deviation_document(comparison: Comparison, one: Deviation) -> dict[str, Any
             f"p{round(100 * level):02d}": value for level, value in zip(QUANTILES, one.predicted, strict=True)
         },
         "ratio": one.ratio,
-        "unit": comparison.units.get(one.quantity, "s"),
+        "unit": comparison.units.get(one.quantity, ""),
     }
     if found is not None:
         whole = sum(found.times_s.values())

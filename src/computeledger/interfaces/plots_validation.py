@@ -47,7 +47,7 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     3
     """
     found = deviations(comparison, quantity)
-    unit = comparison.units.get(quantity, "s")
+    unit = comparison.units.get(quantity, "")
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
     axis = parts.log_axis(ends, lambda value: words(value, unit), 0.08)
     groups = _groups(comparison, found, column)

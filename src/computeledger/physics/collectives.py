@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.roofline import Machine
 
 #: Growth of a collective's latency per doubling of its group (assumption: tree depth, measured 3-5 us at 2 to 8 GPUs).
@@ -52,7 +53,8 @@ def latency_s(n_group: Num, machine: Machine) -> Num:
 def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) -> Num:
     """Time of an all-reduce (2 passes), all-gather or reduce-scatter (1 pass).
 
-    ``passes (g-1)/g bytes / bandwidth`` inside the domain, and the same over the domains on each GPU's share.
+    ``passes (g-1)/g bytes / bandwidth`` inside the domain, and the same over the domains on each GPU's share. The
+    physical limit takes at most ``bytes / bandwidth`` inside the domain: switches that add up exist.
 
     Parameters
     ----------
@@ -78,9 +80,11 @@ def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) 
     True
     """
     local, domains = _groups(n_group, machine)
-    up = (1 - 1 / local) * message_bytes / machine.scale_up_bytes_per_s
-    out = (1 - 1 / domains) * message_bytes / local / machine.scale_out_bytes_per_s
-    return latency_s(n_group, machine) + passes * (up + out)
+    up = passes * (1 - 1 / local) * message_bytes / machine.scale_up_bytes_per_s
+    if machine.efficiency is IDEAL:  # a switch that adds up sends each value once
+        up = np.minimum(up, np.where(local > 1, message_bytes / machine.scale_up_bytes_per_s, 0.0))
+    out = passes * (1 - 1 / domains) * message_bytes / local / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + up + out
 
 
 def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:

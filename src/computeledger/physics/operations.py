@@ -180,7 +180,7 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
         _activations(model, cut, layout, machine),
-        _head(model, cut, layout, machine),
+        _head(model, step, cut, layout, machine),
         *_network(model, step, cut, layout, machine),
         *_launches(model, step, cut, (precision, machine)),
     ]
@@ -349,11 +349,12 @@ def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> O
     )
 
 
-def _head(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
     weights = model.vocab_size * model.hidden_size / layout.tp
     return Operation(
         "output head",
-        flop=2 * cut.sequences * weights,
+        # a prompt needs the scores of its last token only, drafts those of each
+        flop=2 * (cut.tokens if step.decode else cut.sequences) * weights,
         bytes=weights * PRECISION_BYTES["bf16"],
         flop_per_s=machine.gemm_flop_per_s("bf16"),
         bytes_per_s=machine.weight_bytes_per_s,

@@ -202,6 +202,7 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
         },
         predicted={"tpot": tpot_s * ratios["tpot"], "ttft": ttft_s * ratios["ttft"]},
         skipped=skipped,
+        units={"tpot": "s", "ttft": "s"},
     )
 
 

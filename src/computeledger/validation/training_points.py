@@ -142,4 +142,5 @@ def compare_training(rows: Sequence[Mapping[str, str]], n_samples: int = 256, se
         },
         predicted={"step_time": steps, "memory": memory},
         skipped=skipped,
+        units={"step_time": "s", "memory": "B"},
     )

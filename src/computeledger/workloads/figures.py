@@ -42,14 +42,16 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
         tuple(Term(one.name, one.time_s, "s") for one in step) for step in (result.decode, result.prefill)
     )
     sums = "sum of its operations x serving ratio, at least the physical limit"
-    shared = "interference x prefill / ranks: ranks prefill together, interference is the share that stops decoding"
+    shared = "interference x pass / prompts in it, for the busiest rank: interference is the share that stops decoding"
     tpot = "decode step + (B / output) x prefill per prompt"
+    rest = Term("all but the prefill", result.ttft_s - result.prefill_s, "s")
+    first = "first-token ratio x (host + prefill + admission steps x decode step + start + wait for room in the cache)"
     return (
         Figure("decode_s", result.decode_s, "s", sums, parts),
         Figure("prefill_s", result.prefill_s, "s", sums, prompts),
         Figure("prefill_busy_s", result.prefill_busy_s, "s", shared, (prompt,)),
         Figure("tpot_s", result.tpot_s, "s", tpot, (decode, batch, written, busy)),
-        Figure("ttft_s", result.ttft_s, "s", "host + decode step / 2 + prefill, no queue", (decode, prompt)),
+        Figure("ttft_s", result.ttft_s, "s", first, (prompt, rest)),
     )
 
 

@@ -188,17 +188,19 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     decode_s = step_s / scenario.tokens_per_step
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    prompts, prefill_s = _timed(scenario, prompt, machine)
+    prompts = _timed(scenario, prompt, machine)
+    prefill_s = prompts.s
     wait_s = _interference_s(scenario, machine)
     tpot_s = decode_s + wait_s
-    before_s = prefill_s + eff.admission_steps * step_s + _start_s(scenario, machine)
-    before_s = before_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s
-    # the first token has an interval of its own
-    ttft_s = eff.prefill_host_s + before_s / eff.serving_ratio
+    # the first token has an interval of its own: nothing of a step's ratio enters it
+    central_tpot_s = tpot_s / eff.serving_ratio
+    ttft_s = eff.prefill_host_s + prompts.central_s + _start_s(scenario, machine)
+    ttft_s = ttft_s + eff.admission_steps * step_s / eff.serving_ratio
+    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
     return ServingResult(
         scenario=scenario,
         decode=tuple(decode),
-        prefill=tuple(prompts),
+        prefill=tuple(prompts.operations),
         step_s=step_s,
         decode_s=decode_s,
         prefill_s=prefill_s,
@@ -239,15 +241,26 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
 
 
-def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> tuple[list[Operation], Num]:
-    """A step's operations, and its time with the ratio for the rest: never faster than the physical limit."""
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """A step: with the ratio for what is not modelled, never faster than the physical limit; and without either."""
+
+    operations: list[Operation]
+    s: Num
+    central_s: Num
+    limit_s: Num
+
+
+def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     run = forward if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
     operations = run(*made_of, machine)
+    whole_s = total_s(operations)
     if machine.efficiency is IDEAL:
-        return operations, total_s(operations)
+        return _Timed(operations, whole_s, whole_s, whole_s)
     limit_s = total_s(run(*made_of, replace(machine, efficiency=IDEAL)))
-    return operations, np.maximum(machine.efficiency.serving_ratio * total_s(operations), limit_s)
+    ratio = machine.efficiency.serving_ratio
+    return _Timed(operations, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s), limit_s)
 
 
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
@@ -271,15 +284,15 @@ def _interference_s(scenario: ServingScenario, machine: Machine) -> Num:
     arrivals = scenario.batch / (scenario.output_tokens * ranks)
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
     step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    operations, pass_s = _timed(scenario, step, machine)
+    one, share = _timed(scenario, step, machine), eff.prefill_interference
+    # no engine stops decoding for less than the limit's own pass, unless prompts are read elsewhere
+    pass_s = np.maximum(share * one.s, np.where(np.asarray(share) > 0, one.limit_s, 0.0))
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
-        each_s: Num = arrivals * pass_s / together
-        return eff.prefill_interference * each_s
+        return np.asarray(arrivals * pass_s / together)
     held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
-    spread = total_s(one for one in operations if one.name in _SHARED) / total_s(operations)
-    each_s = (arrivals * spread + waits * (1 - spread)) * pass_s / together
-    return eff.prefill_interference * each_s
+    spread = total_s(part for part in one.operations if part.name in _SHARED) / total_s(one.operations)
+    return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
 
 
 def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
@@ -308,9 +321,9 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     True
     """
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    decode, step_s = _timed(scenario, Step(scenario.batch, middle, 1.0 + scenario.draft_tokens), machine)
-    drafted: Num = step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
-    return decode, drafted
+    found = _timed(scenario, Step(scenario.batch, middle, 1.0 + scenario.draft_tokens), machine)
+    drafted: Num = found.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
+    return found.operations, drafted
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -339,7 +352,7 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     ranks = scenario.layout.dp * scenario.layout.pp
     packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
     full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    return _timed(scenario, full, machine)[1] / packed / ranks
+    return _timed(scenario, full, machine).central_s / packed / ranks
 
 
 def _start_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -355,7 +368,7 @@ def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) 
     ranks = layout.dp * layout.pp
     more = np.maximum(scenario.input_tokens, 1.0)
     longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
-    attend = _timed(scenario, longer, machine)[1] - prefill_s
+    attend = _timed(scenario, longer, machine).s - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
     fetch = entry / machine.scale_out_bytes_per_s
     return (np.maximum(attend, 0.0) / more + fetch) / ranks

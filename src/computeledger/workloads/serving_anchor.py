@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.errors import InputError, shown
+from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.units import KILO
+from computeledger.units import KILO, format_si
 from computeledger.workloads.anchor import AnchorKey, parse_anchor
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.intervals import model_family
+from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 
 KEYS = {
     "batch": AnchorKey("count"),
@@ -43,6 +45,10 @@ class ServingAnchor:
         What was measured [s].
     layout : Layout or None
         Of the replica; the question's own where it is not stated.
+    model_id : str
+        What was served, where the record says so.
+    text : str
+        As it was given, for messages.
     """
 
     batch: float
@@ -51,6 +57,8 @@ class ServingAnchor:
     tpot_s: float | None = None
     ttft_s: float | None = None
     layout: Layout | None = None
+    model_id: str = ""
+    text: str = ""
 
 
 def read_anchor(text: str) -> ServingAnchor:
@@ -86,7 +94,7 @@ def read_anchor(text: str) -> ServingAnchor:
     numbers = {name: float(value) for name, value in given.items() if name != "layout"}
     layout = parse_layout(str(given["layout"])) if "layout" in given else None
     lengths = numbers["isl"], numbers["osl"]
-    return ServingAnchor(numbers["batch"], *lengths, numbers.get("tpot"), numbers.get("ttft"), layout)
+    return ServingAnchor(numbers["batch"], *lengths, numbers.get("tpot"), numbers.get("ttft"), layout, "", text)
 
 
 def _of_benchmark(path: str) -> ServingAnchor:
@@ -107,7 +115,9 @@ def _of_benchmark(path: str) -> ServingAnchor:
     if tpot is None and ttft is None:
         raise InputError(f"--anchor {path}: mean_tpot_ms and mean_ttft_ms are missing")
     tpot_s, ttft_s = (None if value is None else value / KILO for value in (tpot, ttft))
-    return ServingAnchor(load, given / completed, written / completed, tpot_s, ttft_s)
+    name = found.get("model_id")
+    lengths = given / completed, written / completed
+    return ServingAnchor(load, *lengths, tpot_s, ttft_s, None, name if isinstance(name, str) else "", path)
 
 
 def _positive(found: dict[str, Any], *names: str) -> float | None:
@@ -157,9 +167,38 @@ def anchor_ratios(anchors: Sequence[ServingAnchor], asked: ServingScenario, mach
             output_tokens=one.output_tokens,
             cached_tokens=0.0,
         )
-        found = estimate_serving(point, machine)
-        if one.tpot_s is not None:
-            out["tpot"].append(one.tpot_s / float(np.ravel(found.tpot_s)[0]))
-        if one.ttft_s is not None:
-            out["ttft"].append(one.ttft_s / float(np.ravel(found.ttft_s)[0]))
+        _check_model(one, asked)
+        found, limit = estimate_serving(point, machine), ideal_serving(point, machine)
+        for name, measured in (("tpot", one.tpot_s), ("ttft", one.ttft_s)):
+            if measured is not None:
+                predicted, least = (float(np.ravel(getattr(side, f"{name}_s"))[0]) for side in (found, limit))
+                _check_time(one, name, measured, (predicted, least))
+                out[name].append(measured / predicted)
     return out
+
+
+def _check_model(anchor: ServingAnchor, asked: ServingScenario) -> None:
+    try:
+        served = load_model(anchor.model_id) if anchor.model_id else asked.model
+    except ComputeLedgerError:
+        return  # an id of the user's own says nothing
+    if model_family(served) != model_family(asked.model):
+        raise InputError(f"--anchor {shown(anchor.text)}: it measured {served.id}, the question is {asked.model.id}")
+
+
+def _check_time(anchor: ServingAnchor, name: str, measured_s: float, expected: tuple[float, float]) -> None:
+    """A measurement that beats the limit, or is far from any engine, is of something else or in another unit."""
+    predicted_s, least_s = expected
+    given = f"--anchor {shown(anchor.text)}: {name} = {format_si(measured_s, 's')}"
+    if measured_s < least_s * _LIMIT_SLACK:
+        raise InputError(
+            f"{given} is below the physical limit of that point, {format_si(least_s, 's')}: check the unit"
+        )
+    if measured_s > FARTHEST_RATIO * predicted_s:
+        raise InputError(f"{given} is far above what the model gives, {format_si(predicted_s, 's')}: check the unit")
+
+
+#: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
+FARTHEST_RATIO = 12.0
+#: A limit is exact only as far as lengths and batch are.
+_LIMIT_SLACK = 0.95
