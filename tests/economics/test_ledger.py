@@ -16,6 +16,7 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import Batch, step_time
@@ -52,7 +53,7 @@ def test_three_rings_agree() -> None:
     """The plan's GPU-hours rebuilt by hand from public functions."""
     plan = ledger(n_samples=8)
     factors = {f"efficiency.{name}": one for name, one in _draws(8).items()}
-    machine = Machine(load_system("h100-nvl8"), efficiency(draws=factors))
+    machine = Machine(load_system("h100-nvl8"), efficiency(draws=factors), training_efficiency(draws=factors))
     model = load_model("llama-3.1-8b")
     step = step_time(model, Batch(8192.0, 1024.0), parse_layout("tp2-dp512"), parse_precision("bf16"), machine)
     by_hand = 15e12 * 1024 * step.step_s / (1024 * 8192) / 3600
@@ -62,9 +63,9 @@ def test_three_rings_agree() -> None:
 
 
 def _draws(n: int) -> dict[str, Any]:
-    from computeledger.physics.efficiency import load_factors
+    from computeledger.physics.efficiency_training import load_all_factors
 
-    drawn = sample({f"efficiency.{name}": one.value for name, one in load_factors().items()}, n)
+    drawn = sample({f"efficiency.{name}": one.value for name, one in load_all_factors().items()}, n)
     return {name.removeprefix("efficiency."): value for name, value in drawn.items()}
 
 

@@ -181,7 +181,7 @@ def test_two_batches_hide_traffic_behind_work_and_no_more() -> None:
     sent = 2 * np.asarray(next(one.time_s for one in half if one.name == "all-to-all"))
     whole = parts(ideal, overlapped=True)[0]
     assert np.allclose(whole, np.maximum(sent, 2 * np.asarray(total_s(half)) - sent))
-    real = replace(ideal, efficiency=replace(ideal.efficiency, exposed_fraction=0.3))
+    real = replace(ideal, efficiency=replace(ideal.efficiency, exposed_dispatch_fraction=0.3))
     assert np.all(parts(real, overlapped=True)[1] >= 0.3 * sent * (1 - 1e-9))
     assert np.all(parts(real, overlapped=True)[0] >= whole)
     plain = parts(real, overlapped=False)[0]

@@ -11,6 +11,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.blackboard_network import bubble_fraction
 from computeledger.physics.efficiency import IDEAL, efficiency
+from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.training import Batch, step_time, training_memory
@@ -51,12 +52,14 @@ def test_pipeline_bubble_is_the_closed_form() -> None:
 
 
 def test_parts_add_up() -> None:
-    result = estimate_pretraining(scenario(Layout(tp=2, dp=4), Batch(8192.0, 64.0)), Machine(H100, efficiency()))
+    result = estimate_pretraining(
+        scenario(Layout(tp=2, dp=4), Batch(8192.0, 64.0)), Machine(H100, efficiency(), training_efficiency())
+    )
     assert float(sum(result.components_s.values())) == pytest.approx(float(result.step_s))
 
 
 def test_recompute_trades_time_for_memory() -> None:
-    machine = Machine(H100, efficiency())
+    machine = Machine(H100, efficiency(), training_efficiency())
     batches = {mode: Batch(8192.0, 64.0, recompute=mode) for mode in ("none", "selective", "full")}
     runs = {mode: estimate_pretraining(scenario(Layout(dp=8), batch), machine) for mode, batch in batches.items()}
     assert runs["none"].step_s < runs["selective"].step_s < runs["full"].step_s
@@ -78,7 +81,7 @@ def test_memory_by_hand() -> None:
 
 def test_more_gpus_never_slow_a_fixed_batch_per_gpu() -> None:
     """Weak scaling: tokens/s/GPU falls only by what the network takes."""
-    machine = Machine(H100, efficiency())
+    machine = Machine(H100, efficiency(), training_efficiency())
     speeds = [
         float(
             estimate_pretraining(scenario(Layout(tp=2, dp=dp), Batch(8192.0, 8.0 * dp)), machine).tokens_per_s_per_gpu
@@ -108,7 +111,7 @@ def test_scale_invariance_of_the_ideal() -> None:
 
 
 def test_search_is_sorted_fits_and_agrees_with_single_answers() -> None:
-    machine = Machine(H100, efficiency())
+    machine = Machine(H100, efficiency(), training_efficiency())
     one = scenario(Layout(dp=64), Batch(8192.0, 256.0))
     options = search_pretraining(one, training_layouts(LLAMA, 64, 8), machine, top=50)
     assert [option.step_s for option in options] == sorted(option.step_s for option in options)
@@ -122,14 +125,14 @@ def test_search_is_sorted_fits_and_agrees_with_single_answers() -> None:
 def test_too_large_a_model_is_refused() -> None:
     big = replace(scenario(Layout(dp=8), Batch(8192.0, 64.0)), model=load_model("llama-3.1-405b"))
     with pytest.raises(DoesNotFitError, match="does not train"):
-        search_pretraining(big, training_layouts(big.model, 8, 8), Machine(H100, efficiency()))
+        search_pretraining(big, training_layouts(big.model, 8, 8), Machine(H100, efficiency(), training_efficiency()))
 
 
 def test_a_batch_that_divides_over_no_layout_is_told_from_one_that_does_not_fit() -> None:
     one = scenario(Layout(dp=64), Batch(8192.0, 127.0))
     layouts = [Layout(tp=2, dp=32), Layout(tp=4, dp=16)]
     with pytest.raises(QuantityError, match=r"127 sequences.*try 128"):
-        search_pretraining(one, layouts, Machine(H100, efficiency()))
+        search_pretraining(one, layouts, Machine(H100, efficiency(), training_efficiency()))
 
 
 PUBLISHED = [
@@ -145,12 +148,14 @@ PUBLISHED = [
 def test_published_mfu_within_a_fifth(model, system, layout, precision, sequence, sequences, mfu) -> None:
     batch = Batch(sequence, sequences, recompute="none", virtual_stages=8.0)
     one = PretrainingScenario(load_model(model), parse_layout(layout), parse_precision(precision), batch)
-    result = estimate_pretraining(one, Machine(load_system(system), efficiency()))
+    result = estimate_pretraining(one, Machine(load_system(system), efficiency(), training_efficiency()))
     assert float(result.mfu_fraction) == pytest.approx(mfu, rel=0.2)
 
 
 def test_samples_broadcast() -> None:
-    machine = Machine(H100, replace(efficiency(), gemm_fraction_bf16=np.linspace(0.5, 0.9, 5)))
+    machine = Machine(
+        H100, training=replace(training_efficiency(), training_gemm_fraction_hopper=np.linspace(0.5, 0.9, 5))
+    )
     result = estimate_pretraining(scenario(Layout(dp=8), Batch(8192.0, 64.0)), machine)
     assert result.gpu_hours.shape == (5,)
     assert np.all(np.diff(result.gpu_hours) < 0)

@@ -9,6 +9,7 @@ import pytest
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch
@@ -16,7 +17,7 @@ from computeledger.workloads.pretraining import PretrainingScenario, estimate_pr
 from computeledger.workloads.rl import RLResult, RLScenario, estimate_rl, search_rollout
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
-MODEL, MACHINE = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"), efficiency())
+MODEL, MACHINE = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"), efficiency(), training_efficiency())
 ENGINE = ServingScenario(MODEL, Layout(), Precision(), 200.0, 2000.0, 64.0)
 UPDATE = estimate_pretraining(PretrainingScenario(MODEL, Layout(dp=8), Precision(), Batch(8192.0, 64.0)), MACHINE)
 RUN = RLScenario(2000.0, 200.0, 4.0, 512.0, 8.0)

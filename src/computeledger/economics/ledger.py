@@ -26,7 +26,7 @@ from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.facts.schema import Fact
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard_training import overtraining_ratio
-from computeledger.physics.efficiency import load_factors
+from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
 
@@ -330,7 +330,7 @@ def _drivers(
 
 def _sources(settings: Mapping[str, list[tuple[Setting, Section]]], figures: list[Figure]) -> tuple[str, ...]:
     """Keys of everything the figures rest on: their own terms, the systems' facts and the efficiency factors."""
-    keys = sources_of(figures) | {factor.source for factor in load_factors().values()}
+    keys = sources_of(figures) | {factor.source for factor in load_all_factors().values()}
     for parts in settings.values():
         for setting, _ in parts:
             system = setting.machine.system

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.physics.efficiency import IDEAL, factor_dimension, load_factors
+from computeledger.physics.efficiency import IDEAL, factor_dimension
+from computeledger.physics.efficiency_training import IDEAL_TRAINING, load_all_factors
 from computeledger.units import DIMENSIONLESS
 
 
@@ -161,9 +162,14 @@ def efficiency_keys() -> dict[str, Key]:
     ('s', 'count')
     """
     return {
-        name: Key(factor_dimension(name), factor.why, "", zero="fraction" not in name or not getattr(IDEAL, name))
-        for name, factor in load_factors().items()
+        name: Key(factor_dimension(name), factor.why, "", zero="fraction" not in name or not _ideal(name))
+        for name, factor in load_all_factors().items()
     }
+
+
+def _ideal(name: str) -> object:
+    """A factor at the physical limit."""
+    return getattr(IDEAL if hasattr(IDEAL, name) else IDEAL_TRAINING, name)
 
 
 def json_schema() -> dict[str, Any]:

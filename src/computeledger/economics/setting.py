@@ -13,7 +13,8 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
-from computeledger.physics.efficiency import efficiency, load_factors, middle
+from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.workloads.result import Figure, Term, fact_term
 
@@ -212,7 +213,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     >>> sorted(name for name in uncertain_inputs(plan) if not name.startswith("efficiency"))
     ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout']
     """
-    inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_factors().items()}
+    inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
     inputs |= plan.uncertain()
     for section in plan.sections.values():
         if "skip" in section:
@@ -386,8 +387,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
     return Setting(
         section=section,
         model=model,
-        machine=Machine(system, efficiency(draws=overrides)),
-        typical=Machine(system, efficiency(draws=typical)),
+        machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
+        typical=Machine(system, efficiency(draws=typical), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,

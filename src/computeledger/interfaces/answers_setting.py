@@ -14,7 +14,8 @@ from computeledger.facts.load import (
 )
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents
-from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, load_factors, middle
+from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
+from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 
 
@@ -69,8 +70,13 @@ def draw_machine(
     A quantity named ``efficiency.NAME`` stands in for the profile's own factor.
     """
     system = load_system(options["system"])
-    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors(profile).items()}
+    factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
     inputs = factors | dict(quantities)
     draws = sample(inputs, options["samples"], options["seed"])
     typical = {name: middle(value) for name, value in inputs.items() if name.startswith("efficiency.")}
-    return draws, Machine(system, efficiency(profile, draws)), Machine(system, efficiency(profile, typical))
+    training = "ideal" if profile == "ideal" else "assumed"
+    return (
+        draws,
+        Machine(system, efficiency(profile, draws), training_efficiency(training, draws)),
+        Machine(system, efficiency(profile, typical), training_efficiency(training, typical)),
+    )

@@ -15,7 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.physics import memory, operations, transformer
-from computeledger.physics.efficiency import load_factors
+from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
 from computeledger.workloads.pretraining import PretrainingOption, PretrainingResult
@@ -167,7 +167,7 @@ def efficiency_document(profile: str = "assumed", overrides: Mapping[str, Any] |
     """Efficiency factors with their grounds; what a plan overrides is the plan's."""
     out = {}
     given = overrides or {}
-    for name, factor in load_factors(profile).items():
+    for name, factor in load_all_factors(profile).items():
         if name in given:
             value = given[name]
             low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)

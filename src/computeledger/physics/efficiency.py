@@ -68,16 +68,8 @@ class Efficiency:
         Busiest rank's tokens over the mean [-].
     activation_passes : float or ndarray
         Activation traffic over that of fused kernels [-].
-    training_gemm_fraction : float or ndarray
-        Matrix products inside a training step against the same kernels alone [-].
-    training_attention_fraction : float or ndarray
-        Of the dense bf16 peak, forward and backward [-].
-    exposed_fraction : float or ndarray
-        Share of overlappable traffic that stays exposed [-].
-    microbatch_layer_s, training_step_s : float or ndarray
-        Host time per layer and microbatch, and per training step [s].
-    serving_ratio, first_token_ratio, training_ratio : float or ndarray
-        Real over modelled time of a serving step, of the first token and of a training step [-].
+    serving_ratio, first_token_ratio : float or ndarray
+        Real over modelled time of a serving step and of the first token [-].
     """
 
     gemm_fraction_bf16: Num = 1.0
@@ -116,14 +108,8 @@ class Efficiency:
     exposed_dispatch_fraction: Num = 0.0
     expert_imbalance: Num = 1.0
     activation_passes: Num = 0.0
-    training_gemm_fraction: Num = 1.0
-    training_attention_fraction: Num = 1.0
-    exposed_fraction: Num = 0.0
-    microbatch_layer_s: Num = 0.0
-    training_step_s: Num = 0.0
     serving_ratio: Num = 1.0
     first_token_ratio: Num = 1.0
-    training_ratio: Num = 1.0
 
     def gemm_fraction(self, precision: str) -> Num:
         """Factor for matrix products at a precision.
@@ -319,8 +305,8 @@ def efficiency(profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = 
     --------
     >>> efficiency("ideal") == IDEAL
     True
-    >>> efficiency(draws={"efficiency.exposed_fraction": 0.4}).exposed_fraction
-    0.4
+    >>> efficiency(draws={"efficiency.expert_imbalance": 1.4}).expert_imbalance
+    1.4
     """
     if profile == "ideal":
         return IDEAL

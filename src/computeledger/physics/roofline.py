@@ -12,6 +12,7 @@ from computeledger.arrays import Num
 from computeledger.errors import UnknownIdError, nearest
 from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.physics.efficiency import IDEAL, Efficiency
+from computeledger.physics.efficiency_training import IDEAL_TRAINING, TrainingEfficiency
 
 BOUNDS = ("compute", "memory", "network", "overhead")
 
@@ -220,10 +221,13 @@ class Machine:
         The facts.
     efficiency : Efficiency
         The factors between them and the machine.
+    training : TrainingEfficiency
+        The same for training.
     """
 
     system: System
     efficiency: Efficiency = IDEAL
+    training: TrainingEfficiency = IDEAL_TRAINING
 
     def gemm_flop_per_s(self, precision: str) -> Num:
         """Rate of matrix products: the peak at the narrowest precision that the chip has, times its factor.

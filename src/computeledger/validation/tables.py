@@ -10,7 +10,13 @@ from importlib import resources
 from pathlib import Path
 
 from computeledger.errors import InputError
-from computeledger.validation import published_points, serving_points, serving_predictions
+from computeledger.validation import (
+    published_points,
+    serving_points,
+    serving_predictions,
+    training_points,
+    training_rows,
+)
 from computeledger.validation.compare import Comparison, merged
 from computeledger.validation.explain import serving_explainer
 from computeledger.validation.suspects import marked
@@ -48,6 +54,7 @@ def _compare_serving(rows: Rows, n_samples: int, seed: int) -> Comparison:
 TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
+    Table("training runs", training_rows.NEEDED, training_points.compare_training),
 )
 #: Files of measurements that the package ships.
 CURATED = ("serving_curated.csv", "published_curated.csv")

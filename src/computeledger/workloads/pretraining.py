@@ -178,7 +178,9 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     flop = training_flop_per_token(model, batch.sequence_tokens)
     forward = flop / 3
     linear = 2 * n_params_active(model)
-    again = {"none": 0.0 * forward, "selective": forward - linear, "full": forward}[batch.recompute]
+    again = {"none": 0.0 * forward, "selective": forward - linear, "full": forward, "reversible": forward}[
+        batch.recompute
+    ]
     return PretrainingResult(
         scenario=scenario,
         step=step_time(model, batch, scenario.layout, scenario.precision, machine),

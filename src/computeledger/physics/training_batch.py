@@ -1,0 +1,119 @@
+"""What one training step sees, and the software that runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.physics.parallelism import Layout
+
+#: What any model can do; ``reversible`` needs layers made for it, so no search proposes it.
+RECOMPUTE = ("none", "selective", "full")
+#: Share of the plain pipeline bubble that a schedule leaves: zero-bubble moves weight gradients into it; DualPipe
+#: feeds both ends and overlaps a forward with a backward.
+SCHEDULES = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The software of a training job, as far as it moves the time of a step.
+
+    Attributes
+    ----------
+    recipe : str
+        Scaling of 8- and 4-bit products: ``tensor``, ``row`` or ``block``.
+    attention : str
+        ``best`` kernel of the chip (FlashAttention 3, cuDNN), ``flash2``, or ``unfused``: scores and probabilities
+        pass through HBM, and the masked half is computed as well.
+    compiled : bool
+        Elementwise kernels are fused; an eager framework moves its activations more often.
+    fused_experts : bool
+        Grouped products take the casts and the activation between them into their own kernels.
+    graphs : bool
+        Kernels of a microbatch are launched as captured graphs.
+    hidden_tensor_parallel : bool
+        Tensor-parallel traffic runs under the products (asynchronous or decomposed).
+    schedule : str
+        Pipeline schedule of :data:`SCHEDULES`; interleaving is ``virtual_stages`` of the batch.
+    trained_fraction : float or ndarray
+        Share of weights that receive gradients: 1, or nearly 0 for adapters (LoRA) [-].
+    mtp_layers : int
+        Multi-token-prediction modules trained beside the model [-].
+    residual_streams : float or ndarray
+        Residual streams that layers read and hand to the next stage: 1, or more with connections across layers [-].
+    imbalance : float or ndarray
+        Busiest rank's routed tokens over the mean [-].
+    in_calibration : bool
+        The stack is one that the calibration has seen.
+    """
+
+    recipe: str = "tensor"
+    attention: str = "best"
+    compiled: bool = True
+    fused_experts: bool = False
+    graphs: bool = False
+    hidden_tensor_parallel: bool = False
+    schedule: str = "1f1b"
+    trained_fraction: Num = 1.0
+    mtp_layers: int = 0
+    residual_streams: Num = 1.0
+    imbalance: Num = 1.0
+    in_calibration: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one training step sees.
+
+    Attributes
+    ----------
+    sequence_tokens : float or ndarray
+        Tokens of one sequence [token].
+    global_sequences : float or ndarray
+        Sequences per step, all data-parallel ranks together [-].
+    microbatch_sequences : float or ndarray
+        Sequences that pass a stage at once [-].
+    recompute : str
+        ``none``, ``selective``, ``full``, or ``reversible``: layers whose inputs are computed back from their outputs.
+    virtual_stages : float or ndarray
+        Interleaved model chunks per stage [-].
+    sharded_weights : bool
+        Weights and gradients sharded over data-parallel ranks as well (FSDP / ZeRO-3); the optimiser always is.
+    stack : Stack
+        The software.
+    """
+
+    sequence_tokens: Num
+    global_sequences: Num
+    microbatch_sequences: Num = 1.0
+    recompute: str = "selective"
+    virtual_stages: Num = 1.0
+    sharded_weights: bool = False
+    stack: Stack = field(default_factory=Stack)
+
+    @property
+    def forward_again(self) -> float:
+        """Forward passes of the layers run once more in backward [-]."""
+        return 1.0 if self.recompute in {"full", "reversible"} else 0.0
+
+    def microbatches(self, layout: Layout) -> Num:
+        """Microbatches that each pipeline runs per step, ``global / (dp x micro)`` and at least one.
+
+        Parameters
+        ----------
+        layout : Layout
+            Integer degrees or arrays.
+
+        Returns
+        -------
+        float or ndarray
+            Microbatches [-].
+
+        Examples
+        --------
+        >>> float(Batch(4096.0, 128.0, microbatch_sequences=2.0).microbatches(Layout(dp=8)))
+        8.0
+        """
+        return np.maximum(self.global_sequences / (layout.dp * self.microbatch_sequences), 1.0)

@@ -1,0 +1,192 @@
+"""Tables of measured training runs: the metrics of each configuration, brought to a step time.
+
+A time or a throughput states what it says; TFLOP/s and utilisation need the FLOP convention of their source, which is
+written here once.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from computeledger.errors import InputError
+from computeledger.physics.transformer import training_flop_per_token
+from computeledger.units import GIB, KILO, TERA
+from computeledger.validation.training_sources import SkippedRunError, TrainingRun, describe_run
+
+NEEDED = ("source", "model", "hardware", "n_gpus", "seq_len", "precision", "metric", "value", "unit", "notes")
+#: Best metric first: a time states what it says; TFLOP/s and MFU need the source's FLOP convention.
+METRICS = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s_total", "TFLOPs_per_gpu", "MFU", "HFU")
+
+
+def is_training_table(columns: Sequence[str]) -> bool:
+    """Tell a table of training runs by its columns.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Of a table.
+
+    Returns
+    -------
+    bool
+        Whether every needed column is there.
+
+    Examples
+    --------
+    >>> is_training_table(["model_path", "silicon_ttft_ms"])
+    False
+    """
+    return set(NEEDED) <= set(columns)
+
+
+def read_training_table(path: str | Path) -> list[dict[str, str]]:
+    """Read a table of measured training runs.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV with the columns :data:`NEEDED`; further columns are kept.
+
+    Returns
+    -------
+    list of dict
+        One per row.
+
+    Raises
+    ------
+    InputError
+        No such file, not a table, or a column missing.
+
+    Examples
+    --------
+    >>> read_training_table("nowhere.csv")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as a table ({error.__class__.__name__})") from None
+    columns = list(rows[0]) if rows else []
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        raise InputError(f"{path}: the columns {', '.join(missing)} are missing; needed: {', '.join(NEEDED)}")
+    return rows
+
+
+def training_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[TrainingRun], Counter[str]]:
+    """Turn rows into configurations: the metrics of one run are one configuration.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        From :func:`read_training_table`.
+
+    Returns
+    -------
+    tuple of list of TrainingRun and Counter
+        Configurations, and how many were left out by reason.
+
+    Examples
+    --------
+    >>> runs, skipped = training_runs([{"source": "x", "model": "nobody", "metric": "MFU", "value": "40"}])
+    >>> len(runs), dict(skipped)
+    (0, {'model not known': 1})
+    """
+    groups: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
+    for row in rows:
+        key = tuple(value or "" for name, value in row.items() if name not in {"metric", "value", "unit"})
+        groups.setdefault(key, []).append(row)
+    runs: list[TrainingRun] = []
+    skipped: Counter[str] = Counter()
+    for members in groups.values():
+        try:
+            runs.append(_run(members))
+        except SkippedRunError as reason:
+            skipped[str(reason)] += 1
+    return runs, skipped
+
+
+def _run(members: Sequence[Mapping[str, str]]) -> TrainingRun:
+    metrics = {one["metric"]: one for one in members}
+    known = next((name for name in METRICS if name in metrics), None)
+    if known is None and "peak_alloc_memory" not in metrics:
+        raise SkippedRunError(_unusable(members[0]["metric"]))
+    run = describe_run(members[0])
+    memory = metrics.get("peak_alloc_memory")
+    return replace(
+        run,
+        step_s=_step_s(run, metrics[known]) if known else np.nan,
+        memory_bytes=_number(memory["value"]) * GIB if memory else np.nan,
+    )
+
+
+def _unusable(metric: str) -> str:
+    if metric in {"time_to_train", "gpu_hours", "training_flops_and_time"}:
+        return "time to a result, not of a step"
+    return "no step time, throughput or memory stated"
+
+
+def _step_s(run: TrainingRun, row: Mapping[str, str]) -> float:
+    value, n_gpus = _number(row["value"]), float(run.layout.n_gpus)
+    tokens = run.global_sequences * run.sequence_tokens
+    metric, unit = row["metric"], row["unit"]
+    if metric == "step_time":
+        return value / (KILO if unit.startswith("ms") else 1.0)
+    if metric == "tokens_per_s_per_gpu":
+        return tokens / value / n_gpus
+    if metric == "tokens_per_s_total":
+        if "prime-rl" in row["source"]:
+            raise SkippedRunError("throughput contradicts the source's own step time")
+        return tokens / value
+    return tokens * _counted_flop_per_token(run) / (_rate(run, row, value) * n_gpus)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise SkippedRunError("the measured value is no number") from None
+    if not (np.isfinite(value) and value > 0):
+        raise SkippedRunError("the measured value is not above 0")
+    return value
+
+
+def _rate(run: TrainingRun, row: Mapping[str, str], value: float) -> float:
+    """FLOP/s per GPU that a TFLOP/s or utilisation figure means."""
+    if row["metric"] == "TFLOPs_per_gpu":
+        return value * TERA
+    if "prime-rl" in row["source"]:
+        raise SkippedRunError("utilisation contradicts the source's own step time")
+    share = value / 100 if row["unit"] == "%" else value
+    return share * run.system.accelerator.peak_flop_per_s["bf16"].value
+
+
+def _counted_flop_per_token(run: TrainingRun) -> float:
+    """FLOP per token as the row's source counts them.
+
+    Megatron papers, llm-foundry and NeMo's long sequences count attention in full instead of causal; Narayanan's rows
+    and every HFU count recomputation.
+    """
+    source, model = run.row["source"], run.model
+    flop = float(training_flop_per_token(model, run.sequence_tokens))
+    full = ("Narayanan", "Korthikanti", "MegaScale", "llm-foundry", "long-sequence", "Megatron-Core")
+    if any(name in source for name in full):
+        width = sum(
+            group.count * group.attention.n_query_heads * (group.attention.qk_head_dim + group.attention.v_head_dim)
+            for group in model.layers
+        )
+        flop += 3 * width * run.sequence_tokens
+    if "Narayanan" in source:
+        head = 6 * model.vocab_size * model.hidden_size
+        flop = head + (flop - head) * 4 / 3
+    return flop
