@@ -15,6 +15,7 @@ from typing import Any
 
 from computeledger.arrays import Num
 from computeledger.errors import FactError, unknown_id
+from computeledger.facts.load import load_accelerator
 from computeledger.facts.schema import Accelerator
 from computeledger.physics.efficiency import DEFAULT_ENGINE, Factor, factor_dimension, load_factors, middle
 from computeledger.sources import check_date, load_sources
@@ -27,8 +28,13 @@ FAMILIES = {
     "blackwell": ("b200", "b300", "gb200", "gb300"),
     "tpu": ("tpu",),
 }
-#: Power per dense bf16 peak of the chip that a family's factors are told for [W s/FLOP]: A100, H100, B200, TPU v5p.
-POWER_PER_PEAK = {"ampere": 400 / 312e12, "hopper": 700 / 989.4e12, "blackwell": 1000 / 2250e12, "tpu": 540 / 459e12}
+#: Chip that a family's factors are told for.
+REFERENCE_CHIPS = {
+    "ampere": "a100-sxm4-80gb",
+    "hopper": "h100-sxm5-80gb",
+    "blackwell": "b200-sxm",
+    "tpu": "tpu-v5p",
+}
 #: Recipes of low-precision training: one scale per tensor, per row, or per block of 16 to 128 values.
 RECIPES = ("tensor", "row", "block")
 
@@ -159,9 +165,9 @@ training_attention_fraction_other : float or ndarray
         1.26
         """
         family = chip_family(chip)
-        if family not in POWER_PER_PEAK:
+        if family not in REFERENCE_CHIPS:
             return 1.0
-        share = chip.chip_tdp_w.value / chip.peak_flop_per_s["bf16"].value / POWER_PER_PEAK[family]
+        share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
         return share**self.training_power_exponent
 
     def attention_fraction(self, chip: Accelerator, kernel: str) -> Num:
@@ -195,6 +201,10 @@ training_attention_fraction_other : float or ndarray
 
 
 IDEAL_TRAINING = TrainingEfficiency()
+
+
+def _power_per_peak(chip: Accelerator) -> float:
+    return chip.chip_tdp_w.value / chip.peak_flop_per_s["bf16"].value
 
 
 def chip_family(chip: Accelerator) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -46,8 +46,8 @@ class LocalParams:
         return self.dense / self.dense_replicas + self.experts / self.expert_replicas
 
 
-def local_params(model: Model, batch: Batch, layout: Layout, busiest: bool = False) -> LocalParams:
-    """Count the parameters on one GPU.
+def local_params(model: Model, batch: Batch, layout: Layout) -> LocalParams:
+    """Count the parameters on one GPU of an average stage.
 
     Parameters
     ----------
@@ -57,8 +57,6 @@ def local_params(model: Model, batch: Batch, layout: Layout, busiest: bool = Fal
         Whose prediction modules count.
     layout : Layout
         Integer degrees or arrays.
-    busiest : bool
-        Of the first or last stage, which holds a whole table, instead of an average one.
 
     Returns
     -------
@@ -71,13 +69,19 @@ def local_params(model: Model, batch: Batch, layout: Layout, busiest: bool = Fal
     >>> float(local_params(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(tp=2, dp=4)).dense_replicas)
     4.0
     """
+    tables = 1.0 if model.tied_embeddings else 2.0
+    return _stage_params(model, batch, layout, (1 / layout.pp, 1 / layout.pp, tables / layout.pp))
+
+
+def _stage_params(model: Model, batch: Batch, layout: Layout, shares: tuple[Num, Num, Num]) -> LocalParams:
+    """Parameters of a stage with its shares of dense parts and of experts, and its number of tables."""
+    dense, experts, tables = shares
     counts = layer_counts(trained_layers(model, batch.stack.mtp_layers), model.hidden_size)
-    tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
-    over = np.minimum(layout.pp, 1 if model.tied_embeddings else 2) if busiest else layout.pp
     spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
+    table = model.vocab_size * model.hidden_size
     return LocalParams(
-        dense=counts.dense_params / (layout.tp * layout.pp) + tables / layout.tp / over,
-        experts=counts.stored_params / spread / layout.pp,
+        dense=(counts.dense_params * dense + tables * table) / layout.tp,
+        experts=counts.stored_params / spread * experts,
         dense_replicas=np.asarray(layout.dp * layout.cp, float),
         expert_replicas=np.maximum(layout.n_gpus_per_stage / spread, 1.0),
     )
@@ -108,7 +112,9 @@ class TrainingMemory:
 
 
 def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemory:
-    """Account for the HBM of the busiest GPU: the first stage, which keeps the most microbatches alive.
+    """Account for the HBM of the busiest GPU: of the first stage, which keeps most microbatches alive, or of the last.
+
+    The last stage holds the head, its logits, and experts where earlier layers have none.
 
     Parameters
     ----------
@@ -131,18 +137,36 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
     >>> round(float(memory.weights_bytes) / 1e9, 1)
     16.1
     """
-    local = local_params(model, batch, layout, busiest=True)
+    first, last = (_stage_memory(model, batch, layout, is_last) for is_last in (False, True))
+    busier = np.asarray(first.total_bytes > last.total_bytes)
+    return TrainingMemory(
+        **{one.name: np.where(busier, getattr(first, one.name), getattr(last, one.name)) for one in fields(first)}
+    )
+
+
+def _stage_memory(model: Model, batch: Batch, layout: Layout, is_last: bool) -> TrainingMemory:
+    layers = trained_layers(model, batch.stack.mtp_layers)
+    counts, n_layers = layer_counts(layers, model.hidden_size), sum(group.count for group in layers)
+    alone = np.asarray(layout.pp) == 1
+    share = np.ceil(n_layers / layout.pp) / n_layers
+    # layers without experts come first where a stage could hold them all
+    n_moe = max(counts.n_moe, 1)
+    few = (n_layers - counts.n_moe) * layout.pp < n_layers
+    experts = np.where(few & is_last, np.minimum(share * n_layers / n_moe, 1.0), share)
+    tables = np.where(alone, 1.0 if model.tied_embeddings else 2.0, 1.0)
+    local = _stage_params(model, batch, layout, (share, experts, tables))
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
     held = local.optimizer_shard if batch.sharded_weights else local.dense + local.experts
-    shard = batch.stack.trained_fraction
-    alive = _alive_microbatches(batch, layout)
-    kept = _kept_values(trained_layers(model, batch.stack.mtp_layers), model.hidden_size, batch.recompute)
+    trained = batch.stack.trained_fraction
+    alive = 1.0 if is_last else _alive_microbatches(batch, layout)
+    kept = _kept_values(layers, model.hidden_size, batch.recompute)
+    logits = tokens * model.vocab_size * LOGIT_BYTES / layout.tp
     return TrainingMemory(
         weights_bytes=held * WEIGHT_BYTES,
-        gradients_bytes=held * GRADIENT_BYTES * shard,
-        optimizer_bytes=local.optimizer_shard * OPTIMIZER_BYTES * shard,
-        activations_bytes=tokens * ACTIVATION_BYTES * kept / (layout.tp * layout.pp) * alive,
-        logits_bytes=tokens * model.vocab_size * LOGIT_BYTES / layout.tp,
+        gradients_bytes=held * GRADIENT_BYTES * trained,
+        optimizer_bytes=local.optimizer_shard * OPTIMIZER_BYTES * trained,
+        activations_bytes=tokens * ACTIVATION_BYTES * kept * share / layout.tp * alive,
+        logits_bytes=logits if is_last else np.where(alone, logits, 0.0),
         workspace_bytes=WORKSPACE_BYTES,
     )
 

@@ -36,6 +36,8 @@ PERMUTE_VALUES = 6
 BLOCK_CAST_RATIO = 3.0
 #: Passes of casts in experts over those of their activations (assumption: amax, transpose and padding apart).
 EXPERT_CASTS = 3.0
+#: Rate of the chunked scans of linear mixers against attention's, per FLOP of their recurrence (assumption).
+SCAN_RATIO = 0.2
 #: Passes over the scores of unfused attention, forward and backward, and those of its forward: scores, softmax,
 #: dropout and its mask, values (counted).
 UNFUSED_PASSES, UNFUSED_FORWARD = 16.0, 6.5
@@ -362,7 +364,7 @@ def _attention(work: _Work) -> Iterator[Operation]:
     rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
     yield Operation("attention", flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
     if np.any(scans):
-        yield Operation("state scans", flop=passes * work.tokens * scans / cut, flop_per_s=rate)
+        yield Operation("state scans", flop=passes * work.tokens * scans / cut, flop_per_s=rate * SCAN_RATIO)
 
 
 def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:

@@ -372,9 +372,11 @@ def _graphs(source: str, model: Model, system: System) -> bool:
 
 
 def _fused_experts(notes: str, model: Model, system: System) -> bool:
-    """Megatron-Bridge's recipes for NVL72 systems fuse gated experts from container 26.06 on."""
+    """Megatron-Bridge's recipes for NVL72 systems fuse experts with a plain SwiGLU from container 26.06 on."""
     release = _noted(notes, r"section: (\d+\.\d+)")
-    gated = any(group.feed_forward.n_experts and group.feed_forward.n_matrices == 3 for group in model.layers)
+    gated = "gpt-oss" not in model.id and any(
+        group.feed_forward.n_experts and group.feed_forward.n_matrices == 3 for group in model.layers
+    )
     return gated and (release or 0) >= 26.06 and system.n_gpus_scale_up.value > 8
 
 
