@@ -158,5 +158,3 @@ def rl_factors(profile: str = "fitted", draws: Mapping[str, Num] | None = None) 
     return RLFactors(
         **{name: given.get(f"efficiency.{name}", middle(factor.value)) for name, factor in factors.items()}
     )
-
-

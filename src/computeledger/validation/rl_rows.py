@@ -213,7 +213,9 @@ def _mean_tokens(row: Mapping[str, str]) -> float:
 
 
 def _lengths(row: Mapping[str, str], mean: float) -> Lengths:
-    stated = re.search(rf"(?:max seq|max_response|max)\s*{_NUMBER}", _text(row, "notes") + " " + _text(row, "algorithm"))
+    stated = re.search(
+        rf"(?:max seq|max_response|max)\s*{_NUMBER}", _text(row, "notes") + " " + _text(row, "algorithm")
+    )
     if stated is None:
         raise SkippedRLRunError("longest generated length not stated")
     longest = _number(stated[1]) - PROMPT_TOKENS

@@ -12,6 +12,8 @@ from pathlib import Path
 from computeledger.errors import InputError
 from computeledger.validation import (
     published_points,
+    rl_points,
+    rl_rows,
     serving_points,
     serving_predictions,
     training_points,
@@ -54,6 +56,7 @@ def _compare_serving(rows: Rows, n_samples: int, seed: int) -> Comparison:
 TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
+    Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
     Table("training runs", training_rows.NEEDED, training_points.compare_training),
 )
 #: Files of measurements that the package ships.

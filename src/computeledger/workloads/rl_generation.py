@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
-from computeledger.physics.roofline import Machine, total_s
+from computeledger.physics.roofline import Machine, bound, total_s
 from computeledger.workloads.rl_lengths import Lengths, single
 from computeledger.workloads.serving import ServingScenario, largest_batch
 
@@ -144,6 +145,41 @@ def decode_step_s(engine: ServingScenario, live: Num, context_tokens: Num, made_
     return time_s * (1 + engine.draft_tokens / engine.model.n_layers) / engine.tokens_per_step
 
 
+def decode_bound(engine: ServingScenario, sampling: Sampling, live: Num, machine: Machine) -> NDArray[np.str_]:
+    """Name what binds a decode step at the live batch.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Of one replica.
+    sampling : Sampling
+        Lengths and prompts.
+    live : float or ndarray
+        Rollouts decoding on a replica [-].
+    machine : Machine
+        One GPU of the generators.
+
+    Returns
+    -------
+    ndarray of str
+        ``compute``, ``memory``, ``network`` or ``overhead``.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl_lengths import exact_lengths
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> str(decode_bound(engine, Sampling(exact_lengths(2000.0), 100.0), 8.0, Machine(load_system("h100-nvl8"))))
+    'memory'
+    """
+    ranks = engine.layout.dp * engine.layout.pp
+    context = sampling.prompt_tokens + sampling.lengths.mean_age_tokens
+    step = Step(np.maximum(live, ranks), context, 1.0 + engine.draft_tokens)
+    return bound(forward(engine.model, step, engine.layout, engine.precision, machine))
+
+
 def _prompt_s(engine: ServingScenario, sampling: Sampling, machine: Machine) -> Num:
     """Replica time to read the prompt of one rollout, many prompts sharing a pass."""
     ranks = engine.layout.dp * engine.layout.pp
@@ -259,7 +295,6 @@ def generate(
         n_places=room,
         tokens=rollouts * lengths.mean_tokens,
     )
-
 
 
 def steady(

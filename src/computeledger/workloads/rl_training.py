@@ -147,4 +147,3 @@ def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine
         * np.where(np.asarray(passes.trained) > 0, passes.optimizer_steps * step.step_s, 0.0),
         step=step,
     )
-

@@ -1,0 +1,139 @@
+"""Measured RL steps against the RL model: the schema of ``measured/rl.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from computeledger.arrays import Num, sample
+from computeledger.facts.schema import System
+from computeledger.physics.calibration_rl import RLFactors, load_rl_factors, rl_factors
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.roofline import Machine
+from computeledger.validation.compare import Array, Comparison, Explanation
+from computeledger.validation.rl_rows import RLRun, rl_runs
+from computeledger.workloads.rl import estimate_rl
+from computeledger.workloads.rl_generation import decode_bound
+from computeledger.workloads.rl_scenario import RLMachines
+from computeledger.workloads.rl_sureness import rl_class, rl_ratio_name
+
+#: Engine whose serving constants generation takes.
+ENGINE = "vllm"
+#: Ratios of the two models that RL is made of: its own intervals stand in for theirs.
+_RATIOS = ("training_known_ratio", "training_unseen_ratio", "training_expert_ratio", "training_chip_ratio")
+#: What binds the phases whose time is not that of a decode step.
+_BOUNDS = {"log-probs": "compute", "update": "compute", "weight sync": "network"}
+_BOUNDS |= dict.fromkeys(("once per step", "waiting for the longest rollouts", "waiting for verifiers"), "overhead")
+_BOUNDS |= dict.fromkeys(("generators waiting", "trainer waiting for rollouts"), "overhead")
+
+
+def central_machine(system: System) -> Machine:
+    """One GPU of a system with serving and training at the middle of what is known.
+
+    Parameters
+    ----------
+    system : System
+        Where.
+
+    Returns
+    -------
+    Machine
+        Without the ratios of either model's own intervals.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> central_machine(load_system("h100-nvl8")).efficiency.serving_ratio
+    1.0
+    """
+    training = training_efficiency(draws={f"efficiency.{name}": 1.0 for name in _RATIOS})
+    return Machine(system, efficiency(ENGINE, {"efficiency.serving_ratio": 1.0}), training)
+
+
+def predict_runs(runs: Sequence[RLRun], factors: RLFactors, width: int) -> Array:
+    """Predict the step time of configurations.
+
+    Parameters
+    ----------
+    runs : sequence of RLRun
+        Any number.
+    factors : RLFactors
+        Single numbers or samples of one length.
+    width : int
+        Length of the sample axis [-].
+
+    Returns
+    -------
+    ndarray
+        One row per configuration [s].
+
+    Examples
+    --------
+    >>> predict_runs([], RLFactors(), 3).shape
+    (0, 3)
+    """
+    steps = np.empty((len(runs), width))
+    for place, run in enumerate(runs):
+        machine = central_machine(run.system)
+        steps[place] = estimate_rl(run.scenario, RLMachines(machine, machine, factors)).step_s
+    return steps
+
+
+def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
+    """Predict measured RL steps, with the interval of the class each falls in.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        With the columns of ``measured/rl.csv``.
+    n_samples : int
+        Samples of the interval [-].
+    seed : int
+        Of the sampling [-].
+
+    Returns
+    -------
+    Comparison
+        ``step_time`` in seconds, one row per configuration.
+
+    Examples
+    --------
+    >>> row = {"model": "nobody", "metric": "step_time", "value": "9", "unit": "s"}
+    >>> dict(compare_rl([row]).skipped)
+    {'model not known': 1}
+    """
+    runs, skipped = rl_runs(rows)
+    central = replace(rl_factors(), rl_known_ratio=1.0)
+    middle = predict_runs(runs, central, 1)
+    names = ("rl_known_ratio", "rl_new_ratio")
+    ratios: dict[str, Num] = sample({name: load_rl_factors()[name].value for name in names}, n_samples, seed)
+    predicted = np.empty((len(runs), n_samples))
+    kept = []
+    for place, run in enumerate(runs):
+        one = rl_class(run.scenario.engine.model, run.system.accelerator)
+        predicted[place] = middle[place] * ratios[rl_ratio_name(one)]
+        kept.append({**run.row, "class": one})
+    measured = np.array([run.step_s for run in runs])
+    return Comparison(kept, {"step_time": measured}, {"step_time": predicted}, skipped, {}, _explainer(runs))
+
+
+def _explainer(runs: Sequence[RLRun]) -> Callable[[int, str], Explanation | None]:
+    """What a predicted step is made of."""
+
+    def explain(index: int, _quantity: str) -> Explanation | None:
+        run = runs[index]
+        machine = central_machine(run.system)
+        result = estimate_rl(run.scenario, RLMachines(machine, machine, replace(rl_factors(), rl_known_ratio=1.0)))
+        parts = {name: float(part / run.scenario.split.n_gpus) for name, part in result.phases_gpu_s.items()}
+        parts = {name: part for name, part in parts.items() if part > 0}
+        generation = str(
+            np.ravel(decode_bound(run.scenario.engine, run.scenario.sampling, result.generation.live, machine))[0]
+        )
+        bounds = {name: _BOUNDS.get(name, generation) for name in parts}
+        largest = max(parts, key=parts.__getitem__)
+        return Explanation("one step, as GPU-time over GPUs", parts, bounds, bounds[largest])
+
+    return explain

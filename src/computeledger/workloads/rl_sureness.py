@@ -1,0 +1,88 @@
+"""How far an RL question is from the runs that the calibration has seen."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import Accelerator
+from computeledger.physics.calibration_rl import load_rl_text
+from computeledger.physics.efficiency_training import chip_family
+from computeledger.workloads.intervals import model_family
+
+KNOWN, NEW = "known model and chip", "new model or chip"
+
+
+def deployment_of(model: Model, chip: Accelerator) -> str:
+    """Name a model's shape and a chip's family as the calibration lists them.
+
+    Parameters
+    ----------
+    model : Model
+        The policy.
+    chip : Accelerator
+        Of the generators.
+
+    Returns
+    -------
+    str
+        Both in short.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator, load_model
+    >>> deployment_of(load_model("llama-3.1-8b"), load_accelerator("h100-sxm5-80gb"))
+    'gqa D4096 L32 V128256 hopper'
+    """
+    return f"{model_family(model)} {chip_family(chip)}"
+
+
+@functools.cache
+def _fitted() -> frozenset[str]:
+    return frozenset(tomllib.loads(load_rl_text())["deployments"]["fitted"])
+
+
+def rl_class(model: Model, chip: Accelerator) -> str:
+    """Say whether runs of this model's shape on this family of chips were fitted.
+
+    Parameters
+    ----------
+    model : Model
+        The policy.
+    chip : Accelerator
+        Of the generators.
+
+    Returns
+    -------
+    str
+        :data:`KNOWN` or :data:`NEW`.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator, load_model
+    >>> rl_class(load_model("llama-3.1-70b"), load_accelerator("a100-sxm4-80gb"))
+    'new model or chip'
+    """
+    return KNOWN if deployment_of(model, chip) in _fitted() else NEW
+
+
+def rl_ratio_name(name: str) -> str:
+    """Constant that holds the interval of a class.
+
+    Parameters
+    ----------
+    name : str
+        From :func:`rl_class`.
+
+    Returns
+    -------
+    str
+        Field of :class:`~computeledger.physics.calibration_rl.RLFactors`.
+
+    Examples
+    --------
+    >>> rl_ratio_name(KNOWN)
+    'rl_known_ratio'
+    """
+    return "rl_known_ratio" if name == KNOWN else "rl_new_ratio"
