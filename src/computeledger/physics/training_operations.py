@@ -171,7 +171,7 @@ def _mixer_counts(group: LayerGroup, d: int) -> dict[str, float]:
     if mixer.kind in mixing.LINEAR_KINDS:
         # projections in, convolution, scan, gate, norm
         channels, inner = mixing.convolution_channels(mixer), mixer.n_query_heads * mixer.v_head_dim
-        values = 4.0 * channels + 6.0 * inner
+        values = 8.0 * channels + 12.0 * inner
         cut, casts = channels + 3.0 * inner, d + inner
     else:
         values = 1.5 * (heads + cached)

@@ -11,7 +11,8 @@ from computeledger.units import KILO
 from computeledger.validation.fit_training import FittedConstant, TrainingFit
 from computeledger.validation.training_constants import CONSTANTS
 
-_HEAD = """# Factors between the datasheet and a training step. An entry with data, residual, date and identifiability was
+_HEAD = """\
+# Factors between the datasheet and a training step. An entry with data, residual, date and identifiability was
 # fitted by `fit_training` and written by `calibration_toml`; the others are assumptions. A range is a 90 % interval.
 """
 _CLASSES = {

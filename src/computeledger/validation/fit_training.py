@@ -24,6 +24,7 @@ from computeledger.validation.training_constants import (
     CONSTANTS,
     GEMM,
     Problem,
+    configuration,
     left_out_errors,
     log_errors,
     minimise,
@@ -117,9 +118,7 @@ def source_family(source: str) -> str:
 
 def _fold(run: TrainingRun) -> str:
     """Fold of a configuration, stable over runs of the fit; repeats of a configuration fall together."""
-    asked = (run.row["source"], run.row["model"], run.row["chip"], run.row["precision"], str(run.layout))
-    batch = (run.sequence_tokens, run.microbatch_sequences, run.global_sequences)
-    return str(crc32(repr((*asked, *batch)).encode()) % FOLDS)
+    return str(crc32(configuration(run).encode()) % FOLDS)
 
 
 def _left_out_families(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> Array:

@@ -24,9 +24,9 @@ class Fitted:
     Attributes
     ----------
     start : float
-        What measured kernels suggest: about 0.85 of an isolated kernel for products [-] or [s].
+        What measured kernels suggest: about 0.85 of an isolated kernel for products [-].
     cap : float
-        Best measured kernel at that precision [-]; no bound for times.
+        Best measured kernel at that precision [-].
     why : str
         What the constant is.
     """
@@ -52,7 +52,6 @@ CONSTANTS = {
     f"{ATTENTION}blackwell": Fitted(0.50, 0.66, "attention of Blackwell with cuDNN"),
     "training_expert_fraction": Fitted(0.5, 1.0, "grouped products of experts against one large product"),
     "training_fused_expert_fraction": Fitted(0.6, 1.0, "the same where casts and activation are inside the kernels"),
-    "training_expert_layer_s": Fitted(8e-3, np.inf, "host time of an expert layer beside a dense one, per microbatch"),
 }
 #: Runs of a source whose own figures contradict one another count for less.
 WEIGHTS = {"prime-rl": 0.25}
@@ -143,7 +142,7 @@ class Problem:
         Examples
         --------
         >>> points = np.zeros((len(CONSTANTS), 2))
-        >>> Problem([], np.zeros(0), TrainingEfficiency()).factors(points).training_expert_layer_s.shape
+        >>> Problem([], np.zeros(0), TrainingEfficiency()).factors(points).training_expert_fraction.shape
         (2,)
         """
         return replace(self.base, **{name: np.exp(row) for name, row in zip(CONSTANTS, points, strict=True)})
@@ -223,7 +222,33 @@ def run_weights(runs: Sequence[TrainingRun]) -> Array:
     >>> run_weights([]).shape
     (0,)
     """
-    return np.array([next((w for word, w in WEIGHTS.items() if word in run.row["source"]), 1.0) for run in runs])
+    trust = [next((w for word, w in WEIGHTS.items() if word in run.row["source"]), 1.0) for run in runs]
+    return np.array(trust)
+
+
+def configuration(run: TrainingRun) -> str:
+    """Name what a run shares with its repeats under other software releases.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        Any.
+
+    Returns
+    -------
+    str
+        Source, model, chip, precision, layout and batch.
+
+    Examples
+    --------
+    >>> from computeledger.validation.training_sources import describe_run
+    >>> row = {"source": "SimuMax", "model": "llama3_70b truncated to 12 layers", "hardware": "B200", "n_gpus": "8",
+    ...        "tp": "2", "pp": "1", "seq_len": "4096", "global_batch_tokens": "65536", "precision": "bf16"}
+    >>> configuration(describe_run(row))[:10]
+    "('SimuMax'"
+    """
+    asked = (run.row["source"], run.row["model"], run.row["chip"], run.row["precision"], str(run.layout))
+    return repr((*asked, run.sequence_tokens, run.microbatch_sequences, run.global_sequences))
 
 
 def minimise(problem: Problem, iterations: int = 15) -> tuple[Array, Array]:

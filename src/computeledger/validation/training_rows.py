@@ -15,13 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from computeledger.errors import InputError
+from computeledger.physics.training_operations import trained_layers
 from computeledger.physics.transformer import training_flop_per_token
 from computeledger.units import GIB, KILO, TERA
-from computeledger.validation.training_sources import SkippedRunError, TrainingRun, describe_run
+from computeledger.validation.training_sources import SkippedRunError, TrainingRun, describe_run, release_of
 
+#: Megatron-Bridge container from which GPT-OSS counts more FLOP per token, and by how much (27.15 to 32.6 GFLOP).
+GPT_OSS_RECOUNTED, GPT_OSS_RECOUNT_RATIO = 26.06, 1.2
 NEEDED = ("source", "model", "hardware", "n_gpus", "seq_len", "precision", "metric", "value", "unit", "notes")
 #: Best metric first: a time states what it says; TFLOP/s and MFU need the source's FLOP convention.
-METRICS = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s_total", "TFLOPs_per_gpu", "MFU", "HFU")
+METRICS = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s_total", "TFLOPs_per_gpu", "MFU")
 
 
 def is_training_table(columns: Sequence[str]) -> bool:
@@ -102,10 +105,13 @@ def training_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[TrainingRun],
     >>> len(runs), dict(skipped)
     (0, {'model not known': 1})
     """
-    groups: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
+    groups: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
+    repeats: Counter[tuple[object, ...]] = Counter()
     for row in rows:
         key = tuple(value or "" for name, value in row.items() if name not in {"metric", "value", "unit"})
-        groups.setdefault(key, []).append(row)
+        # the same metric once more is the same configuration measured once more
+        repeats[key, row["metric"]] += 1
+        groups.setdefault((key, repeats[key, row["metric"]]), []).append(row)
     runs: list[TrainingRun] = []
     skipped: Counter[str] = Counter()
     for members in groups.values():
@@ -168,17 +174,22 @@ def _rate(run: TrainingRun, row: Mapping[str, str], value: float) -> float:
     if "prime-rl" in row["source"]:
         raise SkippedRunError("utilisation contradicts the source's own step time")
     share = value / 100 if row["unit"] == "%" else value
-    return share * run.system.accelerator.peak_flop_per_s["bf16"].value
+    precision = run.precision.dense if "llm-foundry" in row["source"] else "bf16"
+    return share * run.system.accelerator.peak(precision)
 
 
 def _counted_flop_per_token(run: TrainingRun) -> float:
     """FLOP per token as the row's source counts them.
 
-    Megatron papers, llm-foundry and NeMo's long sequences count attention in full instead of causal; Narayanan's rows
-    and every HFU count recomputation.
+    Megatron-Bridge counts causal attention, prediction modules, and 4 N where only adapters are trained; its GPT-OSS
+    figures before container 26.06 are a sixth lower than the same throughput after it. Megatron papers, llm-foundry
+    and NeMo's long sequences count attention in full instead of causal; Narayanan's rows count recomputation too.
     """
-    source, model = run.row["source"], run.model
+    source, modules = run.row["source"], run.stack.mtp_layers
+    model = replace(run.model, layers=trained_layers(run.model, modules))
     flop = float(training_flop_per_token(model, run.sequence_tokens))
+    # each prediction module has a head pass and a projection of two residual streams to one
+    flop += modules * 6 * model.hidden_size * (model.vocab_size + 2 * model.hidden_size)
     full = ("Narayanan", "Korthikanti", "MegaScale", "llm-foundry", "long-sequence", "Megatron-Core")
     if any(name in source for name in full):
         width = sum(
@@ -186,6 +197,9 @@ def _counted_flop_per_token(run: TrainingRun) -> float:
             for group in model.layers
         )
         flop += 3 * width * run.sequence_tokens
+    if "gpt-oss" in run.model.id and (release_of(run.row) or np.inf) < GPT_OSS_RECOUNTED:
+        flop /= GPT_OSS_RECOUNT_RATIO
+    flop *= (2 + float(np.asarray(run.stack.trained_fraction))) / 3
     if "Narayanan" in source:
         head = 6 * model.vocab_size * model.hidden_size
         flop = head + (flop - head) * 4 / 3

@@ -47,6 +47,8 @@ MAXTEXT = {
     ("v5p", "1024b"): (2, 8, "full"),
 }
 MAXTEXT_SEQUENCE_TOKENS = 2048
+#: Sources whose software kept the scores of attention in HBM: Megatron-LM before it used FlashAttention.
+UNFUSED = ("Narayanan", "Korthikanti", "(Megatron-LM)")
 #: Words of model names, in the order tried, and the model they mean.
 MODELS = {
     "llama3.1_405b": "llama-3.1-405b",
@@ -194,6 +196,27 @@ def describe_run(stated: Mapping[str, str]) -> TrainingRun:
     )
 
 
+def release_of(row: Mapping[str, str]) -> float | None:
+    """Read the release of a container in a row's notes.
+
+    Parameters
+    ----------
+    row : mapping
+        With its notes.
+
+    Returns
+    -------
+    float or None
+        Year and month, such as 26.06 [-].
+
+    Examples
+    --------
+    >>> release_of({"notes": "section: 26.06.01 NeMo Container"})
+    26.06
+    """
+    return _noted(row.get("notes") or "", r"section: (\d+\.\d+)")
+
+
 def _with_recipe(row: Mapping[str, str]) -> Mapping[str, str]:
     """MaxText's table names its recipes and leaves their contents to the recipes themselves."""
     if "MaxText" not in row["source"]:
@@ -339,6 +362,8 @@ def _recompute(row: Mapping[str, str], model: Model) -> str:
         return "full"
     if stated.startswith("selective"):
         return "selective"
+    if "(Megatron-LM)" in row["source"]:
+        return "selective"
     if "AutoModel" in row["source"] and model.hidden_size >= 8192:
         return "full"
     return "none"
@@ -348,7 +373,7 @@ def _stack(row: Mapping[str, str], notes: str, model: Model, system: System) -> 
     source, precision = row["source"], row["precision"].lower()
     recipe = "block" if "mx" in precision or "nv" in precision else "row" if "rowwise" in precision else "tensor"
     flash2 = "flash_attention_2" in notes or any(name in source for name in ("llm-foundry", "torchtitan"))
-    unfused = any(name in source for name in ("Narayanan", "Korthikanti"))
+    unfused = any(name in source for name in UNFUSED)
     adapters = "LoRA Performance" in notes or re.search(r"lora_rank=\d", notes) or "LoRA" in row["model"]
     fine_tuned = "AutoModel" in source and _kind(model) == "dense"
     return Stack(
@@ -373,7 +398,7 @@ def _graphs(source: str, model: Model, system: System) -> bool:
 
 def _fused_experts(notes: str, model: Model, system: System) -> bool:
     """Megatron-Bridge's recipes for NVL72 systems fuse experts with a plain SwiGLU from container 26.06 on."""
-    release = _noted(notes, r"section: (\d+\.\d+)")
+    release = release_of({"notes": notes})
     gated = "gpt-oss" not in model.id and any(
         group.feed_forward.n_experts and group.feed_forward.n_matrices == 3 for group in model.layers
     )
