@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -19,7 +19,7 @@ from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
 
 FILE = "calibration_rl.toml"
-#: What is fitted; the other fields are widths of intervals.
+#: What is fitted.
 FITTED = (
     "rl_fixed_s",
     "rl_sync_s_per_byte",
@@ -28,6 +28,8 @@ FITTED = (
     "rl_launch_ratio",
     "rl_decode_ratio",
 )
+#: Real over modelled time of a step by class: model and chip family in the calibration, another one.
+RATIOS = ("rl_known_ratio", "rl_new_ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class RLFactors:
         Launch and host time of a decode step over those of a tuned server [-].
     rl_decode_ratio : float or ndarray
         Real over modelled time of a decode step as a whole [-].
-    rl_known_ratio, rl_new_ratio : float or ndarray
-        Real over modelled time of a step: model and framework in the calibration, another one [-].
+    rl_step_ratio : float or ndarray
+        Real over modelled time of the whole step, of the class that a question falls in [-].
     """
 
     rl_fixed_s: Num = 0.0
@@ -58,8 +60,7 @@ class RLFactors:
     rl_training_ratio: Num = 1.0
     rl_launch_ratio: Num = 1.0
     rl_decode_ratio: Num = 1.0
-    rl_known_ratio: Num = 1.0
-    rl_new_ratio: Num = 1.0
+    rl_step_ratio: Num = 1.0
 
 
 IDEAL_RL = RLFactors()
@@ -93,7 +94,7 @@ def load_rl_factors(profile: str = "fitted") -> Mapping[str, Factor]:
     Returns
     -------
     mapping of str to Factor
-        One per field of :class:`RLFactors`; none for ``ideal``.
+        One per name of :data:`FITTED` and :data:`RATIOS`; none for ``ideal``.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def load_rl_factors(profile: str = "fitted") -> Mapping[str, Factor]:
     if profile == "ideal":
         return {}
     entries = tomllib.loads(load_rl_text())["constants"]
-    known = {field.name for field in fields(RLFactors)}
+    known = {*FITTED, *RATIOS}
     if known != set(entries):
         raise FactError(f"{FILE}: {sorted(known ^ set(entries))} missing or unknown")
     return {name: _factor(name, entry, profile) for name, entry in entries.items()}
@@ -141,7 +142,7 @@ def rl_factors(profile: str = "fitted", draws: Mapping[str, Num] | None = None) 
     profile : str
         As for :func:`load_rl_factors`.
     draws : mapping of str to float or ndarray, optional
-        Samples by ``efficiency.NAME``; a constant without samples takes its median.
+        Samples by ``efficiency.NAME``; a constant without samples takes its median, the ratio of the step is 1.
 
     Returns
     -------
@@ -155,6 +156,5 @@ def rl_factors(profile: str = "fitted", draws: Mapping[str, Num] | None = None) 
     """
     given = draws or {}
     factors = load_rl_factors(profile)
-    return RLFactors(
-        **{name: given.get(f"efficiency.{name}", middle(factor.value)) for name, factor in factors.items()}
-    )
+    numbers = {name: given.get(f"efficiency.{name}", middle(factors[name].value)) for name in FITTED if name in factors}
+    return RLFactors(**numbers)

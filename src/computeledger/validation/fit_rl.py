@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range
-from computeledger.physics.calibration_rl import FITTED, RLFactors, load_rl_factors
+from computeledger.physics.calibration_rl import FITTED, RLFactors, load_rl_factors, load_rl_text
 from computeledger.physics.efficiency import middle
 from computeledger.validation.conformal import conformal_ratios
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
@@ -208,12 +209,12 @@ def calibration_text(found: RLFit) -> str:
     data = f"{found.n_stated} published steps that state their inputs, {further} more at an assumed split of GPUs"
     about = {"data": data, "residual": residual, "date": date.today().isoformat(), "source": _SOURCE}
     lines = ["# Constants of RL, written by the fit of RL (`fit_rl`); edits are lost.", "", "[constants]"]
-    shipped = load_rl_factors("assumed")
+    shipped, stated = load_rl_factors("assumed"), tomllib.loads(load_rl_text())["constants"]
     for place, name in enumerate(FITTED):
         prior, width = prior_of(name)
         value = getattr(factors_at(found.fitted.change[None, :]), name)[0]
         known = max(0.0, 1 - (found.fitted.sd[place] / width) ** 2)
-        grounds = {"why": shipped[name].why, **about}
+        grounds = {"why": stated[name]["why"], **about}
         grounds["identifiability"] = f"{known:.0%} of the prior's variance removed, +-{found.fitted.sd[place]:.0%}"
         ends = shipped[name].value
         text = f"{ends.low:.4g}..{ends.high:.4g}" if isinstance(ends, Range) else f"{prior:.4g}"
@@ -221,7 +222,7 @@ def calibration_text(found: RLFit) -> str:
     for name, (left, why) in _WIDTHS.items():
         low, _, _, _, high = conformal_ratios(found.residuals[left])
         half = max(high, 1 / low)
-        grounds = {"why": shipped[name].why, **about, "residual": f"split conformal, {why}"}
+        grounds = {"why": stated[name]["why"], **about, "residual": f"split conformal, {why}"}
         grounds["identifiability"] = "a width, not a value"
         lines.append(_entry(name, json.dumps(f"{1 / half:.4g}..{half:.4g}"), grounds))
     known_deployments = sorted({deployment_of(run.scenario.engine.model, run.system.accelerator) for run in found.runs})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from computeledger.arrays import Num, sample
 from computeledger.facts.schema import System
-from computeledger.physics.calibration_rl import RLFactors, load_rl_factors, rl_factors
+from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors, rl_factors
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.roofline import Machine
@@ -106,10 +105,8 @@ def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: in
     {'model not known': 1}
     """
     runs, skipped = rl_runs(rows)
-    central = replace(rl_factors(), rl_known_ratio=1.0)
-    middle = predict_runs(runs, central, 1)
-    names = ("rl_known_ratio", "rl_new_ratio")
-    ratios: dict[str, Num] = sample({name: load_rl_factors()[name].value for name in names}, n_samples, seed)
+    middle = predict_runs(runs, rl_factors(), 1)
+    ratios: dict[str, Num] = sample({name: load_rl_factors()[name].value for name in RATIOS}, n_samples, seed)
     predicted = np.empty((len(runs), n_samples))
     kept = []
     for place, run in enumerate(runs):
@@ -126,7 +123,7 @@ def _explainer(runs: Sequence[RLRun]) -> Callable[[int, str], Explanation | None
     def explain(index: int, _quantity: str) -> Explanation | None:
         run = runs[index]
         machine = central_machine(run.system)
-        result = estimate_rl(run.scenario, RLMachines(machine, machine, replace(rl_factors(), rl_known_ratio=1.0)))
+        result = estimate_rl(run.scenario, RLMachines(machine, machine, rl_factors()))
         parts = {name: float(part / run.scenario.split.n_gpus) for name, part in result.phases_gpu_s.items()}
         parts = {name: part for name, part in parts.items() if part > 0}
         generation = str(

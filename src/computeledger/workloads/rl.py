@@ -240,12 +240,12 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     else:
         exposed_s = made.wall_s + late_s
         pace_s = exposed_s + training.wall_s
-    known = machines.factors.rl_known_ratio
+    ratio = machines.factors.rl_step_ratio
     parts = _Parts(made, training, late_s, *once_s, pace_s + once_s[0] + once_s[1])
     return RLResult(
         scenario=scenario,
-        step_s=known * parts.step_s,
-        phases_gpu_s={name: known * part for name, part in _phases(scenario, parts).items()},
+        step_s=ratio * parts.step_s,
+        phases_gpu_s={name: ratio * part for name, part in _phases(scenario, parts).items()},
         generation=made,
         training=training,
         verification_s=verify_s,

@@ -78,7 +78,7 @@ def rl_ratio_name(name: str) -> str:
     Returns
     -------
     str
-        Field of :class:`~computeledger.physics.calibration_rl.RLFactors`.
+        One of :data:`computeledger.physics.calibration_rl.RATIOS`.
 
     Examples
     --------
