@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
 
+from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import Accelerator
-from computeledger.physics.calibration_rl import load_rl_text
+from computeledger.physics.calibration_rl import RLFactors, load_rl_text, rl_factors
 from computeledger.physics.efficiency_training import chip_family
 from computeledger.workloads.intervals import model_family
 
@@ -86,3 +89,32 @@ def rl_ratio_name(name: str) -> str:
     'rl_known_ratio'
     """
     return "rl_known_ratio" if name == KNOWN else "rl_new_ratio"
+
+
+def rl_factors_of(model: Model, chip: Accelerator, draws: Mapping[str, Num] | None = None) -> RLFactors:
+    """Constants of RL, with the interval of the question's class as the ratio of the step.
+
+    Parameters
+    ----------
+    model : Model
+        The policy.
+    chip : Accelerator
+        Of the generators.
+    draws : mapping of str to float or ndarray, optional
+        Samples by ``efficiency.NAME``; a constant without samples takes its median.
+
+    Returns
+    -------
+    RLFactors
+        Numbers, or arrays along the sample axis.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator, load_model
+    >>> chip = load_accelerator("h100-sxm5-80gb")
+    >>> rl_factors_of(load_model("llama-3.1-8b"), chip, {"efficiency.rl_known_ratio": 1.1}).rl_step_ratio
+    1.1
+    """
+    given = draws or {}
+    ratio = given.get(f"efficiency.{rl_ratio_name(rl_class(model, chip))}", 1.0)
+    return replace(rl_factors("fitted", given), rl_step_ratio=ratio)

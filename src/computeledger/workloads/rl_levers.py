@@ -1,0 +1,108 @@
+"""What would bring an RL run's GPU-time down: one change at a time, each with its effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from computeledger.arrays import median
+from computeledger.facts.schema import System
+from computeledger.physics.roofline import parse_precision
+from computeledger.workloads.rl import RLResult, estimate_rl
+from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
+from computeledger.workloads.rl_search import with_share
+
+#: A draft model of the engine's own, as an RL run would use it (assumption).
+DRAFT_TOKENS, TOKENS_PER_STEP = 3.0, 2.2
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change to a run.
+
+    Attributes
+    ----------
+    name : str
+        What is changed.
+    why : str
+        What it does.
+    step_s : float
+        Of a step with it [s].
+    gpu_s_per_token_ratio : float
+        GPU-time of a sampled token with it over without, which is also the ratio of both betas [-].
+    """
+
+    name: str
+    why: str
+    step_s: float
+    gpu_s_per_token_ratio: float
+
+
+def levers(scenario: RLScenario, machines: RLMachines, wider: System | None = None) -> list[Lever]:
+    """Try each change alone.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        With single numbers.
+    machines : RLMachines
+        With single numbers as factors.
+    wider : System, optional
+        A larger scale-up domain of the same kind of chip [-].
+
+    Returns
+    -------
+    list of Lever
+        From the most helpful; a change that the run has already is left out.
+
+    Examples
+    --------
+    >>> levers.__name__
+    'levers'
+    """
+    base = estimate_rl(scenario, machines)
+    moe = any(group.feed_forward.n_experts for group in scenario.engine.model.layers)
+    tried = [_asynchronous(scenario)]
+    engine = scenario.engine
+    if engine.precision.name == "bf16":
+        narrow = replace(engine, precision=parse_precision("fp8", moe, engine.precision.kv))
+        tried.append(("fp8 rollout", "half the weights to read", replace(scenario, engine=narrow)))
+    tried.append(_twice_the_rollouts(scenario))
+    if not scenario.engine.draft_tokens:
+        drafted = replace(engine, draft_tokens=DRAFT_TOKENS, tokens_per_step=TOKENS_PER_STEP)
+        why = f"{DRAFT_TOKENS:.0f} tokens drafted, {TOKENS_PER_STEP:.1f} kept a step (assumed)"
+        tried.append(("speculative decoding", why, replace(scenario, engine=drafted)))
+    found = [_lever(name, why, estimate_rl(changed, machines), base) for name, why, changed in tried]
+    if wider is not None and wider.n_gpus_scale_up.value > machines.generation.system.n_gpus_scale_up.value:
+        there = replace(machines.generation, system=wider)
+        moved = estimate_rl(scenario, replace(machines, generation=there, training=replace(there)))
+        found.append(_lever("larger scale-up domain", wider.name, moved, base))
+    return sorted(found, key=lambda one: one.gpu_s_per_token_ratio)
+
+
+def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:
+    ratio = median(changed.gpu_s_per_token) / median(base.gpu_s_per_token)
+    return Lever(name, why, median(changed.step_s), ratio)
+
+
+def _asynchronous(scenario: RLScenario) -> tuple[str, str, RLScenario]:
+    """The same GPUs, shared so that both sides keep pace, four versions of lag, weights taken in flight."""
+    split, replica = scenario.split, scenario.engine.layout.n_gpus
+    if not split.is_colocated:
+        flowing = replace(split, max_lag=max(4, split.max_lag), is_in_flight=True)
+        return "asynchrony", "lag 4, weights taken in flight", replace(scenario, split=flowing)
+    half = max(float(split.n_gpus // (2 * replica)) * float(replica), float(replica))
+    apart = Split(half, split.n_gpus - half, False, 4, True)
+    trainer = with_share(scenario.trainer, apart.n_training)
+    return (
+        "asynchrony",
+        "half the GPUs train, lag 4, weights taken in flight",
+        replace(scenario, split=apart, trainer=trainer),
+    )
+
+
+def _twice_the_rollouts(scenario: RLScenario) -> tuple[str, str, RLScenario]:
+    algorithm = scenario.algorithm
+    more = replace(
+        algorithm, prompts_per_step=2 * algorithm.prompts_per_step, optimizer_steps=2 * algorithm.optimizer_steps
+    )
+    return "more concurrency", "twice the prompts per step and optimiser steps", replace(scenario, algorithm=more)
