@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from computeledger.arrays import median
-from computeledger.facts.schema import System
 from computeledger.physics.roofline import parse_precision
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
-from computeledger.workloads.rl_search import with_share
+from computeledger.workloads.rl_search import search_generation, with_share
+from computeledger.workloads.serving_search import layouts_that_fit
 
 #: A draft model of the engine's own, as an RL run would use it (assumption).
 DRAFT_TOKENS, TOKENS_PER_STEP = 3.0, 2.2
+#: GPUs of a larger domain.
+WIDER_GPUS = 72.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Lever:
     gpu_s_per_token_ratio: float
 
 
-def levers(scenario: RLScenario, machines: RLMachines, wider: System | None = None) -> list[Lever]:
+def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
     """Try each change alone.
 
     Parameters
@@ -46,8 +50,6 @@ def levers(scenario: RLScenario, machines: RLMachines, wider: System | None = No
         With single numbers.
     machines : RLMachines
         With single numbers as factors.
-    wider : System, optional
-        A larger scale-up domain of the same kind of chip [-].
 
     Returns
     -------
@@ -72,16 +74,31 @@ def levers(scenario: RLScenario, machines: RLMachines, wider: System | None = No
         why = f"{DRAFT_TOKENS:.0f} tokens drafted, {TOKENS_PER_STEP:.1f} kept a step (assumed)"
         tried.append(("speculative decoding", why, replace(scenario, engine=drafted)))
     found = [_lever(name, why, estimate_rl(changed, machines), base) for name, why, changed in tried]
-    if wider is not None and wider.n_gpus_scale_up.value > machines.generation.system.n_gpus_scale_up.value:
-        there = replace(machines.generation, system=wider)
-        moved = estimate_rl(scenario, replace(machines, generation=there, training=replace(there)))
-        found.append(_lever("larger scale-up domain", wider.name, moved, base))
+    if machines.generation.system.n_gpus_scale_up.value < WIDER_GPUS:
+        found.append(_wider(scenario, machines, base))
     return sorted(found, key=lambda one: one.gpu_s_per_token_ratio)
 
 
 def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:
     ratio = median(changed.gpu_s_per_token) / median(base.gpu_s_per_token)
     return Lever(name, why, median(changed.step_s), ratio)
+
+
+def _wider(scenario: RLScenario, machines: RLMachines, base: RLResult) -> Lever:
+    """The same chips, all links of a larger domain as fast as inside the present one; the layout is searched anew."""
+    system = machines.generation.system
+    domain = replace(system, n_gpus_scale_up=replace(system.n_gpus_scale_up, value=WIDER_GPUS))
+    moved = replace(
+        machines,
+        generation=replace(machines.generation, system=domain),
+        training=replace(machines.training, system=domain),
+    )
+    longest = float(np.max(scenario.sampling.lengths.longest_tokens))
+    held = replace(scenario.engine, output_tokens=longest, batch=1.0)
+    layouts = [scenario.engine.layout, *layouts_that_fit(held, moved.generation)]
+    engine = replace(scenario.engine, layout=search_generation(scenario, layouts, moved))
+    why = f"the same chips in a domain of {WIDER_GPUS:.0f}, generation on {engine.layout}"
+    return _lever("larger scale-up domain", why, estimate_rl(replace(scenario, engine=engine), moved), base)
 
 
 def _asynchronous(scenario: RLScenario) -> tuple[str, str, RLScenario]:

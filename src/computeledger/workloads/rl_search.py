@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -10,10 +11,17 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
+from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine
-from computeledger.physics.training import training_memory
-from computeledger.workloads.pretraining import USABLE_FRACTION
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.training import Batch, training_memory
+from computeledger.workloads.pretraining import (
+    USABLE_FRACTION,
+    PretrainingScenario,
+    power_of_two,
+    search_pretraining,
+    training_layouts,
+)
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_generation import generate, steady
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
@@ -130,6 +138,87 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
             f"weights and one rollout of {longest:.0f} tokens"
         )
     return small[best]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerQuestion:
+    """What a trainer's layout is searched for.
+
+    Attributes
+    ----------
+    model : Model
+        The policy.
+    precision : Precision
+        Of the update.
+    n_gpus : int
+        That train [-].
+    recompute : str or None
+        One mode, or any.
+    """
+
+    model: Model
+    precision: Precision
+    n_gpus: int
+    recompute: str | None = None
+
+
+def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer:
+    """Find the fastest cut of the model that holds one longest rollout.
+
+    The search runs on the largest power of two of the GPUs; data-parallel ranks then fill the rest.
+
+    Parameters
+    ----------
+    question : TrainerQuestion
+        Model, precision, GPUs.
+    scenario : RLScenario
+        With single numbers: lengths and batch.
+    machine : Machine
+        One GPU of the trainer, with single numbers as factors.
+
+    Returns
+    -------
+    Trainer
+        With layout, recomputation and packing.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where nothing fits.
+
+    Examples
+    --------
+    >>> search_trainer.__name__
+    'search_trainer'
+    """
+    power = 2 ** int(math.log2(question.n_gpus))
+    longest = float(np.max(scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens))
+    algorithm = scenario.algorithm
+    each_step = float(np.max(algorithm.rollouts * algorithm.trained_passes))
+    each_step = max(each_step / float(np.max(algorithm.optimizer_steps * algorithm.updates_per_batch)), 1.0)
+    mean = float(np.max(scenario.sequence_tokens))
+    sequences = max(power_of_two(each_step * mean / longest), 1)
+    domain = int(machine.system.n_gpus_scale_up.value)
+    layouts = [
+        layout
+        for layout in training_layouts(question.model, power, domain, longest_cp=_LONGEST_CP)
+        if layout.dp <= sequences
+    ]
+    batch = Batch(longest, float(sequences))
+    asked = PretrainingScenario(question.model, Layout(), question.precision, batch)
+    if not layouts:
+        raise DoesNotFitError(f"{question.model.id}: no layout of {power} GPUs trains on {sequences} sequences a step")
+    options = search_pretraining(asked, layouts, machine, top=_MOST_OPTIONS)
+    best = next((one for one in options if question.recompute in {None, one.recompute}), None)
+    if best is None:
+        raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
+    packed = best.microbatch_sequences * longest
+    found = Trainer(best.layout, question.precision, pack_tokens=packed, recompute=best.recompute)
+    return with_share(found, float(question.n_gpus))
+
+
+#: Context-parallel degrees that a search tries, and options it looks through.
+_LONGEST_CP, _MOST_OPTIONS = 8, 100_000
 
 
 def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
