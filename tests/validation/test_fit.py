@@ -21,7 +21,7 @@ POINTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / 
 
 
 def power_law(noise: np.ndarray, sd: float = 1.0) -> tuple[Fit, np.ndarray]:
-    """y = a x^b with a = 2, b's constant c = 3 as an additive part; noise in log."""
+    """Y = a x^b with a = 2, b's constant c = 3 as an additive part; noise in log."""
     x = np.geomspace(1, 1000, len(noise))
     truth = np.log(2.0 * x + 3.0) + noise
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from computeledger.workloads.batching import expected_busiest, interference_s
 
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.efficiency import efficiency
@@ -15,7 +16,6 @@ from computeledger.validation.compare import Comparison, deviations
 from computeledger.validation.published_points import compare_published, predict
 from computeledger.validation.published_rows import NEEDED, Unpredictable, case_of
 from computeledger.validation.tables import curated_rows
-from computeledger.workloads.batching import expected_busiest, interference_s
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 LARGE = ("DeepSeek", "LMSYS", "TensorRT-LLM DeepSeek-R1", "TensorRT-LLM tech blog")

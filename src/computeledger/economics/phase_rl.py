@@ -21,7 +21,7 @@ from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import lengths_of_mean
 from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
 from computeledger.workloads.rl_search import rl_machine, search_generation, with_share
-from computeledger.workloads.rl_sureness import rl_factors_of
+from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import check_batch, layouts_that_fit
@@ -164,7 +164,8 @@ def _machines(setting: Setting, typical: bool = False) -> RLMachines:
     """GPUs of the run, with RL's own interval in place of those of serving and training."""
     machine = rl_machine(setting.typical if typical else setting.machine)
     draws = {} if typical else setting.draws
-    return RLMachines(machine, machine, rl_factors_of(setting.model, machine.system.accelerator, draws))
+    name = rl_class(setting.model, machine.system.accelerator, setting.typical_number("rollout"))
+    return RLMachines(machine, machine, rl_factors_of(name, draws))
 
 
 def _run(setting: Setting) -> tuple[RLScenario, dict[str, str], PretrainingResult]:

@@ -67,8 +67,7 @@ def answer_rl(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["scale_up"]:
         document["scale_up"] = _world(asked)
     document |= {"price": asked.price_ground, "backend": options["backend"], "assumptions": _assumptions(options)}
-    if options["backend"] != "ideal":
-        document["interval"] = documents_rl.interval_document(run.result, asked.system.accelerator)
+    document["interval"] = {"class": asked.sureness}
     if options["working"]:
         document["working"] = [documents.figure_document(one) for one in rl_figures(run)]
         document["efficiency"] = _grounds()

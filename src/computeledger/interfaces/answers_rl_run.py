@@ -36,7 +36,7 @@ from computeledger.workloads.rl_search import (
     search_trainer,
     with_share,
 )
-from computeledger.workloads.rl_sureness import rl_factors_of
+from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import layouts_that_fit
@@ -71,10 +71,11 @@ class Asked:
             known |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
         self.draws, drawn, typical = draw_machine(options, known, options["backend"])
         self.middles: dict[str, Num] = {name: middle(value) for name, value in known.items() if "." not in name}
-        chip = self.system.accelerator
+        mean = median(self._lengths(self.middles).mean_tokens)
+        self.sureness = "physical limit" if ideal else rl_class(self.model, self.system.accelerator, mean)
         factors = (RLFactors(), RLFactors())
         if not ideal:
-            factors = (rl_factors_of(self.model, chip, self.draws), rl_factors_of(self.model, chip))
+            factors = (rl_factors_of(self.sureness, self.draws), rl_factors_of(self.sureness))
         self.machines = self._machines(drawn, factors[0])
         self.typical_machines = self._machines(typical, factors[1])
         self.options_found: list[Any] = []

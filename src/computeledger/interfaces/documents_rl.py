@@ -17,7 +17,6 @@ from computeledger.workloads.rl_returns import RewardFit
 from computeledger.workloads.rl_run import PRICE_RATIO, RunCost
 from computeledger.workloads.rl_scale_up import DomainUse
 from computeledger.workloads.rl_search import SplitOption, cores_needed, pace_bound
-from computeledger.workloads.rl_sureness import rl_class
 
 #: Said with every beta.
 CONVENTION = "tokens are sampled tokens, dropped ones included; times kept_ratio it counts tokens that were trained on"
@@ -139,11 +138,6 @@ def demand_document(flop: Num, demand: BudgetDemand) -> dict[str, Any]:
         "steps": quantity(demand.steps, ""),
         "tasks": quantity(demand.tasks, ""),
     }
-
-
-def interval_document(result: RLResult, chip: Any) -> dict[str, str]:
-    """How far the question is from what was fitted."""
-    return {"class": rl_class(result.scenario.engine.model, chip)}
 
 
 def lever_document(lever: Lever) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note, print_working
 from computeledger.interfaces.wording import point, show
-from computeledger.units import format_percent, format_si
+from computeledger.units import KILO, format_percent, format_si
 
 _ROWS = [
     ("step", "step_s", "s"),
@@ -50,8 +50,9 @@ def _print_run(out: Console, document: Mapping[str, Any], working: bool) -> None
     live = f"{format_si(point(made['rollouts_decoding']))} rollouts decode on each of {made['replicas']:.0f} replicas"
     note(
         out,
-        f"generation {split['layout']}, trainer {split['training_layout']} (recompute {split['recompute']}), {lag}; {live}",
+        f"generation {split['layout']}, trainer {split['training_layout']} (recompute {split['recompute']}), {lag}",
     )
+    note(out, live)
     if not document["fits"]:
         out.print(Text("DOES NOT FIT: weights and one longest rollout need more memory", style="red"))
     table = new_table("", f"{format_si(point(document['steps']))} steps", "median and 90 % interval")
@@ -83,31 +84,25 @@ def _print_notes(out: Console, document: Mapping[str, Any]) -> None:
         note(out, f"verifier cores that keep pace: {format_si(point(document['verifier_cores_needed']))}")
     note(out, f"beta: {document['beta']['convention']}")
     demand = document["demand"]
-    note(out, f"{format_si(point(demand['flop']), 'FLOP')} of RL like this: {format_si(point(demand['tokens']))} tokens, "
-         f"{format_si(point(demand['steps']))} steps, {format_si(point(demand['tasks']))} verifiable tasks")  # fmt: skip
+    tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
+    budget = format_si(point(demand["flop"]), "FLOP")
+    note(out, f"{budget} of RL like this: {tokens} tokens, {steps} steps, {tasks} verifiable tasks")
     if "equal_gpu_time" in document:
         one = document["equal_gpu_time"]
-        note(out, f"in the GPU-time of a pretraining run of {format_si(point(one['pretraining_flop']), 'FLOP')} RL performs "
-             f"{format_si(point(one['rl_flop']), 'FLOP')}; the {one['price_ratio']:.0f}-fold price ratio suggests "
-             f"{format_si(point(one['rl_flop_by_price_ratio']), 'FLOP')}")  # fmt: skip
+        names = ("pretraining_flop", "rl_flop", "rl_flop_by_price_ratio")
+        whole, here, priced = (format_si(point(one[name]), "FLOP") for name in names)
+        note(out, f"in the GPU-time of a pretraining run of {whole} RL performs {here}")
+        note(out, f"the {one['price_ratio']:.0f}-fold price of output over input tokens would suggest {priced}")
     if "interval" in document:
         note(out, f"interval of a {document['interval']['class']}")
 
 
 def _print_options(out: Console, options: Sequence[Mapping[str, Any]]) -> None:
-    table = new_table(
-        "Best splits (medians)",
-        ">generate",
-        ">train",
-        "layout",
-        ">step",
-        ">GPU-s per 1K kept tokens",
-        ">cores",
-        "paced by",
-    )
+    columns = (">step", ">GPU-s per 1K kept tokens", ">cores", "paced by")
+    table = new_table("Best splits (medians)", ">generate", ">train", "layout", *columns)
     for one in options:
         trains = "in turns" if one["colocated"] else f"{one['training_gpus']:.0f}"
-        cost = show(1000 * one["gpu_s_per_kept_token"], "s")
+        cost = show(KILO * one["gpu_s_per_kept_token"], "s")
         table.add_row(f"{one['generation_gpus']:.0f}", trains, one["layout"], show(one["step_s"], "s"), cost,
                       format_si(one["verifier_cores"]), one["binding_phase"])  # fmt: skip
     out.print(table)
@@ -133,13 +128,17 @@ def _print_world(out: Console, domains: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(
             one["system"], format_si(one["hbm_bytes"], "B"), format_si(one["weights_bytes"], "B"),
             format_si(one["rollouts"]) if one["fits"] else "does not fit", one["layout"], *figures,
-            "yes" if one["efficient"] else "no", format_si(one["longest_trace_tokens"]), one["largest_model"].rpartition("/")[2],
+            "yes" if one["efficient"] else "no", format_si(one["longest_trace_tokens"]),
+            one["largest_model"].rpartition("/")[2],
         )  # fmt: skip
     out.print(table)
-    note(out, "efficient: no more than half of a decode step is there with one rollout as well (weights, launches)")
+    note(
+        out,
+        "efficient: weights and launches are at most half of a decode step; traces stay inside the context",
+    )
 
 
-_PARTS = {
+_PARTS: dict[str, Callable[[Console, Any], None]] = {
     "split_options": _print_options,
     "levers": _print_levers,
     "samples_per_problem": _print_groups,
@@ -148,14 +147,15 @@ _PARTS = {
 
 
 def _print_published(out: Console, document: Mapping[str, Any]) -> None:
-    table = new_table("Beta of published runs", "model", "hardware", "mode", ">tokens", ">step", ">beta FLOP", ">beta GPU-time",
-                      ">modelled", "parts of the modelled beta")  # fmt: skip
+    columns = (">tokens", ">step", ">beta FLOP", ">beta GPU-time", ">modelled", "parts of the modelled beta")
+    table = new_table("Beta of published runs", "model", "hardware", "mode", *columns)
     for one in document["published"]:
         parts = sorted(one["by_phase"].items(), key=lambda pair: -pair[1])[:3]
         words = ", ".join(f"{name} {value:.3g}" for name, value in parts)
         where = f"{one['hardware']} x {one['n_gpus']:.0f}"
         table.add_row(
-            one["model"], where, f"{one['mode']}, {one['precision']}", f"{one['mean_tokens']:.0f}", show(one["step_s"], "s"),
+            one["model"], where, f"{one['mode']}, {one['precision']}", f"{one['mean_tokens']:.0f}",
+            show(one["step_s"], "s"),
             f"{one['beta_flop']:.1f}", f"{one['beta_gpu_time']:.0f}", f"{one['modelled_beta_gpu_time']:.0f}",
             words + ("" if one["split_stated"] else " (split assumed)"),
         )  # fmt: skip

@@ -226,7 +226,17 @@ def calibration_text(found: RLFit) -> str:
         grounds["identifiability"] = "a width, not a value"
         lines.append(_entry(name, json.dumps(f"{1 / half:.4g}..{half:.4g}"), grounds))
     known_deployments = sorted({deployment_of(run.scenario.engine.model, run.system.accelerator) for run in found.runs})
-    lines += ["", "[deployments]", "fitted = [", *(f"  {json.dumps(one)}," for one in known_deployments), "]", ""]
+    means = [float(run.scenario.taken_tokens) for run in found.runs]
+    reach = f"mean_tokens = [{min(means):.0f}, {max(means):.0f}]"
+    lines += [
+        "",
+        "[deployments]",
+        reach,
+        "fitted = [",
+        *(f"  {json.dumps(one)}," for one in known_deployments),
+        "]",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from computeledger.arrays import Num, sample
+from computeledger.arrays import Num, median, sample
 from computeledger.facts.schema import System
 from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors, rl_factors
 from computeledger.physics.efficiency import efficiency
@@ -110,7 +110,7 @@ def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: in
     predicted = np.empty((len(runs), n_samples))
     kept = []
     for place, run in enumerate(runs):
-        one = rl_class(run.scenario.engine.model, run.system.accelerator)
+        one = rl_class(run.scenario.engine.model, run.system.accelerator, median(run.scenario.taken_tokens))
         predicted[place] = middle[place] * ratios[rl_ratio_name(one)]
         kept.append({**run.row, "class": one})
     measured = np.array([run.step_s for run in runs])

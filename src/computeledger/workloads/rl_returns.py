@@ -23,6 +23,8 @@ FEWEST_POINTS = 6
 #: tested at two to three times).
 FARTHEST = 4.0
 _RESAMPLES = 200
+#: Widening that made nine of ten forecasts hold on simulated runs of 24 points.
+_WIDENING = 1.1
 
 
 def reward_sigmoid(compute: Num, start: Num, asymptote: Num, middle: Num, exponent: Num) -> Num:
@@ -95,6 +97,8 @@ class RewardFit:
         Root of the mean squared residual [-].
     span : tuple of float
         Least and most compute of the points [-].
+    widening : float
+        Of an interval over that of the cloud: resampled residuals alone cover too little with few points [-].
     """
 
     law: str
@@ -102,6 +106,7 @@ class RewardFit:
     cloud: dict[str, Array]
     residual: float
     span: tuple[float, float]
+    widening: float
 
     def forecast(self, compute: float) -> tuple[float, float, float]:
         """Reward at some compute, with a 90 % interval of the fit.
@@ -132,8 +137,9 @@ class RewardFit:
                 f"at most {FARTHEST:g} times as far: give points nearer to it"
             )
         law = _LAWS[self.law]
-        drawn = law(compute, *(self.cloud[name] for name in self.values))
-        low, mid, high = np.quantile(drawn, [0.05, 0.5, 0.95])
+        mid = np.asarray(law(compute, *self.values.values()))
+        drawn = np.asarray(law(compute, *(self.cloud[name] for name in self.values)))
+        low, high = np.quantile(mid + self.widening * (drawn - mid), [0.05, 0.95])
         return float(low), float(mid), float(high)
 
 
@@ -188,7 +194,8 @@ def fit_reward(compute: Sequence[float] | Array, reward: Sequence[float] | Array
     again = [solve(c, fitted + scale * rng.choice(left, len(c))) for _ in range(_RESAMPLES)]
     cloud = {name: np.array([one[name] for one in again]) for name in values}
     residual = float(np.sqrt(np.mean(left**2)))
-    return RewardFit(law, values, cloud, residual, (float(np.min(c)), float(np.max(c))))
+    span = (float(np.min(c)), float(np.max(c)))
+    return RewardFit(law, values, cloud, residual, span, _WIDENING * scale)
 
 
 def _least(basis: Array, r: Array) -> tuple[Array, Array]:

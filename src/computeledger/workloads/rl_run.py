@@ -12,7 +12,7 @@ from computeledger.workloads.rl import RLResult
 from computeledger.workloads.rl_coverage import BudgetDemand, budget_demand
 
 #: Price of an output over an input token that public sheets show most often; read as decode's utilisation against
-#: prefill's it suggests that RL does so many times fewer FLOP in the same GPU-time (a heuristic, checked by ``claims``).
+#: prefill's it suggests that RL does so many times fewer FLOP in the same GPU-time (a heuristic).
 PRICE_RATIO = 5.0
 #: Times a set of tasks is gone through (assumption).
 EPOCHS = 10.0

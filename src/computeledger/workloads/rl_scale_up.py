@@ -21,8 +21,8 @@ from computeledger.workloads.serving import ServingScenario
 
 #: Longest rollout over the mean, as far as a domain's room is concerned (assumption).
 LONGEST_OVER_MEAN = 2.5
-#: A domain runs RL efficiently where no more than this share of a decode step is there with one rollout as well:
-#: reading weights and launching (a definition).
+#: A domain runs RL efficiently where no more than this share of a decode step is reading weights and launching: more
+#: memory would then at best halve the GPU-time of a token (a definition).
 EFFICIENT_SHARED_FRACTION = 0.5
 #: Mean lengths that are tried for the longest trace [token].
 TRACES = 1024.0 * 2.0 ** np.arange(0, 11)
@@ -47,7 +47,7 @@ class DomainUse:
     utilization_fraction : float
         ``2 N`` per token over dense bf16 peak [-].
     shared_fraction : float
-        Share of a decode step that one rollout alone would take as well [-].
+        Share of a decode step that is there with one rollout without a cache as well: weights, launches [-].
     """
 
     system: str
@@ -119,7 +119,8 @@ def domain_use(
     context = sampling.prompt_tokens + sampling.lengths.mean_age_tokens
     made_of = (machines.generation, machines.factors)
     live = np.maximum(room, 1.0)
-    full_s, alone_s = (decode_step_s(engine, batch, context, made_of) for batch in (live, np.ones_like(live)))
+    full_s = decode_step_s(engine, live, context, made_of)
+    alone_s = decode_step_s(engine, np.ones_like(live), 1.0, made_of)
     rate = np.where(room >= 1, live / full_s / stacked.n_gpus, 0.0)
     best = int(np.argmax(rate))
     if room[best] < 1:
@@ -154,7 +155,7 @@ def longest_trace(model: Model, precision: Precision, machines: RLMachines, prom
     Returns
     -------
     float
-        Of :data:`TRACES`; 0 where not even the shortest is [token].
+        Of :data:`TRACES`, inside the model's context; 0 where not even the shortest is [token].
 
     Examples
     --------
@@ -166,6 +167,8 @@ def longest_trace(model: Model, precision: Precision, machines: RLMachines, prom
     """
     found = 0.0
     for trace in TRACES.tolist():
+        if model.max_context_tokens and prompt_tokens + LONGEST_OVER_MEAN * trace > model.max_context_tokens:
+            break
         sampling = Sampling(lengths_of_mean(trace, LONGEST_OVER_MEAN * trace), prompt_tokens)
         if not domain_use(model, precision, sampling, machines).is_efficient:
             break

@@ -14,7 +14,9 @@ from computeledger.physics.calibration_rl import RLFactors, load_rl_text, rl_fac
 from computeledger.physics.efficiency_training import chip_family
 from computeledger.workloads.intervals import model_family
 
-KNOWN, NEW = "known model and chip", "new model or chip"
+KNOWN, NEW = "known model and chip", "new model, chip or length"
+#: How far beyond the lengths of the fit a question may lie and still count as known (a choice).
+FARTHEST = 2.0
 
 
 def deployment_of(model: Model, chip: Accelerator) -> str:
@@ -42,12 +44,14 @@ def deployment_of(model: Model, chip: Accelerator) -> str:
 
 
 @functools.cache
-def _fitted() -> frozenset[str]:
-    return frozenset(tomllib.loads(load_rl_text())["deployments"]["fitted"])
+def _fitted() -> tuple[frozenset[str], float, float]:
+    table = tomllib.loads(load_rl_text())["deployments"]
+    shortest, longest = table["mean_tokens"]
+    return frozenset(table["fitted"]), shortest / FARTHEST, longest * FARTHEST
 
 
-def rl_class(model: Model, chip: Accelerator) -> str:
-    """Say whether runs of this model's shape on this family of chips were fitted.
+def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
+    """Say whether runs of this model's shape on this family of chips, with rollouts of such lengths, were fitted.
 
     Parameters
     ----------
@@ -55,6 +59,8 @@ def rl_class(model: Model, chip: Accelerator) -> str:
         The policy.
     chip : Accelerator
         Of the generators.
+    mean_tokens : float
+        Of a rollout; 0 where it does not matter [token].
 
     Returns
     -------
@@ -65,9 +71,11 @@ def rl_class(model: Model, chip: Accelerator) -> str:
     --------
     >>> from computeledger.facts.load import load_accelerator, load_model
     >>> rl_class(load_model("llama-3.1-70b"), load_accelerator("a100-sxm4-80gb"))
-    'new model or chip'
+    'new model, chip or length'
     """
-    return KNOWN if deployment_of(model, chip) in _fitted() else NEW
+    known, shortest, longest = _fitted()
+    near = not mean_tokens or shortest <= mean_tokens <= longest
+    return KNOWN if near and deployment_of(model, chip) in known else NEW
 
 
 def rl_ratio_name(name: str) -> str:
@@ -91,15 +99,13 @@ def rl_ratio_name(name: str) -> str:
     return "rl_known_ratio" if name == KNOWN else "rl_new_ratio"
 
 
-def rl_factors_of(model: Model, chip: Accelerator, draws: Mapping[str, Num] | None = None) -> RLFactors:
+def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactors:
     """Constants of RL, with the interval of the question's class as the ratio of the step.
 
     Parameters
     ----------
-    model : Model
-        The policy.
-    chip : Accelerator
-        Of the generators.
+    name : str
+        Class, from :func:`rl_class`.
     draws : mapping of str to float or ndarray, optional
         Samples by ``efficiency.NAME``; a constant without samples takes its median.
 
@@ -110,11 +116,9 @@ def rl_factors_of(model: Model, chip: Accelerator, draws: Mapping[str, Num] | No
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_accelerator, load_model
-    >>> chip = load_accelerator("h100-sxm5-80gb")
-    >>> rl_factors_of(load_model("llama-3.1-8b"), chip, {"efficiency.rl_known_ratio": 1.1}).rl_step_ratio
+    >>> rl_factors_of(KNOWN, {"efficiency.rl_known_ratio": 1.1}).rl_step_ratio
     1.1
     """
     given = draws or {}
-    ratio = given.get(f"efficiency.{rl_ratio_name(rl_class(model, chip))}", 1.0)
+    ratio = given.get(f"efficiency.{rl_ratio_name(name)}", 1.0)
     return replace(rl_factors("fitted", given), rl_step_ratio=ratio)
