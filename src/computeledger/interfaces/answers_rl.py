@@ -149,7 +149,7 @@ def _assumptions(options: Mapping[str, Any]) -> dict[str, Any]:
 def _grounds() -> dict[str, dict[str, Any]]:
     """RL's constants with their grounds."""
     return {
-        name: {"value": str(one.value), "kind": one.kind, "why": one.why, "source": one.source}
+        name: {**documents_rl.ends_document(one.value), "kind": one.kind, "why": one.why, "source": one.source}
         for name, one in load_rl_factors().items()
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, median
+from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.validation.rl_beta import PublishedBeta
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl import RLResult
@@ -138,6 +138,11 @@ def demand_document(flop: Num, demand: BudgetDemand) -> dict[str, Any]:
         "steps": quantity(demand.steps, ""),
         "tasks": quantity(demand.tasks, ""),
     }
+
+
+def ends_document(value: Uncertain) -> dict[str, float]:
+    """A constant as a range, or a number as both of its ends."""
+    return {"low": value.low, "high": value.high} if isinstance(value, Range) else {"low": value, "high": value}
 
 
 def lever_document(lever: Lever) -> dict[str, Any]:

@@ -276,7 +276,8 @@ def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Preci
     tp, cp, ep = (int(one) for one in degrees[:3])
     pp, virtual = int(degrees[-2]), degrees[-1]
     dp = int(n_gpus) // (tp * cp * pp)
-    layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=ep), model, n_gpus)
+    # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
+    layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
     stated = re.search(rf"max seq {_NUMBER}", _text(row, "notes"))
     pack = _number(stated[1]) if stated else 8192.0
     return Trainer(layout, precision, pack_tokens=pack, virtual_stages=virtual)

@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 
 #: Standard scores of the positions; the share that reaches one is that of a normal variable above its score.
 _SCORES = np.linspace(-4.0, 5.5, 77)
-#: Share of rollouts that reach each position, the start included.
-SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z in _SCORES[1:])])
+#: Share of rollouts that reach each position, from the start to the longest that is allowed.
+SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z in _SCORES[1:-1]), 0.0, 0.0])
 #: Spread of the logarithm of rollout lengths where none is given (assumption: 0.4 to 1.2 in published runs).
 SPREAD = 0.8
 _COLUMN = SURVIVAL[:, None]
@@ -167,9 +167,10 @@ def single(values: Array) -> Num:
 
 
 def _positions(rising: Array, longest: Num) -> Lengths:
-    """Put a start before the positions and cut them at the longest allowed."""
-    cut = np.clip(rising, _SHORTEST, np.asarray(longest, float))
-    return Lengths(np.concatenate([np.zeros_like(cut[:1]), cut]))
+    """Put a start before the positions, cut them at the longest allowed, and end there."""
+    end = np.asarray(longest, float)
+    cut = np.clip(rising, _SHORTEST, end)
+    return Lengths(np.concatenate([np.zeros_like(cut[:1]), cut, np.broadcast_to(end, cut[:1].shape)]))
 
 
 def exact_lengths(tokens: Num) -> Lengths:
@@ -296,4 +297,4 @@ def empirical_lengths(tokens: Sequence[float] | Array) -> Lengths:
         raise QuantityError("rollout lengths: expected a list of token counts, each at least 1")
     # a midpoint rule keeps the mean: each observation stands for an equal share
     shares = (np.arange(given.size) + 0.5) / given.size
-    return _positions(np.interp(1 - SURVIVAL[1:], shares, given)[:, None], given[-1])
+    return _positions(np.interp(1 - SURVIVAL[1:-1], shares, given)[:, None], given[-1])
