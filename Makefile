@@ -43,6 +43,8 @@ stress: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/training_search.py
+	$(BIN)/python benchmarks/simulate.py
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py

@@ -231,6 +231,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def test_the_core_imports_numpy_at_most() -> None:
+    # numba makes machine code of long simulations: simulation/compiled.py loads it by name, and only for them
     allowed = {*sys.stdlib_module_names, "numpy", "computeledger"}
     core = [(path, tree) for path, tree in trees() if path.is_relative_to(SOURCE / "computeledger")]
     found = {

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.simulation.rl import simulate_rl
+    from computeledger.simulation.serving import ServingClock, simulate_serving
+    from computeledger.simulation.step_times import Engine, timed_pool
+    from computeledger.simulation.traces import read_trace
     from computeledger.sources import bibtex
     from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
     from computeledger.workloads.rl import estimate_rl
@@ -42,6 +46,10 @@ _HOMES = {
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
     "physics.training": ("Batch",),
+    "simulation.rl": ("simulate_rl",),
+    "simulation.serving": ("ServingClock", "simulate_serving"),
+    "simulation.step_times": ("Engine", "timed_pool"),
+    "simulation.traces": ("read_trace",),
     "sources": ("bibtex",),
     "workloads.pretraining": ("PretrainingScenario", "estimate_pretraining"),
     "workloads.rl": ("estimate_rl",),
@@ -55,6 +63,7 @@ __all__ = [
     "Batch",
     "ComputeLedgerError",
     "Efficiency",
+    "Engine",
     "Fact",
     "FactError",
     "InputError",
@@ -67,6 +76,7 @@ __all__ = [
     "PretrainingScenario",
     "RLScenario",
     "Range",
+    "ServingClock",
     "ServingScenario",
     "System",
     "bibtex",
@@ -88,7 +98,11 @@ __all__ = [
     "plan_document",
     "quantiles",
     "read_plan",
+    "read_trace",
     "sample",
+    "simulate_rl",
+    "simulate_serving",
+    "timed_pool",
 ]
 
 

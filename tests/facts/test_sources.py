@@ -19,7 +19,7 @@ from computeledger.units import DIMENSIONS
 DATA = resources.files("computeledger.facts").joinpath("data")
 KINDS = ("accelerators", "systems", "prices", "ownership", "tiers", "models")
 FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
-FILES += [("laws", DATA.joinpath("laws.toml"))]
+FILES += [("laws", DATA.joinpath("laws.toml")), ("reliability", DATA.joinpath("reliability.toml"))]
 FILES += [("observations", resources.files("computeledger.validation").joinpath("observations.toml"))]
 
 

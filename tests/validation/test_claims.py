@@ -254,27 +254,21 @@ def test_the_page_escapes_what_it_shows() -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits(tmp_path: Path, chromium: str, width: int) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_the_page_fits(tmp_path: Path, browser: Any, width: int) -> None:
     file = tmp_path / "claims.html"
     file.write_text(claims_report(claims_document(CHECKED.values())), "utf-8")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--no-first-run"]  # fmt: skip
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        problems: list[str] = []
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.select_option("#verdict", "fails")
-        assert page.inner_text("#found") == f"{sum(v == 'fails' for v in FINDINGS.values())} of 169 claims"
-        page.fill("#search", "C103")
-        assert page.locator(".claim:visible").count() == 1
-        assert problems == []
-        browser.close()
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.select_option("#verdict", "fails")
+    assert page.inner_text("#found") == f"{sum(v == 'fails' for v in FINDINGS.values())} of 169 claims"
+    page.fill("#search", "C103")
+    assert page.locator(".claim:visible").count() == 1
+    assert problems == []
+    page.close()
 
 
 GOOD = 'document = "d"\nkind = "identity"\nclaim = "c"\nunit = "ratio"\nreason = "r"\n'

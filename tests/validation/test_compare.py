@@ -12,7 +12,8 @@ from computeledger.errors import InputError
 from computeledger.interfaces.answers_validate import answer_validate
 from computeledger.validation.compare import Comparison, comparison_document, deviations, merged, summarize
 from computeledger.validation.drawing import drawn
-from computeledger.validation.serving_points import NEEDED, compare_serving, read_points
+from computeledger.validation.serving_points import NEEDED, read_points
+from computeledger.validation.serving_predictions import compare_serving
 from computeledger.validation.suspects import load_suspects, marked
 from computeledger.validation.tables import CURATED, compare_curated, compare_table, curated_rows, read_rows
 
@@ -59,8 +60,13 @@ def test_rows_are_predicted_or_counted() -> None:
     comparison = compare_serving([{**ROW, **change} for change in changes])
     assert len(comparison.rows) == 1
     assert sum(comparison.skipped.values()) == len(changes) - 1
-    reasons = {"duplicate", "model not known", "system not known", "incomplete record"}
-    assert set(comparison.skipped) == reasons | {"disaggregated serving is not modelled yet"}
+    assert comparison.skipped == {
+        "duplicate": 1,
+        "model not known": 1,
+        "system not known": 1,
+        "lengths or times not stated": 1,
+        "concurrency not stated": 2,
+    }
     assert 0.5 < float(np.median(comparison.predicted["tpot"])) / 9.5e-3 < 2
 
 
@@ -112,7 +118,7 @@ def test_nothing_predicted_is_said_and_not_invented() -> None:
 def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
     file = tmp_path / "some.csv"
     file.write_text("model,value\na,1\n", "utf-8")
-    with pytest.raises(InputError, match=r"published serving figures source, hardware.* are missing"):
+    with pytest.raises(InputError, match=r"training runs source, hardware.* are missing"):
         compare_table(file)
     file.write_text("a,b\n1,2,3\n", "utf-8")
     with pytest.raises(InputError, match="line 2 has more cells"):

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from computeledger.workloads.batching import expected_busiest, interference_s
 
 from computeledger.facts.load import load_model, load_system
+from computeledger.physics.batching import expected_busiest
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
@@ -69,7 +69,7 @@ def test_large_deployments_within_a_fifth(large: Comparison) -> None:
     errors = [abs(one.ratio - 1) for name in large.measured for one in deviations(large, name)]
     assert len(errors) >= 16
     assert float(np.median(errors)) < 0.2
-    assert max(errors) < 0.45
+    assert float(np.quantile(errors, 0.9)) < 0.4
 
 
 def test_every_large_figure_is_explained(large: Comparison) -> None:
@@ -92,11 +92,14 @@ def test_prompts_on_one_rank_add_what_the_estimate_adds() -> None:
     """Without ranks that wait and below one prompt per step the two agree; balanced ranks never wait longer."""
     machine = Machine(load_system("b200-nvl8"), efficiency())
     one = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=8), Precision(), 1024.0, 1024.0, 256.0)
-    assert interference_s(one, machine) == pytest.approx(float(estimate_serving(one, machine).prefill_wait_s), rel=1e-6)
+    result = estimate_serving(one, machine)
+    alone_s = machine.efficiency.prefill_interference * result.prefill_s
+    assert float(result.prefill_wait_s) == pytest.approx(float(alone_s * one.batch / one.output_tokens), rel=1e-6)
     many = replace(
         one, model=load_model("deepseek-r1"), layout=Layout(dp=8, ep=8), precision=Precision("fp8", "fp8", "fp8")
     )
-    assert interference_s(many, machine) > 2 * interference_s(many, machine, balanced=True)
+    even = estimate_serving(replace(many, ranks_balanced=True), machine).prefill_wait_s
+    assert estimate_serving(many, machine).prefill_wait_s > 2 * even
 
 
 def test_a_faster_machine_is_never_slower() -> None:

@@ -15,7 +15,7 @@ from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.physics.efficiency import middle
 from computeledger.physics.efficiency_training import load_training_factors, training_efficiency
-from computeledger.validation.calibration_file import calibration_toml
+from computeledger.validation.calibration_file import SLACK, calibration_toml
 from computeledger.validation.compare import comparison_document
 from computeledger.validation.fit_training import TrainingFit, conformal_factor, fit_training
 from computeledger.validation.training_constants import CONSTANTS, fit_constants, plain
@@ -97,7 +97,7 @@ def test_selene_steps() -> None:
     assert summary["step_time"]["n"] == len(SELENE_STEPS)
     assert summary["step_time"]["mean_abs_error"] <= 0.06
     assert summary["by"]["model_kind"]["dense"]["step_time"]["coverage_90"] == 1.0
-    assert "memory" not in summary
+    assert summary["memory"]["n"] == 0
 
 
 def test_throughput_and_utilisation_of_one_run_mean_one_step() -> None:
@@ -203,7 +203,7 @@ def test_conformal_intervals_cover_what_they_promise() -> None:
 def test_the_shipped_file_is_what_a_fit_writes() -> None:
     ratios = dict.fromkeys(("known", "unseen", "expert", "chip", "memory"), 1.2)
     text = calibration_toml(TrainingFit((), ratios, {}, training_efficiency()), "2026-11-21")
-    assert tomllib.loads(text)["training_known_ratio"]["value"] == "0.8333..1.2"
+    assert tomllib.loads(text)["training_known_ratio"]["value"] == f"{1.2**-SLACK:.4g}..{1.2**SLACK:.4g}"
 
 
 @needs_data
@@ -227,8 +227,9 @@ def test_errors_on_the_folder() -> None:
 def test_errors_on_sources_that_a_fit_has_not_seen() -> None:
     fit = fit_training(DATA)
     unseen = fit.tables["leave_one_source_out"]
-    assert unseen["dense"].median_abs_error <= 0.14
-    assert unseen["moe"].median_abs_error <= 0.18
+    dense, moe = (unseen[kind].median_abs_error for kind in ("dense", "moe"))
+    assert dense is not None and dense <= 0.14
+    assert moe is not None and moe <= 0.18
     shipped = load_training_factors()
     for one in fit.constants:
         assert one.value == pytest.approx(middle(shipped[one.name].value), rel=0.01)

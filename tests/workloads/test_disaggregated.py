@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from computeledger.arrays import Num
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
@@ -20,7 +21,7 @@ ONE = ServingScenario(
 )
 
 
-def pools(concurrency: object, n_prefill: object = 1.0, n_decode: object = 4.0) -> DisaggregatedScenario:
+def pools(concurrency: Num, n_prefill: Num = 1.0, n_decode: Num = 4.0) -> DisaggregatedScenario:
     return DisaggregatedScenario(ONE, Layout(dp=4, ep=4), n_prefill, n_decode, concurrency)
 
 

@@ -19,9 +19,9 @@ from computeledger.physics.transformer import n_params_total
 from computeledger.workloads.pretraining import (
     PretrainingScenario,
     estimate_pretraining,
-    search_pretraining,
-    training_layouts,
 )
+from computeledger.workloads.pretraining_candidates import training_layouts
+from computeledger.workloads.pretraining_search import search_pretraining
 
 LLAMA, H100 = load_model("llama-3.1-8b"), load_system("h100-nvl8")
 BF16 = Precision()

@@ -144,13 +144,13 @@ def test_too_large_a_model_is_refused() -> None:
 def test_published_production_day_within_a_factor_of_two() -> None:
     """DeepSeek's day of 2025-02-27: 266B prefilled, 342B cached, 168B generated on 226.75 nodes of 8 H800.
 
-    Uncalibrated factors: the interval must be near, not on, the published GPU-time (open-infra-index, day 6).
+    Prefill and decode ran in pools of their own: no prompt stands between two decode steps (open-infra-index, day 6).
     """
     machine = Machine(load_system("h800-nvl8"), efficiency())
     one = ServingScenario(load_model("deepseek-v3"), Layout(dp=128, ep=128), FP8, 1917.0, 1211.0, 128 * 64.0, 2465.0)
     result = estimate_serving(one, machine)
     replica_s = (
-        266e9 * result.prefill_busy_s / 1917 + 168e9 * result.decode_s / one.batch + 342e9 * result.cached_busy_s
+        266e9 * result.prefill_s / 128 / 1917 + 168e9 * result.decode_s / one.batch + 342e9 * result.cached_busy_s
     )
     assert 0.5 < float(replica_s) * 128 / (226.75 * 8 * 86400) < 2.0
 

@@ -26,6 +26,8 @@ from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.facts.schema import Fact
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard_training import overtraining_ratio
+from computeledger.physics.calibration import load_calibration
+from computeledger.physics.efficiency import DEFAULT_ENGINE
 from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
@@ -344,4 +346,5 @@ def _sources(settings: Mapping[str, list[tuple[Setting, Section]]], figures: lis
 def _editions(plan: Plan) -> dict[str, str]:
     kinds = {price_kind(plan, section) for section in plan.sections.values() if "skip" not in section} - {None}
     owned = {"ownership": load_ownership().id} if "own" in kinds else {}
-    return {"prices": load_prices().id if kinds else "the plan's own", **owned, "efficiency": "assumed"}
+    fitted = f"{DEFAULT_ENGINE} of {load_calibration().date}"
+    return {"prices": load_prices().id if kinds else "the plan's own", **owned, "efficiency": fitted}

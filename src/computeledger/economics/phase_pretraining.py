@@ -17,9 +17,9 @@ from computeledger.workloads.pretraining import (
     check_shared,
     estimate_pretraining,
     power_of_two,
-    search_pretraining,
-    training_layouts,
 )
+from computeledger.workloads.pretraining_candidates import training_layouts
+from computeledger.workloads.pretraining_search import chosen, search_pretraining
 from computeledger.workloads.result import Figure, Term
 
 
@@ -82,8 +82,7 @@ def training_estimate(
     sequences = power_of_two(median(scenario.batch.global_sequences))
     batch = replace(scenario.batch, global_sequences=float(sequences))
     best = search_pretraining(replace(scenario, batch=batch, tokens=0.0), layouts, setting.typical, top=1)[0]
-    batch = replace(batch, microbatch_sequences=float(best.microbatch_sequences), recompute=best.recompute)
-    result = estimate_pretraining(replace(scenario, layout=best.layout, batch=batch), setting.machine)
+    result = estimate_pretraining(chosen(replace(scenario, batch=batch), best), setting.machine)
     return result, f"{best.layout}, microbatch {best.microbatch_sequences}, recompute {best.recompute} (searched)"
 
 

@@ -101,6 +101,28 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s", zero=True),
         "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
         "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),
+        "max_lag": Key("count", "largest policy lag in steps, 0 when synchronous", "4", zero=True),
+        "generation_gpus": Key("count", "GPUs that only generate; split in balance where it is left out", "384"),
+        "training_gpus": Key("count", "GPUs that only train", "128"),
+        "rollout_p95": Key(
+            "tokens", "95th percentile of a rollout's length, instead of longest_over_mean", "40K tokens"
+        ),
+        "rollout_limit": Key(
+            "tokens", "where a rollout is cut; the model's context where it is left out", "64K tokens"
+        ),
+        "oversampling": Key("ratio", "rollouts started over rollouts that a synchronous step trains on", "1.25"),
+        "partial_rollouts": Key("yes|no", "whether unfinished rollouts go on in the next step", "yes"),
+        "in_flight_updates": Key("yes|no", "whether live rollouts go on with new weights; yes when left out", "yes"),
+        "reread_cache": Key("yes|no", "whether their caches are computed anew with new weights", "no"),
+        "weight_sync": Key("s", "time in which a replica loads new weights", "4 s", zero=True),
+        "step_overhead": Key("s", "time of a training step beside its tokens", "20 s", zero=True),
+        "verifier_spread": Key("ratio", "standard deviation of the verifier's time over its mean", "1", zero=True),
+        "verifier_failures": Key("fraction", "share of verifications that are repeated", "2%", zero=True),
+        "replica_failures": Key("s", "mean time between failures of a generation replica", "2 days"),
+        "replica_repair": Key("s", "time until a failed replica is back", "15 min", zero=True),
+        "remote_gpus": Key("count", "GPUs of generation_gpus that stand at another site", "128", zero=True),
+        "remote_bandwidth": Key("bytes_per_s", "rate at which weights reach that site", "100 Gbit/s"),
+        "remote_latency": Key("s", "delay of the line to it", "60 ms", zero=True),
         "steps_in_flight": Key("count", "steps' worth of rollouts that decode at once when asynchronous", "4"),
         "beta_gpu_time": Key("count", "RL's coefficient in GPU-time, where it was measured", "20..45"),
     },

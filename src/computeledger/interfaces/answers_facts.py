@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from computeledger.facts.load import (
     system_ids,
 )
 from computeledger.facts.reading import read_file
+from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.interfaces import documents
 from computeledger.physics.roofline import parse_precision
@@ -101,6 +102,9 @@ def answer_fact(given: str) -> dict[str, Any]:
         system = load_system(given)
         document = _document(system.id, "system", system.name, fact_rows(system))
         return document | {"accelerator": system.accelerator.id}
+    if given in load_reliability():
+        stops = load_reliability()[given]
+        return _document(stops.id, "reliability", f"interruptions: {stops.name}", stops.facts)
     model = _model(given)
     return _document(model.id, "model", model.id, model.published) | {"notes": list(model.notes)}
 
@@ -115,7 +119,7 @@ def _model(given: str) -> Model:
         except UnknownIdError as error:
             if " could mean " in str(error):
                 raise
-        every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_sources()]
+        every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
         raise unknown_id("id", given, every) from None
 
 
@@ -146,8 +150,7 @@ def answer_search(query: str) -> dict[str, Any]:
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
     found = []
-    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids()]:
-        document = answer_fact(given)
+    for given, document in _searched():
         for name, fact in document["facts"].items():
             source = load_sources().get(fact["source"])
             meant = " ".join(more for part, more in _WORDS.items() if part in name)
@@ -157,6 +160,12 @@ def answer_search(query: str) -> dict[str, Any]:
             if all(word in text for word in words):
                 found.append({"id": given, "kind": document["kind"], "name": name, **fact})
     return {"query": query, "results": found}
+
+
+def _searched() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every record that a search looks through."""
+    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability()]:
+        yield given, answer_fact(given)
 
 
 def _exists(path: str) -> bool:

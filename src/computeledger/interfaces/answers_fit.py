@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from computeledger.errors import InputError, nearest
+from computeledger.interfaces.answers_fit_neighbours import fit_neighbours
+from computeledger.interfaces.answers_fit_training import fit_of_training
 from computeledger.physics.efficiency import load_factors, middle
 from computeledger.validation.fit_serving import ServingFit, calibration_text, fit_serving, prior_sd
 
@@ -23,7 +25,11 @@ _LEFT_OUT = {
 
 def answer_fit(what: str, data_folder: str, quick: bool) -> tuple[dict[str, Any], str]:
     """Answer ``computeledger fit``: the document, and the calibration's text where everything was left out in turn."""
-    fits: dict[str, Callable[[Path, bool], tuple[dict[str, Any], str]]] = {"serving": _serving}
+    fits: dict[str, Callable[[Path, bool], tuple[dict[str, Any], str]]] = {
+        "serving": _serving,
+        "training": fit_of_training,
+        "neighbours": fit_neighbours,
+    }
     if what not in fits:
         raise InputError(f"fit {what!r}: {nearest(what, fits)}")
     folder = Path(data_folder)

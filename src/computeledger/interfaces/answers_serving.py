@@ -14,7 +14,9 @@ from computeledger.facts.load import (
     load_system,
 )
 from computeledger.facts.schema import System
-from computeledger.interfaces import documents
+from computeledger.interfaces import documents, documents_serving
+from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
+from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts, layouts_to_search
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -35,9 +37,6 @@ from computeledger.workloads.serving_search import (
     size_fleet,
 )
 
-#: The speed that a search aims at when the question names none (assumption).
-DEFAULT_TPOT_S = 0.05
-
 
 def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger serve``."""
@@ -47,7 +46,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("input", "output"):
         check_positive(f"--{name}-tokens", lengths[name])
     engine = options["backend"]
-    sure = _sureness(model, system, engine)
+    sure = _sureness(model, system, engine, options.get("mode", "aggregated"))
     ratios, anchor_document = _anchored(options, sure, model, system)
     draws, machine, typical = draw_machine(options, {**lengths, "price": price, **ratios}, engine)
     scenario = ServingScenario(
@@ -60,6 +59,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         cached_tokens=draws["cached"],
         usd_per_gpu_hour=draws["price"],
     )
+    scenario = _way_of_serving(scenario, options)
     middles = replace(
         scenario,
         input_tokens=middle(lengths["input"]),
@@ -68,6 +68,9 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         usd_per_gpu_hour=middle(price),
     )
     _check_context(model, middles)
+    if options.get("mode") == "disaggregated":
+        apart = answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
+        return apart | {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure)}
     gpus, layouts = _layouts(options, middles, typical)
     found = search_serving(middles, layouts, typical)
     batch = whole_number("--batch", options["batch"])
@@ -75,32 +78,49 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["requests_per_s"] is not None:
         exact = found if batch is None else search_serving(middles, layouts, typical, batches=[batch])
         fleet = _fleet(exact, batch, options)
-        document["fleet"] = documents.fleet_document(fleet)
+        document["fleet"] = documents_serving.fleet_document(fleet)
         chosen, gpus = fleet.option, fleet.n_gpus
     else:
         chosen = _choose(found, batch, options, typical, middles)
     at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
     result, ideal = estimate_serving(at, machine), ideal_serving(at, machine)
-    curve = price_of_speed(replace(middles, layout=chosen.layout, batch=float(chosen.batch)), typical)
-    document |= documents.serve_document(result, ideal, curve, gpus)
+    at_middles = replace(middles, layout=chosen.layout, batch=float(chosen.batch))
+    curve = price_of_speed(at_middles, typical)
+    document |= documents_serving.serve_document(result, ideal, curve, gpus)
     if batch is None:
-        document["pareto"] = [documents.option_document(one) for one in pareto_front(found)]
+        document["pareto"] = [documents_serving.option_document(one) for one in pareto_front(found)]
         document["n_options"] = len(found)
     document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
     document |= anchor_document
-    document |= {"interval": _interval_document(sure), "assumptions": documents.serving_assumptions()}
+    document |= {"interval": _interval_document(sure), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
-    if options["working"]:
+    add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
+    if options["working"] or options.get("html"):
         document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
         document["efficiency"] = documents.efficiency_document(engine)
     return document
 
 
-def _sureness(model: Model, system: System, engine: str) -> Interval | None:
+def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> ServingScenario:
+    """The scenario with speculation and the start that were asked for."""
+    drafts, accepted, rounds = options["draft_tokens"], options["tokens_per_step"], options["rounds"]
+    if drafts < 0:
+        raise InputError(f"--draft-tokens {drafts:g}: at least 0 is needed")
+    if not 1 <= accepted <= 1 + drafts:
+        raise InputError(
+            f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({1 + drafts:g})"
+        )
+    if rounds is not None and rounds < 1:
+        raise InputError(f"--rounds {rounds:g}: at least 1 is needed")
+    rounds = float("inf") if rounds is None else rounds
+    return replace(scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds)
+
+
+def _sureness(model: Model, system: System, engine: str, kind: str) -> Interval | None:
     """The interval of the question's class; the physical limit has none."""
     load_factors(engine)
-    return None if engine == "ideal" else interval_of(interval_class(model, system.id, engine))
+    return None if engine == "ideal" else interval_of(interval_class(model, system.id, engine, kind))
 
 
 def _anchored(
@@ -170,7 +190,7 @@ def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Mac
                 f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1"
             )
         return gpus or int(layout.n_gpus), [layout]
-    layouts = layouts_that_fit(scenario, machine, gpus)
+    layouts = layouts_to_search(options, layouts_that_fit(scenario, machine, gpus))
     return gpus or max(int(one.n_gpus) for one in layouts), layouts
 
 

@@ -74,9 +74,7 @@ def draw_machine(
     inputs = factors | dict(quantities)
     draws = sample(inputs, options["samples"], options["seed"])
     typical = {name: middle(value) for name, value in inputs.items() if name.startswith("efficiency.")}
-    training = "ideal" if profile == "ideal" else "assumed"
-    return (
-        draws,
-        Machine(system, efficiency(profile, draws), training_efficiency(training, draws)),
-        Machine(system, efficiency(profile, typical), training_efficiency(training, typical)),
+    drawn, at_median = (
+        Machine(system, efficiency(profile, values), training_efficiency(draws=values)) for values in (draws, typical)
     )
+    return draws, drawn, at_median

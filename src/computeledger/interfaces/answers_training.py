@@ -2,87 +2,185 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from computeledger.errors import InputError, nearest
-from computeledger.facts.load import (
-    load_model,
-    load_system,
-)
-from computeledger.interfaces import documents
-from computeledger.interfaces.answers_setting import check_positive, draw_machine, is_moe, price_of, whole_number
-from computeledger.physics.efficiency import middle
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import parse_precision
-from computeledger.physics.training import RECOMPUTE, Batch
+from computeledger.arrays import median
+from computeledger.errors import DoesNotFitError, InputError
+from computeledger.interfaces import documents, documents_training
+from computeledger.interfaces.answers_anchor import anchored_result
+from computeledger.interfaces.answers_setting import is_moe
+from computeledger.interfaces.training_question import Question, read_question
+from computeledger.physics.critical_batch import growing_batch
+from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
+from computeledger.workloads.anchor import Anchored, spread_of
+from computeledger.workloads.effective_run import EffectiveRun, estimate_run
 from computeledger.workloads.figures import pretraining_figures
+from computeledger.workloads.megatron import megatron_launch
+from computeledger.workloads.pipeline import with_schedule
 from computeledger.workloads.pretraining import (
+    PretrainingResult,
     PretrainingScenario,
     check_shared,
     estimate_pretraining,
-    power_of_two,
-    search_pretraining,
-    training_layouts,
 )
+from computeledger.workloads.pretraining_candidates import Limits, candidates
+from computeledger.workloads.pretraining_scaling import counts_around, grow, margins, n_level, scale
+from computeledger.workloads.pretraining_search import Swept, chosen, evaluate, require_fit
+from computeledger.workloads.step_working import step_working
+
+#: The first part of a run with a growing batch has this share of the last batch (assumption: Llama 3 405B began with a
+#: quarter, DeepSeek-V3 with a fifth).
+FIRST_BATCH_FRACTION = 0.125
+#: Scale-up domains that a growing batch is also tried on.
+DOMAINS = (72, 576)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    scenario : PretrainingScenario
+        The configuration that is answered.
+    n_gpus : int
+        GPUs of the job [-].
+    swept : Swept or None
+        What else was tried; None where nothing could be.
+    """
+
+    scenario: PretrainingScenario
+    n_gpus: int
+    swept: Swept | None
 
 
 def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger pretrain``."""
-    model, system = load_model(options["model"]), load_system(options["system"])
-    price, price_ground = price_of(system, options["price"])
-    recompute, microbatch = options["recompute"], options["microbatch_sequences"]
-    if recompute is not None and recompute not in RECOMPUTE:
-        raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
-    for name in ("tokens", "sequence_tokens", "global_batch_tokens"):
-        check_positive(f"--{name.replace('_', '-')}", options[name])
-    for name in ("microbatch_sequences", "virtual_stages"):
-        check_positive(f"--{name.replace('_', '-')}", float(options[name]) if options[name] is not None else None)
-    draws, machine, typical = draw_machine(options, {"tokens": options["tokens"], "price": price})
-    sequence, wanted = middle(options["sequence_tokens"]), middle(options["global_batch_tokens"])
-    batch = Batch(
-        sequence_tokens=sequence,
-        global_sequences=float(power_of_two(wanted / sequence)),
-        microbatch_sequences=float(microbatch or 1),
-        recompute=recompute or "selective",
-        virtual_stages=float(options["virtual_stages"]),
-    )
-    scenario = PretrainingScenario(
-        model,
-        Layout(),
-        parse_precision(options["precision"] or "bf16", is_moe(model)),
-        batch,
-        draws["tokens"],
-        draws["price"],
-    )
-    gpus = whole_number("--gpus", options["gpus"])
-    if options["layout"] is not None:
-        layout = parse_layout(options["layout"])
-        if gpus is not None and layout.dp == 1 and gpus % int(layout.n_gpus) == 0:
-            layout = replace(layout, dp=gpus // int(layout.n_gpus))
-        layout = check_layout(layout, model, gpus)
-        gpus = gpus or int(layout.n_gpus)
-        scenario = check_shared(replace(scenario, layout=layout))
-    gpus = gpus or int(system.n_gpus_scale_up.value)
-    domain = int(system.n_gpus_scale_up.value)
-    search = replace(scenario, tokens=0.0)
-    best = [
-        one
-        for one in search_pretraining(search, training_layouts(model, gpus, domain), typical, top=sys.maxsize)
-        if recompute in (None, one.recompute) and microbatch in (None, one.microbatch_sequences)
-    ][: options["top"]]
-    if not best:
-        raise InputError(f"no layout fits with recompute {recompute or 'any'} and microbatch {microbatch or 'any'}")
-    if options["layout"] is None:
-        first = best[0]
-        chosen = replace(batch, microbatch_sequences=float(first.microbatch_sequences), recompute=first.recompute)
-        scenario = replace(scenario, layout=first.layout, batch=chosen)
-    result = estimate_pretraining(scenario, machine)
-    document = {"system": system.id, "accelerator": system.accelerator.id, **documents.pretrain_document(result, best)}
-    document |= {"price": price_ground, "efficiency_profile": "assumed", "asked_global_batch_tokens": wanted}
-    if options["working"]:
-        document["working"] = [documents.figure_document(one) for one in pretraining_figures(result)]
+    question = read_question(options)
+    found = _find(question, options)
+    result = estimate_pretraining(found.scenario, question.machine)
+    held: Anchored | None = None
+    if options.get("anchor") is not None:
+        result, held, said = anchored_result(options["anchor"], found.scenario, question.machine)
+    run = estimate_run(result, question.reliability, question.facility_w_per_gpu)
+    system = question.machine.system
+    document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
+    document |= documents_training.pretrain_document(run, held)
+    if held is not None:
+        document["anchor"] = documents_training.anchor_document(held, said)
+    document |= _beside(question, found, result, options, held)
+    document |= {"price": question.price, "efficiency_profile": "assumed"}
+    document |= {"asked_global_batch_tokens": question.wanted_tokens}
+    document["stops"] = documents_training.stops_document(question.stops)
+    if options["working"] or options.get("html_file") is not None:
+        document["working"] = [documents.figure_document(one) for one in _figures(result, run)]
         document["efficiency"] = documents.efficiency_document()
+        document["step"] = documents_training.step_document(step_working(result, question.typical), result)
     return document
+
+
+def _figures(result: PretrainingResult, run: EffectiveRun) -> tuple[Any, ...]:
+    return (*pretraining_figures(result), *run.figures)
+
+
+def _find(question: Question, options: Mapping[str, Any]) -> Found:
+    """The configuration that was given, or the best one, and what else was tried."""
+    scenario, n_gpus = question.scenario, question.n_gpus
+    if options.get("objective") == "gpu-hours":
+        n_gpus = _leanest(question)
+    if question.layout is None:
+        every = candidates(scenario, n_gpus, question.limits)
+        try:
+            swept = require_fit(scenario, every, question.typical, (n_gpus, question.limits))
+        except DoesNotFitError as error:
+            raise DoesNotFitError(f"{error}; {_instead(question, n_gpus)}") from None
+        return Found(chosen(scenario, swept.best(1)[0]), n_gpus, swept)
+    own = evaluate(scenario, candidates(scenario, n_gpus, _only(question)), question.typical).best(1)
+    scenario = (
+        chosen(scenario, own[0])
+        if own
+        else check_shared(replace(scenario, batch=with_schedule(scenario.batch, question.limits.schedules[0])))
+    )
+    every = candidates(scenario, n_gpus, question.limits)
+    return Found(scenario, n_gpus, evaluate(scenario, every, question.typical) if every.size else None)
+
+
+def _only(question: Question) -> Limits:
+    """The given layout, everything else free as far as it was left out."""
+    layouts = None if question.layout is None else (question.layout,)
+    return replace(question.limits, layouts=layouts)
+
+
+def _instead(question: Question, n_gpus: int) -> str:
+    return larger_job(question.scenario, n_gpus, question.typical, question.limits)
+
+
+def _leanest(question: Question) -> int:
+    """The number of GPUs, by halving, that takes the least GPU-hours."""
+    counts = [question.n_gpus]
+    while counts[-1] % 2 == 0:
+        counts.append(counts[-1] // 2)
+    scaled = scale(question.scenario, sorted(counts), question.typical, question.typical_reliability, question.limits)
+    best = min(scaled, key=lambda one: one.gpu_hours)
+    if best.option is None:
+        raise InputError(next(one.problem for one in scaled if one.n_gpus == question.n_gpus))
+    return best.n_gpus
+
+
+def _beside(
+    question: Question, found: Found, result: PretrainingResult, options: Mapping[str, Any], held: Anchored | None
+) -> dict[str, Any]:
+    """What stands beside the answer: other layouts, what binds and what to change, scaling, launch arguments."""
+    factor = 1.0 if held is None else median(held.factor)
+    best = found.swept.best(options["top"]) if found.swept is not None else []
+    within = spread_of(is_moe(found.scenario.model)).within
+    compared = margins(found.scenario, best, question.machine, within) if best else []
+    out: dict[str, Any] = {"best_layouts": [documents_training.margin_document(one, factor) for one in compared]}
+    out["n_configurations"] = found.swept.candidates.size if found.swept is not None else 0
+    out["n_fitting"] = int(found.swept.fits.sum()) if found.swept is not None else 0
+    out["n_level"] = 0 if found.swept is None else n_level(found.swept.step_s[found.swept.fits], within)
+    out["binds"] = what_binds(result)
+    out["advice"] = [
+        documents_training.advice_document(one) for one in advise(found.scenario, question.typical, question.limits)
+    ]
+    if not bool(median(result.memory.total_bytes) <= result.capacity_bytes):
+        out["remedies"] = _remedies(question, found)
+    if options.get("scaling"):
+        out["scaling"] = _scaling(question, found, factor)
+    if options.get("growing_batch"):
+        out["growing_batch"] = _growing(question, found)
+    if options.get("emit") is not None:
+        blackwell = "fp4" in question.machine.system.accelerator.peak_flop_per_s
+        launch = megatron_launch(found.scenario, "mxfp8" if blackwell else "blockwise")
+        out["launch"] = documents_training.launch_document(launch)
+    return out
+
+
+def _remedies(question: Question, found: Found) -> list[dict[str, Any]]:
+    listed = remedies(found.scenario, question.typical, question.limits)
+    if listed:
+        return [documents_training.remedy_document(one) for one in listed]
+    return [{"change": _instead(question, found.n_gpus)}]
+
+
+def _scaling(question: Question, found: Found, factor: float) -> dict[str, Any]:
+    counts, setting = counts_around(found.n_gpus), (question.typical, question.typical_reliability, question.limits)
+    return {
+        name: [
+            documents_training.scaled_document(one, factor)
+            for one in scale(found.scenario, counts, *setting, weak=name == "weak")
+        ]
+        for name in ("strong", "weak")
+    }
+
+
+def _growing(question: Question, found: Found) -> dict[str, Any]:
+    last = median(found.scenario.global_batch_tokens)
+    phases = growing_batch(FIRST_BATCH_FRACTION * last, last, median(found.scenario.tokens))
+    domain = int(question.machine.system.n_gpus_scale_up.value)
+    larger = next((size for size in DOMAINS if size > domain), 8 * domain)
+    setting = question.typical, question.typical_reliability, question.limits
+    grown = grow(found.scenario, found.n_gpus, phases, setting, larger)
+    return documents_training.grown_document(grown, domain, larger)

@@ -33,14 +33,21 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def write_file(path: str, text: str, read_from: str | None = None) -> None:
+    """Write a whole text or nothing, and never over the file that was read."""
+    write_bytes(path, text.encode("utf-8"), "--html", read_from)
+
+
+def write_bytes(path: str, data: bytes, option: str, read_from: str | None = None) -> None:
     """Write a whole file or nothing, and never over the file that was read."""
     target = Path(path)
+    if not path:
+        raise InputError(f"{option}: a file name is missing")
     try:
         _check_target(path, target, read_from)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".computeledger-")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
             Path(temporary).chmod(0o644)
             Path(temporary).replace(target)
         finally:
@@ -50,8 +57,6 @@ def write_file(path: str, text: str, read_from: str | None = None) -> None:
 
 
 def _check_target(path: str, target: Path, read_from: str | None) -> None:
-    if not path:
-        raise InputError("--html: a file name is missing")
     if not target.parent.is_dir():
         raise InputError(f"{path}: the folder {shown(str(target.parent))} does not exist")
     if target.is_dir():

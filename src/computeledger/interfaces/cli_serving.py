@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,7 +14,33 @@ from computeledger.interfaces.cli_options import (
     parse_tokens,
     print_json,
     quantity_option,
+    write_file,
 )
+
+
+def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options that ask for further parts of the answer."""
+    options = [
+        click.option(
+            "--mode",
+            type=click.Choice(["aggregated", "disaggregated"]),
+            default="aggregated",
+            show_default=True,
+            help="One pool of replicas, or prefill and decode apart.",
+        ),
+        click.option("--kv-tiers", is_flag=True, help="A cached prefix in HBM, DDR, flash, disk; less HBM."),
+        click.option(
+            "--cache-discount",
+            callback=quantity_option("fraction", ""),
+            metavar="F",
+            help="Price of cached over new input, with --kv-tiers; 10 % when left out.",
+        ),
+        click.option("--emit", metavar="ENGINE", help="Print the launch command for vllm, sglang or trtllm."),
+        click.option("--html", metavar="FILE", help="Write the working as a page."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -35,6 +62,14 @@ from computeledger.interfaces.cli_options import (
 @click.option(
     "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
 )
+@click.option("--draft-tokens", default=0.0, metavar="D", help="Speculative decoding: tokens drafted per step.")
+@click.option("--tokens-per-step", default=1.0, metavar="A", help="Tokens that a step yields, its own included.")
+@click.option(
+    "--rounds",
+    type=float,
+    metavar="N",
+    help="Requests per client when all clients start at once, as benchmarks do; left out: steady state.",
+)
 @click.option(
     "--anchor",
     multiple=True,
@@ -51,6 +86,7 @@ from computeledger.interfaces.cli_options import (
 @click.option(
     "--tpot", callback=parse_seconds, metavar="T", help="Slowest acceptable time per output token, such as 50ms."
 )
+@serving_parts_options
 def serve(**options: Any) -> None:
     """Serving: prefill and decode by operation, TTFT, TPOT, throughput, USD/Mtok, memory.
 
@@ -59,10 +95,20 @@ def serve(**options: Any) -> None:
     """
     from computeledger.interfaces.answers_serving import answer_serve
 
+    named = click.get_current_context().get_parameter_source("backend")
+    if options["emit"] and named is click.core.ParameterSource.DEFAULT:
+        options["backend"] = options["emit"]  # what is launched is what is predicted
     document = answer_serve(options)
+    if options["html"] is not None:
+        from computeledger.interfaces.report_serving import serving_report
+
+        write_file(options["html"], serving_report(document))
     if options["as_json"]:
         print_json(document)
         return
-    from computeledger.interfaces.tables import print_serve
+    if "launch" in document:
+        click.echo(document["launch"]["text"])
+        return
+    from computeledger.interfaces.tables_serving import print_serve
 
     print_serve(document, options["working"])

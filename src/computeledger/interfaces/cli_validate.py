@@ -23,11 +23,11 @@ def validate(
 ) -> None:
     """Predicted against measured: errors, bias and interval coverage, over all rows and by slice.
 
-    A table is told by its columns: serving points (InferenceX columns) or published serving figures. Rows that lack
-    what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
+    A table is told by its columns: serving points (InferenceX columns), published serving figures or training runs.
+    Rows that lack what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
     """
     from computeledger.interfaces.answers_validate import columns_of, compare_measured
-    from computeledger.interfaces.documents_validation import suspects_document, validation_document
+    from computeledger.interfaces.documents_validation import anchor_lines, suspects_document, validation_document
 
     comparison, columns = compare_measured(data_file, samples, seed), columns_of(by)
     shown = WORST_PRINTED if worst is None and not as_json else worst or 0
@@ -45,6 +45,8 @@ def validate(
     where = data_file or "the shipped measurements"
     title = f"Predicted against measured: {len(comparison.rows)} rows of {where}"
     print_validation(document, title, suspects_document(comparison))
+    for line in anchor_lines(comparison):
+        click.echo(line)
     if html_file is not None:
         click.echo(f"report: {html_file}")
 

@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Range, median
+from computeledger.arrays import Range, median
 from computeledger.economics.ledger import Ledger
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
 from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
-from computeledger.physics import memory, operations, transformer
+from computeledger.physics import transformer
 from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
-from computeledger.workloads.pretraining import PretrainingOption, PretrainingResult
 from computeledger.workloads.result import Figure, Term, quantities, quantity
-from computeledger.workloads.serving import ServingResult
-from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
 
 PHASE_QUANTITIES = {
     "tokens": "tokens",
@@ -210,15 +207,6 @@ def main_bound(operations: Iterable[Operation]) -> str:
     return str(names[np.argmax(counts)])
 
 
-def serving_assumptions() -> dict[str, float]:
-    """What serving takes for granted beside the efficiency factors."""
-    return {
-        "usable_hbm_fraction": memory.USABLE_FRACTION,
-        "engine_workspace_bytes": memory.WORKSPACE_BYTES,
-        "prefill_chunk_tokens": operations.CHUNK_TOKENS,
-    }
-
-
 def memory_document(held: ServingMemory) -> dict[str, Any]:
     """HBM of the busiest GPU by tenant."""
     return {
@@ -231,124 +219,11 @@ def memory_document(held: ServingMemory) -> dict[str, Any]:
     }
 
 
-def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSpeed, gpus: int) -> dict[str, Any]:
-    """Serving at one layout and batch, its physical limit, and the price of speed."""
-    scenario = result.scenario
-    return {
-        "model": scenario.model.id,
-        "layout": str(scenario.layout),
-        "batch": median(scenario.batch),
-        "n_gpus_per_replica": int(median(scenario.layout.n_gpus)),
-        "n_replicas": gpus // int(median(scenario.layout.n_gpus)),
-        "input_tokens": median(scenario.input_tokens),
-        "cached_tokens": median(scenario.cached_tokens),
-        "output_tokens": median(scenario.output_tokens),
-        "precision": {name: getattr(scenario.precision, name) for name in ("attention", "dense", "experts", "kv")},
-        **quantities(serve_figures(result)),
-        "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
-        "bound": main_bound(result.decode),
-        "prefill_bound": main_bound(result.prefill),
-        "bound_fractions": bound_fractions(result.decode),
-        "components": {
-            "decode": operations_document([*result.decode, _beside(result)]),
-            "prefill": operations_document(result.prefill),
-        },
-        "components_of": "busiest GPU",
-        "memory_bytes": memory_document(result.memory),
-        "largest_batch": median(result.memory.largest_batch),
-        "physical_limit": quantities(serve_figures(ideal)),
-        "price_of_speed": speed_document(curve),
-    }
-
-
-def _beside(result: ServingResult) -> Operation:
-    """The prefills of other requests that a decode step waits for, as one more row."""
-    return Operation("prefill of other requests", overhead_s=result.prefill_wait_s)
-
-
-def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:
-    """The figures that answer a serving question, with units."""
-    return {
-        "ttft_s": (result.ttft_s, "s"),
-        "tpot_s": (result.tpot_s, "s"),
-        "output_tokens_per_s_per_user": (result.output_tokens_per_s_per_user, "tokens/s"),
-        "output_tokens_per_s_per_gpu": (result.output_tokens_per_s_per_gpu, "tokens/s"),
-        "usd_per_mtok_input": (result.usd_per_mtok_input, "USD/Mtok"),
-        "usd_per_mtok_cached_read": (result.usd_per_mtok_cached_read, "USD/Mtok"),
-        "usd_per_mtok_output": (result.usd_per_mtok_output, "USD/Mtok"),
-    }
-
-
 def bound_fractions(operations: Iterable[Operation]) -> dict[str, float]:
     """Share of a step's time by what binds, at the median."""
     parts = {name: median(part) for name, part in bound_times_s(operations).items()}
     whole = max(sum(parts.values()), 1e-300)
     return {name: part / whole for name, part in parts.items()}
-
-
-def option_document(option: ServingOption) -> dict[str, Any]:
-    """A point of a serving search."""
-    return {
-        "layout": str(option.layout),
-        "batch": option.batch,
-        "n_gpus": int(option.layout.n_gpus),
-        "ttft_s": option.ttft_s,
-        "tpot_s": option.tpot_s,
-        "output_tokens_per_s_per_user": 1 / option.tpot_s,
-        "output_tokens_per_s_per_gpu": option.output_tokens_per_s_per_gpu,
-        "requests_per_s": option.requests_per_s,
-        "usd_per_mtok_input": option.usd_per_mtok_input,
-        "usd_per_mtok_output": option.usd_per_mtok_output,
-    }
-
-
-def pretrain_document(result: PretrainingResult, best: list[PretrainingOption]) -> dict[str, Any]:
-    """Pretraining at one layout, and the best legal layouts."""
-    scenario = result.scenario
-    held = result.memory
-    tenants = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
-    return {
-        "model": scenario.model.id,
-        "layout": str(scenario.layout),
-        "n_gpus": int(median(scenario.layout.n_gpus)),
-        "microbatch_sequences": median(scenario.batch.microbatch_sequences),
-        "recompute": scenario.batch.recompute,
-        "sequence_tokens": median(scenario.batch.sequence_tokens),
-        "global_batch_tokens": median(scenario.global_batch_tokens),
-        **quantities(
-            {
-                "step_s": (result.step_s, "s"),
-                "tokens_per_s_per_gpu": (result.tokens_per_s_per_gpu, "tokens/s"),
-                "mfu_fraction": (result.mfu_fraction, ""),
-                "hfu_fraction": (result.hfu_fraction, ""),
-                "utilization_fraction": (result.utilization_fraction, ""),
-                "gpu_hours": (result.gpu_hours, "GPU-hours"),
-                "days": (result.days, "days"),
-                "usd": (result.gpu_hours * scenario.usd_per_gpu_hour, "USD"),
-            }
-        ),
-        "flop_per_token": median(result.flop_per_token),
-        "peak_flop_per_s": result.peak_flop_per_s,
-        "peak_precision": "bf16",
-        "components": {name: quantity(part, "s") for name, part in result.components_s.items() if median(part) > 0},
-        "memory_bytes": {
-            **{name: median(getattr(held, f"{name}_bytes")) for name in tenants},
-            "total": median(held.total_bytes),
-            "usable": result.capacity_bytes,
-        },
-        "fits": bool(np.all(result.fits)),
-        "best_layouts": [
-            {
-                "layout": str(one.layout),
-                "microbatch_sequences": one.microbatch_sequences,
-                "recompute": one.recompute,
-                "step_s": one.step_s,
-                "mfu_fraction": one.mfu_fraction,
-                "memory_bytes": one.memory_bytes,
-            }
-            for one in best
-        ],
-    }
 
 
 def fact_document(fact: Fact) -> dict[str, Any]:
@@ -423,27 +298,3 @@ def _by_attention(model: Model) -> list[tuple[str, Any, int]]:
     for group in model.layers:
         counts[group.attention] = counts.get(group.attention, 0) + group.count
     return [(mixer.kind, mixer, count) for mixer, count in counts.items()]
-
-
-def speed_document(curve: PriceOfSpeed) -> dict[str, Any]:
-    """The price of speed on one layout."""
-    return {
-        "latency_floor_s": curve.latency_floor_s,
-        "usd_per_mtok_output_plateau": curve.usd_per_mtok_output_plateau,
-        "slow_mode_saves_fraction": curve.slow_mode_saves_fraction,
-        "fast_mode_costs_ratio": curve.fast_mode_costs_ratio,
-        "curve": [
-            {"batch": one.batch, "tpot_s": one.tpot_s, "usd_per_mtok_output": one.usd_per_mtok_output}
-            for one in curve.options
-        ],
-    }
-
-
-def fleet_document(fleet: Fleet) -> dict[str, Any]:
-    """Replicas that carry a load."""
-    return {
-        "n_gpus": fleet.n_gpus,
-        "n_replicas": fleet.n_replicas,
-        "load_fraction": fleet.load_fraction,
-        "replica": option_document(fleet.option),
-    }

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.units import format_percent
+from computeledger.validation.anchor_gain import anchor_gain
 from computeledger.validation.compare import (
     QUANTILES,
     Comparison,
@@ -95,6 +97,18 @@ def _deviation_document(comparison: Comparison, one: Deviation) -> dict[str, Any
             ],
         }
     return document
+
+
+def anchor_lines(comparison: Comparison) -> list[str]:
+    """What one measurement of a run does to the errors on the rest of it, in words."""
+    out = []
+    for name in comparison.measured:
+        gain = anchor_gain(comparison, name)
+        if gain is not None:
+            errors = f"{format_percent(gain.before)} -> {format_percent(gain.after)}"
+            where = f"{gain.n} points of {gain.n_runs} runs, one point of each as its anchor"
+            out.append(f"{quantity_words(name)}: median error {errors} on {where}")
+    return out
 
 
 def suspects_document(comparison: Comparison) -> dict[str, Any]:

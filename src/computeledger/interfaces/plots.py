@@ -17,7 +17,8 @@ from computeledger.arrays import Num, median
 from computeledger.economics.ledger import Ledger
 from computeledger.facts.load import load_accelerator
 from computeledger.interfaces import plot_parts as parts
-from computeledger.interfaces.documents import bound_fractions, operations_document, option_document
+from computeledger.interfaces.documents import bound_fractions, operations_document
+from computeledger.interfaces.documents_serving import option_document
 from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.wording import (
     PHASE_NAMES,

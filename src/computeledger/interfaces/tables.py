@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -11,12 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
-from computeledger.units import format_percent, format_si, format_usd
+from computeledger.units import format_si
 
 DIM = "bright_black"
 ACCENT = "cyan"
-#: Rounding that is worth a word.
-ROUNDED_FRACTION = 0.01
 
 
 def console() -> Console:
@@ -121,8 +119,8 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     note(
         out,
-        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are assumptions with "
-        "ranges; --working shows every formula, input and source",
+        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are fitted or "
+        "assumed; --working shows every formula, input and source",
     )
     if working:
         print_working(out, document)
@@ -224,55 +222,10 @@ def _unit(unit: str) -> str:
     return _UNITS.get(unit, unit)
 
 
-_SERVE_ROWS = [
-    ("time to first token, no queue", "ttft_s", "s"),
-    ("time per output token", "tpot_s", "s"),
-    ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
-    ("output tokens/s per GPU", "output_tokens_per_s_per_gpu", ""),
-    ("input", "usd_per_mtok_input", "USD/Mtok"),
-    ("cached read", "usd_per_mtok_cached_read", "USD/Mtok"),
-    ("output", "usd_per_mtok_output", "USD/Mtok"),
-]
-
-
-def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
-    """Print a serving answer."""
-    out = console()
-    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
-    what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, batch {document['batch']:.0f}"
-    out.print(Text(what, style="bold"))
-    lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
-    replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
-    note(out, f"{replicas}; per request {', '.join(lengths)} tokens")
-    table = new_table("", "", "median and 90 % interval", "physical limit")
-    for label, key, unit in _SERVE_ROWS:
-        limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
-        table.add_row(label, interval(document[key], unit), limit)
-    out.print(table)
-    for phase in ("decode", "prefill"):
-        _print_operations(out, phase, document)
-    _print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
-    _print_speed(out, document)
-    if "pareto" in document:
-        _print_front(out, document)
-    if "fleet" in document:
-        _print_fleet(out, document["fleet"])
-    _print_grounds(out, document, "")
-    if working:
-        print_working(out, document)
-
-
-def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
-    replica = fleet["replica"]
-    replicas = f"{fleet['n_replicas']} x {replica['layout']} at batch {replica['batch']}"
-    words = f"{fleet['n_gpus']} GPUs carry that load: {replicas}"
-    loaded = f", {format_percent(fleet['load_fraction'])} loaded; arrivals taken as even, bursts need headroom"
-    out.print(Text(words + loaded, style="bold"))
-
-
-def _print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
+def print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
+    """Print what an answer rests on: its price, its factors, what was assumed."""
     price = _price_words(document["price"])
-    note(out, f"GPU-hour: {price}; efficiency factors are assumptions with ranges (--working){more}")
+    note(out, f"GPU-hour: {price}; efficiency factors are fitted or assumed, each with its ground (--working){more}")
     words = []
     for name, value in document.get("assumptions", {}).items():
         unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else ""
@@ -287,19 +240,8 @@ def _price_words(price: Mapping[str, Any]) -> str:
     return f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
 
 
-def _print_operations(out: Console, phase: str, document: Mapping[str, Any]) -> None:
-    bound = document["bound"] if phase == "decode" else document["prefill_bound"]
-    title = f"{phase.capitalize()}, one step on the busiest GPU: bound by {bound}"
-    table = new_table(title, "operation", ">FLOP", ">HBM", ">network", "time", "share", "bound")
-    for one in document["components"][phase]:
-        kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
-        work = [format_si(one[key], unit) if one[key] else "" for key, unit in kinds]
-        share = bar(one["share_fraction"], 10).append(format_percent(one["share_fraction"]))
-        table.add_row(one["name"], *work, interval(one["time_s"], "s"), share, one["bound"])
-    out.print(table)
-
-
-def _print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
+def print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
+    """Print the memory of one GPU by tenant."""
     parts = [name for name in memory if name not in ("total", "usable")]
     text = Text("Memory of one GPU  ", style="bold")
     text.append(
@@ -308,88 +250,6 @@ def _print_memory(out: Console, memory: Mapping[str, float], remark: str) -> Non
     total, usable = format_si(memory["total"], "B"), format_si(memory["usable"], "B")
     text.append(f"  = {total} of {usable} usable; {remark}", style="not bold")
     out.print(text)
-
-
-def _print_speed(out: Console, document: Mapping[str, Any]) -> None:
-    speed = document["price_of_speed"]
-    floor, plateau = show(speed["latency_floor_s"], "s"), show(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
-    words = f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; "
-    share = format_percent(speed["slow_mode_saves_fraction"])
-    saves = f"plateau {plateau} at the largest batch: going slower saves at most {share}"
-    out.print(Text("Price of speed  ", style="bold").append(words + saves, style="not bold"))
-
-
-def _print_front(out: Console, document: Mapping[str, Any]) -> None:
-    table = new_table(
-        f"Pareto front of {document['n_options']} options (medians)",
-        "layout",
-        ">GPUs",
-        ">batch",
-        ">TPOT",
-        ">tok/s/user",
-        ">tok/s/GPU",
-        ">TTFT",
-        ">output",
-        ">input",
-    )
-    front = document["pareto"]
-    step = max(1, len(front) // 16)
-    for one in [*front[::step], *([front[-1]] if (len(front) - 1) % step else [])]:
-        rates = [format_si(one[f"output_tokens_per_s_per_{whom}"]) for whom in ("user", "gpu")]
-        costs = [format_usd(one[f"usd_per_mtok_{kind}"]) for kind in ("output", "input")]
-        times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
-        table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs)
-    out.print(table)
-
-
-_PRETRAIN_ROWS = [
-    ("step time", "step_s", "s"),
-    ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
-    ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
-    ("HFU", "hfu_fraction", "fraction"),
-    ("GPU-hours", "gpu_hours", "GPU-hours"),
-    ("days", "days", "days"),
-    ("cost", "usd", "USD"),
-]
-
-
-def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
-    """Print a pretraining answer."""
-    out = console()
-    where = f"{document['model']} on {document['n_gpus']} GPUs of {document['system']}, {document['layout']}"
-    how = f"microbatch {document['microbatch_sequences']:.0f}, recompute {document['recompute']}"
-    out.print(Text(f"{where}, {how}", style="bold"))
-    sequence, batch = format_si(document["sequence_tokens"]), format_si(document["global_batch_tokens"])
-    asked = document["asked_global_batch_tokens"]
-    rounded = abs(asked / document["global_batch_tokens"] - 1) > ROUNDED_FRACTION
-    remark = f" (rounded from {format_si(asked)} to a power of two of sequences)" if rounded else ""
-    note(out, f"sequence {sequence}, global batch {batch} tokens{remark}")
-    table = new_table("", "", "median and 90 % interval")
-    for label, key, unit in _PRETRAIN_ROWS:
-        table.add_row(label, interval(document[key], unit))
-    out.print(table)
-    parts = document["components"]
-    whole = sum(point(part) for part in parts.values())
-    table = new_table("One step", "part", "time", "share")
-    for name, part in parts.items():
-        share = point(part) / whole
-        table.add_row(name, interval(part, "s"), bar(share, 16).append(format_percent(share)))
-    out.print(table)
-    _print_memory(out, document["memory_bytes"], "fits" if document["fits"] else "DOES NOT FIT")
-    _print_layouts(out, document["best_layouts"])
-    _print_grounds(out, document, "; failures are not counted")
-    if working:
-        print_working(out, document)
-
-
-def _print_layouts(out: Console, layouts: Sequence[Mapping[str, Any]]) -> None:
-    if not layouts:
-        return
-    table = new_table("Best legal layouts (medians)", "layout", ">microbatch", "recompute", ">step", ">MFU", ">memory")
-    for one in layouts:
-        figures = (show(one["step_s"], "s"), format_percent(one["mfu_fraction"]), format_si(one["memory_bytes"], "B"))
-        table.add_row(one["layout"], str(one["microbatch_sequences"]), one["recompute"], *figures)
-    out.print(table)
 
 
 def print_model(document: Mapping[str, Any]) -> None:

@@ -258,3 +258,16 @@ def model_words(model: str) -> str:
     ('deepseek-ai/DeepSeek-V3', 'own-moe/config.json')
     """
     return "/".join(PurePath(model).parts[-2:]) if model.endswith(".json") else model
+
+
+def margins_words(margins: Mapping[str, Any]) -> str:
+    """How far a winner is ahead, in one sentence."""
+    others, close = margins["n_layouts_within_limits"] - 1, margins["n_not_distinguishable"]
+    if not others:
+        return "No other layout meets the limits."
+    if not close:
+        return f"Ahead of the {others} other layouts that meet the limits: none has 1 chance in 10 to be better."
+    return (
+        f"Not distinguishable from {close} of the {others} other layouts that meet the limits: each of these has more "
+        "than 1 chance in 10 to be in truth the better one."
+    )

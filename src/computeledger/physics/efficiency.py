@@ -66,6 +66,8 @@ class Efficiency:
         Share of the exchange between experts that two overlapped batches leave exposed [-].
     expert_imbalance : float or ndarray
         Busiest rank's tokens over the mean [-].
+    expert_tile_tokens : float or ndarray
+        Rows that grouped products of experts are padded to [token].
     activation_passes : float or ndarray
         Activation traffic over that of fused kernels [-].
     serving_ratio, first_token_ratio : float or ndarray
@@ -107,6 +109,7 @@ class Efficiency:
     transfer_s: Num = 0.0
     exposed_dispatch_fraction: Num = 0.0
     expert_imbalance: Num = 1.0
+    expert_tile_tokens: Num = 0.0
     activation_passes: Num = 0.0
     serving_ratio: Num = 1.0
     first_token_ratio: Num = 1.0

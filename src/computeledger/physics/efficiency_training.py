@@ -236,7 +236,7 @@ def load_training_factors(profile: str = "assumed") -> dict[str, Factor]:
     Parameters
     ----------
     profile : str
-        ``assumed`` or ``ideal``.
+        Of serving: an engine, ``assumed`` or ``ideal``; the last holds for training too.
 
     Returns
     -------
@@ -290,7 +290,7 @@ def load_all_factors(profile: str = DEFAULT_ENGINE) -> dict[str, Factor]:
     Parameters
     ----------
     profile : str
-        An engine, ``assumed`` or ``ideal``; training has one set of factors beside the physical limit.
+        Of serving: an engine, ``assumed`` or ``ideal``; the last holds for training too.
 
     Returns
     -------
@@ -302,8 +302,7 @@ def load_all_factors(profile: str = DEFAULT_ENGINE) -> dict[str, Factor]:
     >>> {"gemm_fraction_bf16", "training_gemm_fraction_hopper"} <= set(load_all_factors())
     True
     """
-    training = load_training_factors("ideal" if profile == "ideal" else "assumed")
-    return {**load_factors(profile), **training}
+    return {**load_factors(profile), **load_training_factors("ideal" if profile == "ideal" else "assumed")}
 
 
 def training_efficiency(profile: str = "assumed", draws: Mapping[str, Num] | None = None) -> TrainingEfficiency:

@@ -278,9 +278,12 @@ def _feed_forward_operations(
         expert = transformer.expert_params(part, model.hidden_size)
         stage = layout.n_gpus_per_stage
         hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
+        copies = cut.stage_tokens * part.n_experts_active
+        # experts that every rank holds a slice of are even; on average half a tile of each expert's rows is empty
+        uneven = np.where(np.asarray(layout.ep) > 1, eff.expert_imbalance, 1.0)
         yield Operation(
             "routed experts",
-            flop=2 * count * cut.stage_tokens * part.n_experts_active * expert / stage * eff.expert_imbalance,
+            flop=2 * count * (copies * uneven + hit * eff.expert_tile_tokens / 2) * expert / stage,
             bytes=count * hit * expert / stage * PRECISION_BYTES[precision.experts],
             flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
             bytes_per_s=machine.expert_bytes_per_s,
@@ -458,8 +461,20 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
         once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
     for count, part in _feed_forwards(model.layers):
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
+    operations = [_slowed(one, eff.prefill_ratio) for one in operations]
     work_s = total_s(operations)
     chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
     launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)
-    together_s = np.cbrt((eff.prefill_ratio * work_s) ** 3 + launched_s**3)
+    together_s = np.cbrt(work_s**3 + launched_s**3)
     return [*operations, Operation("eager launches", overhead_s=together_s - work_s)]
+
+
+def _slowed(one: Operation, ratio: Num) -> Operation:
+    """An operation that takes a multiple of its time, whatever binds it."""
+    return replace(
+        one,
+        flop_per_s=one.flop_per_s / ratio,
+        bytes_per_s=one.bytes_per_s / ratio,
+        network_s=one.network_s * ratio,
+        overhead_s=one.overhead_s * ratio,
+    )

@@ -341,8 +341,7 @@ def summaries(comparison: Comparison, chosen: NDArray[np.bool_]) -> dict[str, An
     >>> summaries(comparison, np.array([False]))["tpot"]["n"]
     0
     """
-    stated = {name: chosen & np.isfinite(values) for name, values in comparison.measured.items()}
     return {
-        name: asdict(summarize(comparison.predicted[name][kept], comparison.measured[name][kept]))
-        for name, kept in stated.items()
+        name: asdict(summarize(comparison.predicted[name][chosen], values[chosen]))
+        for name, values in comparison.measured.items()
     }

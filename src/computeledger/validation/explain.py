@@ -1,4 +1,4 @@
-"""What an aggregated serving row's prediction is made of, at the middle of the factors."""
+"""What a serving row's prediction is made of, at the middle of the factors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from computeledger.arrays import Num
 from computeledger.facts.load import load_system
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.roofline import Machine, Operation
@@ -13,6 +14,7 @@ from computeledger.units import format_si
 from computeledger.validation.compare import Explanation, explained
 from computeledger.validation.serving_points import sort_points
 from computeledger.validation.serving_predictions import blocks_of
+from computeledger.workloads.disaggregated import DisaggregatedScenario, estimate_disaggregated
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 
@@ -28,32 +30,43 @@ def serving_explainer(rows: Sequence[Mapping[str, str]]) -> Callable[[int, str],
     -------
     callable
         From a row's index and ``tpot`` or ``ttft`` to an :class:`~computeledger.validation.compare.Explanation`; None
-        for rows that are not aggregated.
+        for a row that is no question.
 
     Examples
     --------
-    >>> serving_explainer([{"mode": "disagg"}])(0, "tpot") is None
+    >>> serving_explainer([{"model_path": "nobody/none"}])(0, "tpot") is None
     True
     """
 
     def explain(index: int, quantity: str) -> Explanation | None:
-        row = rows[index]
-        return _aggregated(row, quantity) if row["mode"] == "agg" else None
+        points, _ = sort_points([rows[index]])
+        if not points:
+            return None
+        block = blocks_of(points)[0]
+        machine = Machine(load_system(block.system), efficiency(block.backend))
+        if isinstance(block.scenario, ServingScenario):
+            return _aggregated(block.scenario, machine, quantity)
+        return _pools(block.scenario, machine, quantity)
 
     return explain
 
 
-def _aggregated(row: Mapping[str, str], quantity: str) -> Explanation | None:
-    points, _ = sort_points([row])
-    if not points:
-        return None
-    block = blocks_of(points)[0]
-    scenario = block.scenario
-    if not isinstance(scenario, ServingScenario):
-        return None
-    result = estimate_serving(scenario, Machine(load_system(block.system), efficiency(block.backend)))
-    given, batch = float(np.ravel(scenario.input_tokens)[0]), float(np.ravel(scenario.batch)[0])
+def _aggregated(scenario: ServingScenario, machine: Machine, quantity: str) -> Explanation:
+    result = estimate_serving(scenario, machine)
     if quantity == "ttft":
-        return explained(f"one prefill of {format_si(given)} tokens", result.prefill)
+        return explained(f"one prefill of {_one(scenario.input_tokens)} tokens", result.prefill)
     waits = Operation("prefills of other requests", overhead_s=result.prefill_wait_s)
-    return explained(f"one decode step at batch {format_si(batch)}", [*result.decode, waits])
+    return explained(f"one decode step at batch {_one(scenario.batch)}", [*result.decode, waits])
+
+
+def _pools(scenario: DisaggregatedScenario, machine: Machine, quantity: str) -> Explanation:
+    result = estimate_disaggregated(scenario, machine)
+    if quantity == "ttft":
+        queue = Operation("queue before the prefill pool", overhead_s=result.queue_s)
+        what = f"one prefill of {_one(scenario.decode.input_tokens)} tokens on a worker of the prefill pool"
+        return explained(what, [*result.prefill.prefill, queue])
+    return explained(f"one decode step of a worker at batch {_one(result.decode_batch)}", result.decode.decode)
+
+
+def _one(value: Num) -> str:
+    return format_si(float(np.ravel(value)[0]))

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 STEP = 1e-3
 #: Longest move of a constant in one iteration, in log.
 LONGEST_MOVE = 0.5
+#: Gain of an iteration, of the loss, below which the fit has arrived.
+SMALLEST_GAIN = 1e-3
 #: Damping that is tried at once in every iteration, over the last one.
 DAMPINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
@@ -130,7 +132,7 @@ def fit_constants(fit: Fit, start: Array | None = None, iterations: int = 20) ->
         gain = _loss(fit, here, change) - losses[best]
         if gain > 0:
             change, damping = candidates[best], max(tried[best], 1e-6)
-        if gain < 1e-3 * max(losses[best], 1e-9):
+        if gain < SMALLEST_GAIN * losses[best]:
             break
     last = fit.residuals(change[None, :])[:, 0]
     return Fitted(change, np.sqrt(np.diag(np.linalg.inv(curvature))), _loss(fit, last, change))

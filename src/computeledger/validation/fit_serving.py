@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
@@ -37,6 +38,8 @@ SCALES = {"tpot": 0.12, "ttft": 0.35}
 #: A time to first token says less about the constants than a time per token.
 TTFT_WEIGHT = 0.2
 RANDOM_FOLDS = 5
+#: Points of a deployment that make it a known one.
+FEWEST_OF_A_DEPLOYMENT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +279,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         "",
         "[about]",
         f'data = "{len(found.points):,} InferenceX points with a complete record"',
-        f'residual = "{residual} of times per output token, left out a fifth at a time"',
+        f'residual = "{residual}, left out a fifth at a time"',
         f'date = "{date.today().isoformat()}"',
         f'source = "{source}"',
     ]
@@ -292,7 +295,9 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     lines += _interval_lines(
         intervals.INCOMPLETE, found.residuals["incomplete"], _fold_of([one.run for one in found.incomplete])
     )
-    known = sorted({intervals.deployment(one.model, one.system, one.backend) for one in found.points})
+    aggregated = [one for one in found.points if one.kind == "aggregated"]
+    count = Counter(intervals.deployment(one.model, one.system, one.backend) for one in aggregated)
+    known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
     lines += ["", "[deployments]", "fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
     return "\n".join(lines)
 

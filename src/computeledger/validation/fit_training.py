@@ -218,7 +218,8 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
         "cross_validation": left_out_errors(runs, _fold),
         "leave_one_source_out": left_out_errors(runs, lambda run: source_family(run.row["source"])),
     }
-    tables = {f"{name}": _table(runs, one, _kind) for name, one in errors.items()}
+    tables = {name: _table(runs, one, _kind) for name, one in errors.items()}
+    errors["models_left_out"] = left_out_errors(runs, lambda run: run.model.id if _kind(run) == "moe" else "")
     by_source = _table(runs, errors["leave_one_source_out"], lambda run: source_family(run.row["source"]))
     tables["by_source_left_out"] = by_source
     tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"])
@@ -274,12 +275,12 @@ def _with_means(training: TrainingEfficiency) -> TrainingEfficiency:
 
 
 def _class_factors(runs: Sequence[TrainingRun], errors: dict[str, Array], new_chip: Array) -> dict[str, float]:
-    """Half widths by class: dense runs of a known and of an unseen stack, runs with experts, a new family of chips."""
+    """Half widths by class: dense runs of a known and of an unseen stack, new models with experts, new families."""
     moe = np.array([_kind(run) == "moe" for run in runs])
     classes = {
         "known": errors["cross_validation"][~moe],
         "unseen": errors["leave_one_source_out"][~moe],
-        "expert": errors["leave_one_source_out"][moe],
+        "expert": errors["models_left_out"][moe],
         "chip": new_chip[np.isfinite(new_chip)],
     }
     return {name: conformal_factor(classes[name]) for name in CLASSES}

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from computeledger.arrays import Num, sample
+from computeledger.arrays import Num, Range, sample
 from computeledger.facts.load import load_system
-from computeledger.physics.efficiency import IDEAL, efficiency, load_factors
+from computeledger.physics.calibration import ENGINES
+from computeledger.physics.efficiency import DEFAULT_ENGINE, IDEAL, efficiency, load_factors
 from computeledger.physics.memory import serving_memory
 from computeledger.physics.operations import Step, forward, prefill
 from computeledger.physics.parallelism import Layout
@@ -27,6 +28,7 @@ from computeledger.validation.published_rows import (
     Unpredictable,
     case_of,
 )
+from computeledger.workloads.intervals import INCOMPLETE, NEW, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 __all__ = ["NEEDED", "compare_published"]
@@ -60,8 +62,9 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     >>> dict(compare_published([row]).skipped)
     {'input lengths not stated': 1}
     """
-    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors().items()}
-    draws = sample(factors, n_samples, seed)
+    draws = {
+        (engine, kind): _draws(engine, kind, (n_samples, seed)) for engine in ENGINES for kind in (NEW, INCOMPLETE)
+    }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
     cases: list[Case] = []
@@ -83,14 +86,65 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     predicted = {name: np.full((len(cases), n_samples), np.nan) for name in UNITS}
     for index, case in enumerate(cases):
         measured[case.quantity][index] = case.measured
-        predicted[case.quantity][index] = predict(case, Machine(load_system(case.system), efficiency(draws=draws)))
-    return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases))
+        engine = engine_of(kept[index])
+        # a table of an offline run does not state its batch
+        kind = INCOMPLETE if case.kind == "offline" else NEW
+        machine = Machine(load_system(case.system), efficiency(engine, draws[engine, kind]))
+        predicted[case.quantity][index] = predict(case, machine)
+    return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
 
 
-def _explainer(cases: Sequence[Case]) -> Callable[[int, str], Explanation | None]:
+def engine_of(row: Row) -> str:
+    """Engine whose constants hold for a row.
+
+    Parameters
+    ----------
+    row : mapping
+        A published figure.
+
+    Returns
+    -------
+    str
+        As its source and notes name it; DeepSeek's own engine is taken as SGLang, which runs its kernels.
+
+    Examples
+    --------
+    >>> engine_of({"source": "TensorRT-LLM tech blog 3"}), engine_of({"source": "DeepSeek open-infra-index day 6"})
+    ('trtllm', 'sglang')
+    """
+    text = " ".join((row.get("source") or "", row.get("notes") or "")).lower()
+    for engine, words in _ENGINE_WORDS.items():
+        if any(word in text for word in words):
+            return engine
+    return DEFAULT_ENGINE
+
+
+_ENGINE_WORDS = {
+    "trtllm": ("tensorrt", "trt-llm", "trtllm"),
+    "sglang": ("sglang", "lmsys", "deepseek"),
+    "vllm": ("vllm",),
+}
+
+
+def _draws(engine: str, kind: str, sampling: tuple[int, int]) -> dict[str, Num]:
+    sure = interval_of(kind)
+    factors = {f"efficiency.{name}": factor.value for name, factor in load_factors(engine).items()}
+    factors |= {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+    if kind == INCOMPLETE:  # that class's width, not the shift of the pools it was found on
+        factors["efficiency.serving_ratio"] = _around_one(sure.tpot)
+    return sample(factors, *sampling)
+
+
+def _around_one(ratio: Range) -> Range:
+    middle = float(ratio.quantile(0.0))
+    inner = None if ratio.inner is None else (ratio.inner[0] / middle, ratio.inner[1] / middle)
+    return Range(ratio.low / middle, ratio.high / middle, mid=1.0, inner=inner)
+
+
+def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str], Explanation | None]:
     def explain(index: int, quantity: str) -> Explanation | None:
         case = cases[index]
-        machine = Machine(load_system(case.system), efficiency())
+        machine = Machine(load_system(case.system), efficiency(engine_of(rows[index])))
         what, operations = _operations(case, quantity, machine)
         return explained(what, operations, case.assumed)
 

@@ -166,10 +166,9 @@ class Point:
 
     @property
     def run(self) -> str:
-        """What was started once: engine, version, model, format, system and day."""
+        """What was started once: engine, version, model, format, system, layout and day."""
         day = re.search(r"measured=(\S{10})", self.row.get("silicon_data_source", ""))
-        names = ("backend", "backend_version", "model_path", "system", "gemm_quant_mode", "mode")
-        return " ".join([*(self.row.get(name, "") for name in names), day.group(1) if day else ""])
+        return " ".join([*(self.row.get(name, "") for name in _RUN), day.group(1) if day else ""])
 
     @property
     def family(self) -> str:
@@ -180,6 +179,23 @@ class Point:
     def pair(self) -> str:
         """Model family, system and kind of serving."""
         return f"{self.family} {self.system} {'aggregated' if self.kind == 'aggregated' else 'disaggregated'}"
+
+
+_RUN = (
+    "backend",
+    "backend_version",
+    "model_path",
+    "system",
+    "gemm_quant_mode",
+    "mode",
+    "tp_size",
+    "attention_dp_size",
+    "moe_ep_size",
+    "prefill_tp_size",
+    "prefill_attention_dp_size",
+    "decode_tp_size",
+    "decode_attention_dp_size",
+)
 
 
 def sort_points(rows: Sequence[Mapping[str, str]]) -> tuple[list[Point], Counter[str]]:

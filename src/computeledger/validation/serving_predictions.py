@@ -174,7 +174,7 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     Returns
     -------
     Comparison
-        ``tpot`` and ``ttft`` in seconds. A row gains ``class``, the class of its question.
+        ``tpot`` and ``ttft`` in seconds. A row gains ``class``, the class of its question, and ``run``.
 
     Examples
     --------
@@ -192,11 +192,11 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
         for name in set(classes)
     }
     ratios = {
-        quantity: np.array([spread[name][quantity] for name in classes]).reshape(len(points), -1)
+        quantity: np.array([spread[name][quantity] for name in classes]).reshape(len(points), n_samples)
         for quantity in ("tpot", "ttft")
     }
     return Comparison(
-        rows=[{**one.row, "class": name} for one, name in zip(points, classes, strict=True)],
+        rows=[{**one.row, "class": name, "run": one.run} for one, name in zip(points, classes, strict=True)],
         measured={
             name: np.array([one.number(f"silicon_{name}_ms") for one in points]) / KILO for name in ("tpot", "ttft")
         },

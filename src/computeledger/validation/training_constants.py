@@ -333,12 +333,12 @@ def left_out_errors(runs: Sequence[TrainingRun], group: Callable[[TrainingRun], 
     runs : sequence of TrainingRun
         With measured step times.
     group : callable
-        Name of the group that is left out as a whole.
+        Name of the group that is left out as a whole; runs without a name are never left out.
 
     Returns
     -------
     ndarray
-        ``log(predicted / measured)`` by run [-].
+        ``log(predicted / measured)`` by run; not a number where it is never left out [-].
 
     Examples
     --------
@@ -346,8 +346,8 @@ def left_out_errors(runs: Sequence[TrainingRun], group: Callable[[TrainingRun], 
     (0,)
     """
     names = np.array([group(run) for run in runs])
-    errors = np.zeros(len(runs))
-    for name in sorted(set(names.tolist())):
+    errors = np.full(len(runs), np.nan)
+    for name in sorted(set(names.tolist()) - {""}):
         seen = [run for run, own in zip(runs, names, strict=True) if own != name]
         unseen = [run for run, own in zip(runs, names, strict=True) if own == name]
         errors[names == name] = log_errors(unseen, fit_constants(seen))[:, 0]

@@ -15,10 +15,18 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.memory import sequence_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving, packed_prefill_s
+from computeledger.workloads.serving import (
+    ServingResult,
+    ServingScenario,
+    decode_step,
+    estimate_serving,
+    packed_prefill_s,
+)
 
-#: Rounds of the fixed point between a decode batch and its speed; the last changes TPOT by less than a thousandth.
-ROUNDS = 8
+#: Halvings of the decode batch's range, which leave it to a thousandth.
+HALVINGS = 14
+#: Share of the prefill pool's rate beyond which requests count as piling up before it.
+_FULL_FRACTION = 0.9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +111,10 @@ class DisaggregatedResult:
 def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) -> DisaggregatedResult:
     """Estimate two pools under a closed load.
 
-    ``rate = min(C / (T_prefill + wait + D), n_p / S)`` with ``D = O TPOT(B)``, ``B = rate D / n_d`` and ``S`` the
-    time that a prompt occupies a prefill worker; the wait is that of a queue with even service (M/D/1) below
-    saturation and what is left of the cycle above it.
+    The decode batch ``B`` is where requests before, in and after prefill make up the load:
+    ``C = rate (T_prefill + wait + D)`` with ``D = O TPOT(B)`` and ``rate = n_d B / D``, never above the prefill pool's
+    ``n_p / S``. The wait is that of a queue with even service (M/D/1), or for the pass that is running, and at
+    saturation what is left of the cycle.
 
     Parameters
     ----------
@@ -131,29 +140,27 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     """
     ratio = machine.efficiency.serving_ratio
     eff = replace(machine.efficiency, serving_ratio=1.0)
-    machine = replace(machine, efficiency=eff)
-    layout = scenario.prefill_layout
-    prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
-    ranks = layout.dp * layout.pp
-    alone_s = prefill.prefill_s
-    packed_s = packed_prefill_s(replace(scenario.decode, layout=layout), machine)
-    service_s = np.minimum(packed_s, alone_s / ranks) / scenario.n_prefill
-    load = scenario.concurrency
-    batch: Num = np.maximum(load / scenario.n_decode, 1.0)
     # the pools do not share GPUs: no prefill stands between two decode steps
     apart = replace(machine, efficiency=replace(eff, prefill_interference=0.0))
-    queue_s: Num = 0.0
-    for _ in range(ROUNDS):
-        decode = estimate_serving(replace(scenario.decode, batch=batch), apart)
-        decode_s = scenario.decode.output_tokens * decode.tpot_s
-        rate = np.minimum(load / (alone_s + queue_s + decode_s), 1 / service_s)
-        busy = np.minimum(rate * service_s, 1.0)
-        running = np.minimum(rate * alone_s / scenario.n_prefill, 1.0)
-        waiting = np.maximum(busy / (2 * np.maximum(1 - busy, 1 / (2 * load))) * service_s, running * alone_s / 2)
-        queue_s = np.maximum(
-            load * service_s - alone_s - decode_s, np.minimum(waiting, np.maximum(load / 2 * service_s, alone_s / 2))
+    machine = replace(machine, efficiency=eff)
+    layout, load = scenario.prefill_layout, scenario.concurrency
+    prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
+    pool = _PrefillPool(
+        alone_s=prefill.prefill_s,
+        service_s=np.minimum(
+            packed_prefill_s(replace(scenario.decode, layout=layout), machine),
+            prefill.prefill_s / (layout.dp * layout.pp),
         )
-        batch = np.maximum(load / scenario.n_decode * decode_s / (decode_s + alone_s + queue_s), 1.0)
+        / scenario.n_prefill,
+        n_workers=scenario.n_prefill,
+    )
+    batch = _batch_of(scenario, pool, apart)
+    decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
+    decode_s = scenario.decode.output_tokens * decode.tpot_s
+    rate = np.minimum(scenario.n_decode * batch / decode_s, 1 / pool.service_s)
+    queue_s = np.maximum(load / rate - pool.alone_s - decode_s, 0.0)
+    busy = rate * pool.service_s
+    alone_s, service_s = pool.alone_s, pool.service_s
     start_s = np.maximum(load - 1, 0.0) / 2 / scenario.decode.rounds * service_s
     cache = sequence_bytes_per_gpu(
         scenario.decode.model, scenario.decode.input_tokens, layout, PRECISION_BYTES[scenario.decode.precision.kv]
@@ -170,3 +177,40 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
         decode_batch=batch,
         prefill_busy_fraction=busy,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _PrefillPool:
+    """What the prefill pool does with a prompt."""
+
+    alone_s: Num  # from start to end of one prompt's pass
+    service_s: Num  # between two prompts of a pool that never rests
+    n_workers: Num
+
+    def wait_s(self, rate: Num, load: Num) -> Num:
+        """Mean wait before the pass: a queue with even service, or the pass that is running on the worker."""
+        busy = np.minimum(rate * self.service_s, _FULL_FRACTION)
+        running = np.minimum(rate * self.alone_s / self.n_workers, 1.0)
+        waiting = np.maximum(busy / (2 * (1 - busy)) * self.service_s, running * self.alone_s / 2)
+        return np.asarray(np.minimum(waiting, np.maximum(load / 2 * self.service_s, self.alone_s / 2)))
+
+
+def _batch_of(scenario: DisaggregatedScenario, pool: _PrefillPool, machine: Machine) -> Num:
+    """The decode batch at which requests before, in and after prefill make up the load; found by halving its range.
+
+    A batch asks for the rate ``n_d B / D(B)``; requests in flight at that rate rise with it, without end where the
+    prefill pool is full.
+    """
+    load = scenario.concurrency
+    shape = np.broadcast_shapes(*map(np.shape, (load, scenario.n_decode, pool.alone_s, pool.service_s)))
+    high = np.broadcast_to(load / scenario.n_decode, shape)
+    low = high / (8 * np.maximum(load, 2.0))
+    for _ in range(HALVINGS):
+        batch = np.sqrt(low * high)
+        one = replace(scenario.decode, batch=np.maximum(batch, 1.0))
+        decode_s = scenario.decode.output_tokens * decode_step(one, machine)[1] / scenario.decode.tokens_per_step
+        rate = scenario.n_decode * batch / decode_s
+        held = rate * (pool.alone_s + pool.wait_s(rate, load) + decode_s)
+        over = (held > load) | (rate * pool.service_s > _FULL_FRACTION)
+        low, high = np.where(over, low, batch), np.where(over, batch, high)
+    return np.asarray(np.sqrt(low * high))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.errors import DoesNotFitError, LayoutError, QuantityError
+from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
-from computeledger.physics.parallelism import Layout, check_layout, powers_of_two, stack_layouts
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training import RECOMPUTE, Batch, StepTime, TrainingMemory, step_time, training_memory
-from computeledger.physics.transformer import n_params_active, training_flop_per_token
-from computeledger.units import DAY_S, GIGA, HOUR_S
+from computeledger.physics.training import Batch, StepTime, TrainingMemory, step_time, training_memory
+from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
+from computeledger.units import DAY_S, HOUR_S
+from computeledger.workloads.lora import Lora, adapter_params
+from computeledger.workloads.pipeline import scheduled
 
-#: Microbatches that a search tries, in sequences.
-MICROBATCHES = np.array([1.0, 2.0, 4.0, 8.0])
 #: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
 USABLE_FRACTION = 0.94
 
@@ -42,6 +41,8 @@ class PretrainingScenario:
         Tokens of the run [token].
     usd_per_gpu_hour : float or ndarray
         Price of a GPU-hour [USD/h].
+    lora : Lora or None
+        Adapters beside frozen weights; None trains everything.
     """
 
     model: Model
@@ -50,6 +51,12 @@ class PretrainingScenario:
     batch: Batch
     tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
+    lora: Lora | None = None
+
+    @property
+    def schedule(self) -> str:
+        """Pipeline schedule: ``1f1b`` (interleaved with virtual stages), ``zero-bubble`` or ``dualpipe``."""
+        return self.batch.stack.schedule
 
     @property
     def global_batch_tokens(self) -> Num:
@@ -174,17 +181,23 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     >>> bool(0.8 < result.mfu_fraction <= result.hfu_fraction <= 1.0), bool(result.fits)
     (True, False)
     """
-    model, batch = scenario.model, scenario.batch
+    model, batch, layout = scenario.model, scenario.batch, scenario.layout
     flop = training_flop_per_token(model, batch.sequence_tokens)
     forward = flop / 3
     linear = 2 * n_params_active(model)
+    if scenario.lora is not None:
+        trained = adapter_params(model, scenario.lora)
+        flop = flop - linear + 6 * trained
+        batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained / n_params_total(model)))
+    step = step_time(model, batch, layout, scenario.precision, machine)
+    step, memory = scheduled(step, training_memory(model, batch, layout), batch, layout)
     again = {"none": 0.0 * forward, "selective": forward - linear, "full": forward, "reversible": forward}[
         batch.recompute
     ]
     return PretrainingResult(
         scenario=scenario,
-        step=step_time(model, batch, scenario.layout, scenario.precision, machine),
-        memory=training_memory(model, batch, scenario.layout),
+        step=step,
+        memory=memory,
         flop_per_token=flop,
         executed_flop_per_token=flop + again,
         peak_flop_per_s=machine.bf16_flop_per_s,
@@ -192,81 +205,35 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PretrainingOption:
-    """A point of a layout search.
-
-    Attributes
-    ----------
-    layout : Layout
-        Of the whole job.
-    microbatch_sequences : int
-        Sequences that pass a stage at once [-].
-    recompute : str
-        ``none``, ``selective`` or ``full``.
-    step_s, mfu_fraction, memory_bytes : float
-        At the median of the efficiency factors [s], [-], [byte].
-    """
-
-    layout: Layout
-    microbatch_sequences: int
-    recompute: str
-    step_s: float
-    mfu_fraction: float
-    memory_bytes: float
-
-
-def training_layouts(model: Model, n_gpus: int, n_scale_up: int, longest_cp: int = 1) -> list[Layout]:
-    """List the layouts that use all GPUs of a job: every power of two in tp, pp, cp and ep that is legal.
+def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) -> PretrainingResult:
+    """Stretch a step, every part alike, as a measurement says; never beyond the physical limit.
 
     Parameters
     ----------
-    model : Model
-        What is trained.
-    n_gpus : int
-        GPUs of the job [-].
-    n_scale_up : int
-        GPUs in one scale-up domain [-]; tensor parallelism stays inside it.
-    longest_cp : int
-        Largest context-parallel degree to try [-].
+    result : PretrainingResult
+        As modelled.
+    factor : float or ndarray
+        New over old time [-].
+    least_step_s : float or ndarray
+        The physical limit of the step [s].
 
     Returns
     -------
-    list of Layout
-        Legal layouts.
-
-    Raises
-    ------
-    LayoutError
-        Where none is legal.
+    PretrainingResult
+        The same configuration.
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model
-    >>> [str(layout) for layout in training_layouts(load_model("llama-3.1-8b"), 4, 8)]
-    ['tp1-dp4', 'tp1-pp2-dp2', 'tp1-pp4', 'tp2-dp2', 'tp2-pp2', 'tp4']
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128))
+    >>> result = estimate_pretraining(scenario, Machine(load_system("h100-nvl8")))
+    >>> round(float(rescaled(result, 1.25).step_s / result.step_s), 6)
+    1.25
     """
-    experts = max(group.feed_forward.n_experts for group in model.layers)
-    found = list(_legal(model, n_gpus, (n_scale_up, longest_cp, experts)))
-    if not found:
-        raise LayoutError(f"no legal training layout of {model.id} on {n_gpus} GPUs")
-    return found
-
-
-def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[Layout]:
-    n_scale_up, longest_cp, experts = limits
-    for tp in powers_of_two(min(n_scale_up, 64)):
-        for pp in powers_of_two(min(model.n_layers, 64)):
-            for cp in powers_of_two(longest_cp):
-                dp, rest = divmod(n_gpus, tp * pp * cp)
-                if rest or dp < 1:
-                    continue
-                for ep in powers_of_two(min(experts, tp * dp * cp)) if experts else [1]:
-                    layout = Layout(tp=tp, pp=pp, dp=dp, cp=cp, ep=ep)
-                    try:
-                        yield check_layout(layout, model)
-                    except LayoutError:
-                        continue
+    step = result.step
+    by = np.maximum(factor, least_step_s / step.step_s)
+    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s")
+    return replace(result, step=replace(step, **{name: getattr(step, name) * by for name in parts}))
 
 
 def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
@@ -323,72 +290,31 @@ def power_of_two(count: float) -> int:
     return int(2 ** max(round(math.log2(count)), 0))
 
 
-def search_pretraining(
-    scenario: PretrainingScenario, layouts: list[Layout], machine: Machine, top: int = 10
-) -> list[PretrainingOption]:
-    """Evaluate layouts, microbatches and recomputation, and keep the fastest that fit.
+def batch_sequences(wanted_tokens: float, sequence_tokens: float) -> int:
+    """Turn a global batch in tokens into sequences that divide over many ranks.
+
+    The nearest power of two where it lies within 5 %, else the nearest count with four binary digits.
 
     Parameters
     ----------
-    scenario : PretrainingScenario
-        Its layout, microbatch and recomputation are replaced.
-    layouts : list of Layout
-        To try.
-    machine : Machine
-        With single numbers as efficiency factors.
-    top : int
-        How many to keep [-].
+    wanted_tokens : float
+        Tokens per optimiser step that were asked for [token].
+    sequence_tokens : float
+        Of one sequence [token].
 
     Returns
     -------
-    list of PretrainingOption
-        From the fastest.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where nothing fits, with the closest.
-    QuantityError
-        Where the global batch divides over no layout that fits.
+    int
+        Sequences, at least 1 [-].
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> model, machine = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"))
-    >>> scenario = PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128))
-    >>> best = search_pretraining(scenario, training_layouts(model, 16, 8), machine)[0]
-    >>> str(best.layout), best.recompute
-    ('tp2-dp8', 'none')
+    >>> batch_sequences(16e6, 8192), batch_sequences(15360 * 4096, 4096), batch_sequences(4e6, 4096)
+    (2048, 15360, 1024)
     """
-    stacked = stack_layouts(layouts)
-    options: list[PretrainingOption] = []
-    leanest, fits = np.inf, False
-    for recompute in RECOMPUTE:
-        batch = replace(scenario.batch, recompute=recompute, microbatch_sequences=MICROBATCHES[None, :])
-        result = estimate_pretraining(replace(scenario, layout=stacked, batch=batch), machine)
-        leanest, fits = min(leanest, float(np.min(result.memory.total_bytes))), fits or bool(np.any(result.fits))
-        options += _options(result, layouts)
-    if not options and fits:
-        sequences = float(np.asarray(scenario.batch.global_sequences))
-        raise QuantityError(
-            f"global batch of {sequences:.0f} sequences: no layout of {int(layouts[0].n_gpus)} GPUs that fits divides "
-            f"it; try {2 ** round(np.log2(sequences))}"
-        )
-    if not options:
-        chip = machine.system.accelerator
-        raise DoesNotFitError(
-            f"{scenario.model.id} does not train on {int(layouts[0].n_gpus)} x {chip.id}: the leanest layout needs "
-            f"{leanest / GIGA:.0f} GB per GPU of {chip.hbm_bytes.value / GIGA:.0f} GB"
-        )
-    return sorted(options, key=lambda one: one.step_s)[:top]
-
-
-def _options(result: PretrainingResult, layouts: list[Layout]) -> Iterator[PretrainingOption]:
-    """Points of a grid of layouts by microbatches that fit, and whose global batch divides."""
-    batch = result.scenario.batch
-    per_rank = np.asarray(batch.global_sequences / result.scenario.layout.dp / MICROBATCHES)
-    legal = (per_rank >= 1) & (per_rank == np.floor(per_rank)) & result.fits
-    columns = np.broadcast_arrays(result.step_s, result.mfu_fraction, result.memory.total_bytes, legal)[:3]
-    for i, j in np.argwhere(legal):
-        values = (float(column[i, j]) for column in columns)
-        yield PretrainingOption(layouts[i], int(MICROBATCHES[j]), batch.recompute, *values)
+    count = max(wanted_tokens / sequence_tokens, 1.0)
+    whole = power_of_two(count)
+    if abs(whole / count - 1) <= 0.05:
+        return whole
+    grain = 2 ** max(math.floor(math.log2(count)) - 3, 0)
+    return int(max(round(count / grain), 1) * grain)

@@ -15,13 +15,9 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, training_memory
-from computeledger.workloads.pretraining import (
-    USABLE_FRACTION,
-    PretrainingScenario,
-    power_of_two,
-    search_pretraining,
-    training_layouts,
-)
+from computeledger.workloads.pretraining import USABLE_FRACTION, PretrainingScenario, power_of_two
+from computeledger.workloads.pretraining_candidates import training_layouts
+from computeledger.workloads.pretraining_search import search_pretraining
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_generation import generate, steady
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split

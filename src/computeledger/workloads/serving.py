@@ -45,7 +45,7 @@ class ServingScenario:
     usd_per_gpu_hour : float or ndarray
         Price of a GPU-hour [USD/h].
     draft_tokens, tokens_per_step : float or ndarray
-        Speculative decoding: tokens drafted per step, and tokens that a step yields on average, its own included [-].
+        Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
     rounds : float or ndarray
         Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
     waiting : float or ndarray
@@ -184,9 +184,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens
-    middle = held + scenario.output_tokens / 2 - 1.0
-    decode, step_s = _timed(scenario, Step(scenario.batch, middle, 1.0 + scenario.draft_tokens), machine)
-    step_s = step_s * (1 + scenario.draft_tokens / model.n_layers)
+    decode, step_s = decode_step(scenario, machine)
     decode_s = step_s / scenario.tokens_per_step
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
@@ -235,7 +233,7 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> float(largest_batch(scenario, machine)), float(largest_batch(replace(scenario, layout=Layout(tp=4)), machine))
-    (0.0, 335.0)
+    (0.0, 365.0)
     """
     load = (1.0, scenario.held_tokens)
     return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
@@ -256,6 +254,11 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> tuple[lis
 _SHARED = ("routed experts", "all-to-all")
 
 
+#: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
+#: smaller ones take each as it comes (assumption: without it most steps of 64 ranks would wait for one prompt).
+ENGINE_RANKS, HOLD_STEPS = 8, 10.0
+
+
 def _interference_s(scenario: ServingScenario, machine: Machine) -> Num:
     """Time that the prefills of other requests add to each output token.
 
@@ -272,10 +275,42 @@ def _interference_s(scenario: ServingScenario, machine: Machine) -> Num:
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         each_s: Num = arrivals * pass_s / together
         return eff.prefill_interference * each_s
-    waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(arrivals, layout.dp), arrivals)
+    held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
+    waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = total_s(one for one in operations if one.name in _SHARED) / total_s(operations)
     each_s = (arrivals * spread + waits * (1 - spread)) * pass_s / together
     return eff.prefill_interference * each_s
+
+
+def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
+    """One decode step at the middle of the outputs, drafts included.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    operations : list of Operation
+        Of the step that verifies.
+    step_s : float or ndarray
+        Its time, and that of drafting: one layer of the model per drafted token [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(decode_step(scenario, machine)[1] == estimate_serving(scenario, machine).step_s)
+    True
+    """
+    middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
+    decode, step_s = _timed(scenario, Step(scenario.batch, middle, 1.0 + scenario.draft_tokens), machine)
+    drafted: Num = step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
+    return decode, drafted
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:

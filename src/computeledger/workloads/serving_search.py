@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -12,34 +15,28 @@ from computeledger.physics.parallelism import Layout, powers_of_two, serving_lay
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
 from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
+from computeledger.workloads.serving_sweep import evaluate_block, serving_blocks
+from computeledger.workloads.sweep import sweep
 
-#: Batches beyond this are not tried, nor replicas over more scale-up domains than this.
-LARGEST_BATCH, MOST_DOMAINS = 65536, 16
+#: Replicas over more scale-up domains than this are not tried.
+MOST_DOMAINS = 16
 #: A stated batch over the sequences that fit at their full length: at any time most are shorter (assumption).
 CROWDED_RATIO = 1.5
 
 
-def batches_to_try(largest: float) -> list[int]:
-    """Batches on a geometric grid, two per doubling.
+class _Rates(Protocol):
+    """What a front is made of."""
 
-    Parameters
-    ----------
-    largest : float
-        Upper end [-].
+    @property
+    def tpot_s(self) -> float:
+        """Time per output token [s]."""
 
-    Returns
-    -------
-    list of int
-        Distinct batches from 1 to the upper end [-].
+    @property
+    def output_tokens_per_s_per_gpu(self) -> float:
+        """Throughput [token/s]."""
 
-    Examples
-    --------
-    >>> batches_to_try(10)
-    [1, 2, 3, 4, 6, 8]
-    """
-    steps = int(2 * np.log2(max(largest, 1.0))) + 1
-    grid = sorted({round(2 ** (step / 2)) for step in range(steps + 1)})
-    return [batch for batch in grid if batch <= largest]
+
+Rated = TypeVar("Rated", bound=_Rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,11 @@ _FIGURES = (
 
 
 def search_serving(
-    scenario: ServingScenario, layouts: list[Layout], machine: Machine, batches: list[int] | None = None
+    scenario: ServingScenario,
+    layouts: list[Layout],
+    machine: Machine,
+    batches: list[int] | None = None,
+    executor: Executor | None = None,
 ) -> list[ServingOption]:
     """Evaluate every layout at every batch that fits, in one vectorised call.
 
@@ -98,6 +99,8 @@ def search_serving(
         With single numbers as efficiency factors.
     batches : list of int, optional
         Batches to try [-]; a geometric grid when left out.
+    executor : concurrent.futures.Executor, optional
+        Who computes the blocks; this process when left out.
 
     Returns
     -------
@@ -119,28 +122,23 @@ def search_serving(
     >>> [(str(one.layout), one.batch) for one in options]
     [('tp1', 1), ('tp1', 64), ('tp2', 1), ('tp2', 64)]
     """
-    stacked = stack_layouts(layouts)
-    room = largest_batch(replace(scenario, layout=stacked), machine)
-    largest = float(np.max(room))
-    if largest < 1:
+    options: list[ServingOption] = []
+    cut = list(serving_blocks(scenario, layouts, machine, batches))
+    if not cut:
         raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
-    full = {int(batch) for batch in np.ravel(room) if 1 <= batch <= LARGEST_BATCH}
-    grid = batches or sorted({*batches_to_try(min(largest, LARGEST_BATCH)), *full})
-    result = estimate_serving(replace(scenario, layout=stacked, batch=np.array([grid], float)), machine)
-    figures = (getattr(result, name) for name in _FIGURES)
-    *columns, fits = np.broadcast_arrays(*figures, np.array([grid]) <= room)
-    return [
-        ServingOption(layouts[i], grid[j], *(float(column[i, j]) for column in columns)) for i, j in np.argwhere(fits)
-    ]
+    for block, columns in zip(cut, sweep(evaluate_block, cut, executor), strict=True):
+        rows = zip(*(columns[name].tolist() for name in ("layout_index", "batch", *_FIGURES)), strict=True)
+        options += [ServingOption(block.layouts[row], *figures) for row, *figures in rows]
+    return options
 
 
-def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
+def pareto_front(options: Sequence[Rated]) -> list[Rated]:
     """Keep the options that no other beats in both speed and throughput.
 
     Parameters
     ----------
-    options : list of ServingOption
-        From :func:`search_serving`.
+    options : sequence of ServingOption
+        From :func:`search_serving`, or anything else with a speed and a throughput.
 
     Returns
     -------
@@ -156,7 +154,7 @@ def pareto_front(options: list[ServingOption]) -> list[ServingOption]:
     >>> [one.tpot_s for one in pareto_front([beaten, slow, fast])]
     [0.01, 0.02]
     """
-    front: list[ServingOption] = []
+    front: list[Rated] = []
     for one in sorted(options, key=lambda option: (option.tpot_s, -option.output_tokens_per_s_per_gpu)):
         if not front or one.output_tokens_per_s_per_gpu > front[-1].output_tokens_per_s_per_gpu * (1 + 1e-9):
             front.append(one)
@@ -173,7 +171,7 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
     machine : Machine
         Whose scale-up domain is filled first; a model that does not fit it takes 2, 4, ... domains.
     n_gpus : int, optional
-        GPUs at hand [-].
+        GPUs at hand [-]: replicas of a divisor of them, or of a power of two; what is left over is idle.
 
     Returns
     -------
@@ -195,15 +193,21 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
     """
     domain = int(machine.system.n_gpus_scale_up.value)
     if n_gpus is not None:
-        return serving_layouts(scenario.model, n_gpus, domain)
+        return _layouts_within(scenario, n_gpus, domain)
     for domains in powers_of_two(MOST_DOMAINS):
-        # a domain of 72 GPUs also holds replicas of 16, 32 or 64: experts rarely divide by 9
-        sizes = {domains * domain, powers_of_two(domains * domain)[-1]}
-        found = {str(one): one for size in sizes for one in serving_layouts(scenario.model, size, domain)}
-        layouts = list(found.values())
+        layouts = _layouts_within(scenario, domains * domain, domain)
         if np.any(largest_batch(replace(scenario, layout=stack_layouts(layouts)), machine) >= 1):
             return layouts
     raise _does_not_fit(scenario, MOST_DOMAINS * domain, machine)
+
+
+def _layouts_within(scenario: ServingScenario, n_gpus: int, domain: int) -> list[Layout]:
+    """Replicas of a divisor of the GPUs, or of a power of two: 72 hold one of 64, experts rarely divide by 9."""
+    sizes = sorted({n_gpus, powers_of_two(n_gpus)[-1]})
+    found: dict[str, Layout] = {}
+    for size in sizes:
+        found |= {str(one): one for one in serving_layouts(scenario.model, size, domain)}
+    return list(found.values())
 
 
 def check_batch(scenario: ServingScenario, layout: Layout, batch: float, machine: Machine) -> None:
@@ -232,7 +236,7 @@ def check_batch(scenario: ServingScenario, layout: Layout, batch: float, machine
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 500.0, 3500.0, 1.0)
     >>> check_batch(scenario, Layout(), 5000.0, Machine(load_system("h100-nvl8")))
     Traceback (most recent call last):
-    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about 102 sequences of 4000 tokens do
+    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about ... sequences of 4000 tokens do
     """
     room = float(largest_batch(replace(scenario, layout=layout), machine))
     if batch > CROWDED_RATIO * room:

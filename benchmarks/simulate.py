@@ -1,0 +1,123 @@
+"""One million requests through 64 replicas, how that grows, and how far skipping events departs from single steps.
+
+    python benchmarks/simulate.py [--json] [--requests 1000000] [--kind serve|rl]
+
+Prints requests per second after compilation, peak memory of the process, the time per request at a tenth and a
+hundredth of the requests (n log n growth leaves it nearly level), and the largest relative error of throughput and of
+every percentile against the step-by-step fleet of tests/simulation/reference.py on 200 random cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.simulation import compiled
+from computeledger.simulation.arrivals import Arrivals, draw_trace
+from computeledger.simulation.rl import simulate_rl
+from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync
+from computeledger.simulation.serving import ServingClock, simulate_serving
+from computeledger.simulation.state import Pool
+from computeledger.simulation.step_times import Engine, timed_pool
+from computeledger.units import KIB, MEGA
+from computeledger.workloads.serving import ServingScenario
+from tests.simulation import reference
+from tests.simulation.test_reference import as_scenario, relative_errors
+
+N_REPLICAS, N_CASES = 64, 200
+#: Requests per second and replica: about 70 % of what a replica of this size carries.
+RATE = 4.5
+
+
+def replicas() -> Pool:
+    """Llama-3.1-70B on eight H100 each."""
+    question = ServingScenario(load_model("llama-3.1-70b"), parse_layout("tp8"), Precision(), 1024.0, 256.0, 1.0)
+    machine = Machine(load_system("h100-nvl8"), efficiency())
+    return timed_pool(question, machine, Engine(N_REPLICAS, contexts_tokens=(500.0, 8000.0))).pool
+
+
+def serve_s(n: int, pool: Pool) -> float:
+    """Seconds to serve n requests."""
+    load = draw_trace(
+        Arrivals("poisson", RATE * N_REPLICAS), ("lognormal:1000:4000", "lognormal:250:1000"), n, 0, 120_000
+    )
+    start = time.perf_counter()
+    result = simulate_serving(ServingClock((pool,), (8,)), load)
+    seconds = time.perf_counter() - start
+    assert int(np.isfinite(result.world.when[:, 4]).sum()) == n
+    return seconds
+
+
+def rl_s(n: int, pool: Pool) -> float:
+    """Seconds to generate, verify and train n rollouts."""
+    rng, batch = np.random.default_rng(0), max(n // 64, 1)
+    output = np.maximum(np.rint(np.exp(6.5 + 0.8 * rng.standard_normal(n))), 1).astype(int)
+    drawn = Rollouts(np.full(n, 300), np.minimum(output, 60_000), rng.exponential(1.0, n), np.ones(n, bool))
+    one = RLClockScenario(
+        pool, 8.0, 8.0 * N_REPLICAS, Trainer(256.0, 5.0, 1e-6, 3e-6), False, n // batch, batch, 4, 1024,
+        WeightSync(1.0),
+    )  # fmt: skip
+    start = time.perf_counter()
+    simulate_rl(one, drawn)
+    return time.perf_counter() - start
+
+
+def largest_error() -> float:
+    """Against the step-by-step fleet."""
+    worst = 0.0
+    for seed in range(N_CASES):
+        case = reference.draw(seed)
+        result = simulate_serving(*as_scenario(case))
+        worst = max(worst, *(abs(error) for error in relative_errors(result, reference.run(case)).values()))
+    return worst
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--requests", type=int, default=1_000_000)
+    parser.add_argument("--kind", choices=("serve", "rl"), default="serve")
+    options = parser.parse_args()
+    run, pool, n = {"serve": serve_s, "rl": rl_s}[options.kind], replicas(), options.requests
+    start = time.perf_counter()
+    run(max(n // 100, compiled.COMPILE_EVENTS // 2), pool)  # compiles, or loads what was compiled before
+    first_s = time.perf_counter() - start
+    growth = {str(m): run(m, pool) / m for m in (n // 10, n // 3) if m * 5 > compiled.COMPILE_EVENTS}
+    seconds = run(n, pool)
+    result = {
+        "requests_per_s": n / seconds,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * int(KIB),
+        "max_relative_error": largest_error(),
+        "seconds": seconds,
+        "first_call_s": first_s,
+        "seconds_per_request": {**growth, str(n): seconds / n},
+        "compiled": compiled.can_compile(),
+    }
+    if options.json:
+        print(json.dumps(result))
+        return
+    memory = f"{result['peak_memory_bytes'] / MEGA:.0f} MB"
+    print(f"{n:,} requests on {N_REPLICAS} replicas in {seconds:.2f} s: {n / seconds:,.0f} requests/s, {memory}")
+    print(f"first call, compilation included, {first_s:.1f} s; largest error {result['max_relative_error']:.2%}")
+    for size, each in {**growth, str(n): seconds / n}.items():
+        print(f"{int(size):>10,} requests: {each * MEGA:.2f} us each")
+
+
+if __name__ == "__main__":
+    main()

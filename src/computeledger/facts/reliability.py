@@ -1,0 +1,108 @@
+"""How often large training runs stop, and what a stop costs: records of published runs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Range
+from computeledger.errors import unknown_id
+from computeledger.facts.catalog import shipped_file
+from computeledger.facts.reading import read_facts, read_file
+from computeledger.facts.schema import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityRecord:
+    """What one publication says about the stops of a run or a cluster.
+
+    Attributes
+    ----------
+    id, name : str
+        Key in ``facts/data/reliability.toml``, and what the record is about.
+    facts : mapping of str to Fact
+        ``n_gpus``, ``elapsed_s``, ``n_interruptions``, ``n_planned``, ``effective_fraction``, ``pause_s``, ``write_s``,
+        ``load_s``, ``detect_s``, ``recover_s``: what was published of them.
+    """
+
+    id: str
+    name: str
+    facts: Mapping[str, Fact]
+
+    @property
+    def interruptions_per_gpu_s(self) -> float | None:
+        """Unexpected stops of the job per GPU and second; None where they were not published [1/s]."""
+        needed = [self.facts.get(name) for name in ("n_interruptions", "n_gpus", "elapsed_s")]
+        stops, gpus, elapsed = needed
+        if stops is None or gpus is None or elapsed is None:
+            return None
+        return stops.value / (gpus.value * elapsed.value)
+
+
+@functools.cache
+def load_reliability() -> Mapping[str, ReliabilityRecord]:
+    """Load every record of published stops.
+
+    Returns
+    -------
+    mapping of str to ReliabilityRecord
+        By id.
+
+    Examples
+    --------
+    >>> load_reliability()["llama-3.1-405b-54-days"].facts["n_interruptions"].value
+    419.0
+    """
+    document = read_file(shipped_file("reliability.toml"), shipped=True)
+    out = {}
+    for key, table in document.table.items():
+        facts = {name: value for name, value in table.items() if name != "name"}
+        out[key] = ReliabilityRecord(key, str(table["name"]), read_facts(document, key, facts))
+    return out
+
+
+def reliability_record(key: str) -> ReliabilityRecord:
+    """Load one record.
+
+    Parameters
+    ----------
+    key : str
+        Id of the record.
+
+    Returns
+    -------
+    ReliabilityRecord
+        With its facts.
+
+    Examples
+    --------
+    >>> reliability_record("byterobust").facts["effective_fraction"].value
+    0.97
+    """
+    records = load_reliability()
+    if key not in records:
+        raise unknown_id("reliability record", key, records)
+    return records[key]
+
+
+def published_interruptions_per_gpu_s() -> Range:
+    """Range of the published rates of unexpected stops: from the lowest to the highest, around their median.
+
+    Returns
+    -------
+    Range
+        Stops per GPU and second [1/s].
+
+    Examples
+    --------
+    >>> from computeledger.units import YEAR_S
+    >>> rate = published_interruptions_per_gpu_s()
+    >>> round(rate.low * YEAR_S, 2), round(rate.high * YEAR_S, 2)
+    (0.11, 0.64)
+    """
+    rates = [one.interruptions_per_gpu_s for one in load_reliability().values()]
+    known = sorted(rate for rate in rates if rate is not None)
+    return Range(known[0], known[-1], mid=float(np.median(known)))

@@ -1,0 +1,107 @@
+"""Parts of a serving answer that are asked for: margins of a search, breakdown, tiers of memory, launch commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Uncertain, sample
+from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
+from computeledger.economics.memory_design import design_memory
+from computeledger.errors import InputError, unknown_id
+from computeledger.interfaces.documents_serving import breakdown_document, margins_document
+from computeledger.interfaces.documents_tiers import kv_tiers_document
+from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_text
+from computeledger.physics.efficiency import middle
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.workloads.serving import ServingResult, ServingScenario
+from computeledger.workloads.serving_breakdown import break_down_serving
+from computeledger.workloads.serving_margins import rivals_of
+from computeledger.workloads.serving_search import ServingOption
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A serving question with its answer.
+
+    Attributes
+    ----------
+    options : mapping
+        As the command line parsed them.
+    chosen : ServingOption
+        Layout and batch of the answer.
+    found : sequence of ServingOption
+        What was searched.
+    result : ServingResult
+        With samples.
+    machine : Machine
+        With samples.
+    middles, typical : ServingScenario and Machine
+        The same with single numbers.
+    """
+
+    options: Mapping[str, Any]
+    chosen: ServingOption
+    found: Sequence[ServingOption]
+    result: ServingResult
+    machine: Machine
+    middles: ServingScenario
+    typical: Machine
+
+
+def layouts_to_search(options: Mapping[str, Any], layouts: list[Layout]) -> list[Layout]:
+    """Layouts that the engine can run, where a launch command is asked for."""
+    engine = options.get("emit")
+    if not engine:
+        return layouts
+    if engine not in ENGINES:
+        raise unknown_id("engine", engine, ENGINES)
+    return [one for one in layouts if engine_runs(engine, one)]
+
+
+def add_parts(document: dict[str, Any], answered: Answered) -> None:
+    """Add what was asked for to a serving document."""
+    options = answered.options
+    if options["batch"] is None and options["requests_per_s"] is None:
+        document["margins"] = _margins(answered)
+    if options["working"] or options.get("html"):
+        found = break_down_serving(answered.middles, answered.typical)
+        document["breakdown"] = breakdown_document(found, options["backend"])
+    if options.get("kv_tiers"):
+        document["kv_tiers"] = _kv_tiers(answered)
+    if options.get("emit"):
+        document["launch"] = {"engine": options["emit"], "text": launch_text(options["emit"], document)}
+
+
+def _margins(answered: Answered) -> dict[str, Any]:
+    """The winner against the best of every other layout within the same limits."""
+    asked = {name: answered.options[name] for name in ("tpot", "ttft")}
+    limits = {name: middle(value) for name, value in asked.items() if value is not None}
+    within = [
+        one for one in answered.found if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())
+    ]
+    fast = [one for one in within if one.tpot_s <= max(answered.chosen.tpot_s, DEFAULT_TPOT_S)]
+    chosen_from = fast if "tpot" not in limits else within
+    chances = {name: float(np.mean(getattr(answered.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
+    return margins_document(rivals_of(answered.chosen, chosen_from), chances, len(chosen_from))
+
+
+#: The speed that a search aims at when the question names none (assumption).
+DEFAULT_TPOT_S = 0.05
+
+
+def _kv_tiers(answered: Answered) -> dict[str, Any]:
+    given: Uncertain | None = answered.options.get("cache_discount")
+    inputs = load_tier_market().uncertain() | {"cache_read": CACHE_READ_FRACTION if given is None else given}
+    draws = sample(inputs, answered.options["samples"], answered.options["seed"])
+    market = load_tier_market()
+    scenario = answered.result.scenario
+    if np.any(np.asarray(scenario.usd_per_gpu_hour) <= 0):
+        raise InputError("--kv-tiers compares tiers with the price of GPU-time: --price must be greater than 0")
+    found = estimate_kv_tiers(scenario, answered.machine, draws, market, draws["cache_read"])
+    designs = design_memory(scenario, answered.machine, draws, market)
+    return kv_tiers_document(found, designs, market, draws["cache_read"])

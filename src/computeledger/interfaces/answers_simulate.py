@@ -1,0 +1,255 @@
+"""From parsed options to a simulation's document: the call that the command line and the web share. No formula here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from computeledger.economics.plan import load_plan
+from computeledger.economics.rl_clock import PlannedRun, planned_run, with_lag
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.answers_setting import precision_of, price_of
+from computeledger.interfaces.documents_simulate import rl_document, serving_document
+from computeledger.interfaces.executors import open_executor
+from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine
+from computeledger.simulation.arrivals import Arrivals, draw_trace, parse_arrivals, parse_curve
+from computeledger.simulation.measures import Slo
+from computeledger.simulation.rl import RLClockResult, simulate_rl
+from computeledger.simulation.search import LoadPoint, most_load, sweep_loads
+from computeledger.simulation.serving import Autoscale, ServingClock, simulate_serving
+from computeledger.simulation.step_times import Engine, TimedPool, handover_s_per_token, timed_pool
+from computeledger.simulation.traces import Trace, read_trace
+from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving_search import layouts_that_fit, search_serving
+
+#: Requests that are drawn where nobody says how many, and most of a report's own sweep.
+DEFAULT_REQUESTS, SWEEP_REQUESTS = 2000, 20_000
+#: Loads of a report's sweep, and share of requests that may be cut to fit the context.
+SWEEP_POINTS, CUT_FRACTION = 7, 0.1
+DEFAULT_TPOT_S = 0.05
+
+Records = Mapping[str, Any]
+
+
+def _workers(options: Mapping[str, Any]) -> int:
+    if options["workers"] > 1 and options["cluster"] is not None:
+        raise InputError("--workers and --cluster contradict each other: give one of them")
+    return int(options["workers"])
+
+
+def answer_simulate_serve(options: Mapping[str, Any]) -> tuple[dict[str, Any], Records]:
+    """Answer ``computeledger simulate serve``: the document, and every request as columns."""
+    _check_seed(options["seed"])
+    model, system = load_model(options["model"]), load_system(options["system"])
+    machine = Machine(system, efficiency())
+    trace = _load(model, options)
+    price, price_ground = price_of(system, options["price"])
+    fleet, timed, layouts = _fleet(model, machine, trace, options)
+    slo = _slo(options)
+    with open_executor(_workers(options), options["cluster"]) as pool:
+        best, points = _loads(fleet, trace, slo, options, pool)
+    result = simulate_serving(fleet, trace, options["seed"])
+    document = serving_document(result, model, slo, machine.bf16_flop_per_s, middle(price))
+    document |= {
+        "system": system.id, "layouts": layouts, "routing": options["routing"], "price": price_ground,
+        "seed": options["seed"], "most_load": _point(best), "sweep": [_point(one) for one in points],
+        "assumptions": {
+            "step_time_fit_error_fraction": max(one.fit_error_fraction for one in timed),
+            "kv_tokens_per_replica": timed[-1].pool.limits.kv_tokens,
+            "largest_batch": timed[-1].pool.limits.live,
+            "chunk_tokens": options["chunk_tokens"],
+            "host_s": fleet.host_s,
+            "efficiency": "medians of the assumed factors",
+        },
+    }  # fmt: skip
+    return document, result.records()
+
+
+def _check_seed(seed: int) -> None:
+    """Refuse a seed that no stream takes."""
+    if seed < 0:
+        raise InputError(f"--seed {seed}: a seed must not be negative")
+
+
+def _slo(options: Mapping[str, Any]) -> Slo:
+    """The objective, as far as it is given."""
+    ttft_s, tpot_s = (middle(options[name]) if options[name] is not None else np.inf for name in ("ttft", "tpot"))
+    if not 0 < options["good"] <= 1:
+        raise InputError(f"--good {options['good']:g}: a share in 0..1, such as 0.9")
+    if options["find_load"] and not np.isfinite([ttft_s, tpot_s]).any():
+        raise InputError("--find-load needs an objective: give --ttft, --tpot or both")
+    return Slo(ttft_s, tpot_s, options["good"])
+
+
+def _point(point: LoadPoint | None) -> dict[str, Any] | None:
+    """A simulated load."""
+    if point is None:
+        return None
+    return {name: getattr(point, name) for name in LoadPoint.__dataclass_fields__} | {"saturated": point.is_saturated}
+
+
+def _loads(
+    fleet: ServingClock, trace: Trace, slo: Slo, options: Mapping[str, Any], pool: Any
+) -> tuple[LoadPoint | None, list[LoadPoint]]:
+    """The search for the most load, and the sweep, where they are asked for."""
+    if options["sweep"] is not None and options["sweep"] < 2:
+        raise InputError(f"--sweep {options['sweep']}: at least 2 loads are needed")
+    best, points = most_load(fleet, trace, slo, pool) if options["find_load"] else (None, [])
+    wanted = options["sweep"]
+    is_small = len(trace.arrival_s) <= SWEEP_REQUESTS and trace.requests_per_s < np.inf
+    if wanted is None and options["html_file"] is not None and not points and is_small:
+        wanted = SWEEP_POINTS
+    if wanted is not None:
+        points = sorted(
+            [*points, *sweep_loads(fleet, trace, slo, np.geomspace(0.25, 2.0, wanted), pool)],
+            key=lambda one: one.requests_per_s,
+        )
+    return best, points
+
+
+def _load(model: Model, options: Mapping[str, Any]) -> Trace:
+    """The requests: from a file, or drawn."""
+    if (options["trace"] is None) == (options["arrivals"] is None):
+        raise InputError("give --trace FILE or --arrivals poisson:RATE, one of them")
+    if options["requests"] is not None and options["requests"] < 1:
+        raise InputError(f"--requests {options['requests']}: at least 1 is needed")
+    if not options["pace"] > 0:
+        raise InputError(f"--pace {options['pace']:g}: must be greater than 0")
+    if options["trace"] is not None:
+        if options["load_curve"] is not None:
+            raise InputError("--load-curve shapes --arrivals; a trace has its own")
+        trace = read_trace(options["trace"])
+        trace = trace if options["requests"] is None else trace.first(options["requests"])
+    else:
+        trace = _drawn(model, parse_arrivals(options["arrivals"]), options)
+    total = trace.input_tokens + trace.output_tokens
+    longest = int(np.argmax(total))
+    if model.max_context_tokens and total[longest] > model.max_context_tokens:
+        raise InputError(
+            f"request {longest + 1}: {total[longest]} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens}"
+        )
+    return trace.faster(options["pace"])
+
+
+def _drawn(model: Model, arrivals: Arrivals, options: Mapping[str, Any]) -> Trace:
+    """A drawn load; few of its requests may be cut to fit the model's context."""
+    curve = parse_curve(options["load_curve"]) if options["load_curve"] is not None else ()
+    arrivals = replace(arrivals, curve=curve)
+    lengths = (options["input_tokens"], options["output_tokens"])
+    n, context = options["requests"] or DEFAULT_REQUESTS, model.max_context_tokens
+    trace = draw_trace(arrivals, lengths, n, options["seed"])
+    if not context or not any(":" in text for text in lengths):
+        return trace
+    beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
+    if beyond > CUT_FRACTION:
+        raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context} tokens")
+    return draw_trace(arrivals, lengths, n, options["seed"], context)
+
+
+def _fleet(
+    model: Model, machine: Machine, trace: Trace, options: Mapping[str, Any]
+) -> tuple[ServingClock, list[TimedPool], list[str]]:
+    """Replicas, and what may change their number."""
+    question = ServingScenario(
+        model, Layout(), precision_of(model, options["precision"], options["kv_precision"]),
+        float(np.mean(trace.input_tokens)), float(np.mean(trace.output_tokens)), 1.0,
+    )  # fmt: skip
+    for name in ("max_batch", "prefill_replicas", "autoscale"):
+        if options[name] is not None and options[name] < 1:
+            raise InputError(f"--{name.replace('_', '-')} {options[name]}: at least 1 is needed")
+    layout = _layout(question, machine, options)
+    sizes = [(options["replicas"], layout)]
+    if options["prefill_replicas"] is not None:
+        first = check_layout(parse_layout(options["prefill_layout"]), model) if options["prefill_layout"] else layout
+        sizes.insert(0, (options["prefill_replicas"], first))
+    elif options["prefill_layout"] is not None:
+        raise InputError("--prefill-layout needs --prefill-replicas")
+    total = trace.input_tokens + trace.output_tokens
+    near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
+    contexts = (near, max(float(total.max()), near + 2.0))
+    timed = [
+        timed_pool(
+            replace(question, layout=one), machine, Engine(n, options["chunk_tokens"], options["max_batch"], contexts)
+        )
+        for n, one in sizes
+    ]
+    scale = None
+    if options["autoscale"] is not None:
+        if options["target_requests"] <= 0:
+            raise InputError(f"--target-requests {options['target_requests']:g}: must be greater than 0")
+        ticks = (middle(options["tick"]), middle(options["start"]))
+        if ticks[0] <= 0:
+            raise InputError("--tick must be greater than 0")
+        scale = Autoscale(options["autoscale"], options["target_requests"], *ticks)
+    failure_s = np.inf if options["failures"] is None else middle(options["failures"])
+    if failure_s <= 0:
+        raise InputError("--failures must be greater than 0")
+    rate = None if options["transfer"] is None else middle(options["transfer"])
+    fleet = ServingClock(
+        tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), options["routing"],
+        timed[0].host_s,
+        handover_s_per_token=handover_s_per_token(replace(question, layout=sizes[0][1]), machine, rate),
+        uses_prefixes=not options["no_prefix_cache"], autoscale=scale,
+        failure_s=failure_s, repair_s=middle(options["repair"]),
+    )  # fmt: skip
+    return fleet, timed, [str(one) for _, one in sizes]
+
+
+def _layout(question: ServingScenario, machine: Machine, options: Mapping[str, Any]) -> Layout:
+    """The layout that was given, or the cheapest that is fast enough in steady state."""
+    if options["layout"] is not None:
+        return check_layout(parse_layout(options["layout"]), question.model)
+    limit = DEFAULT_TPOT_S if options["tpot"] is None else middle(options["tpot"])
+    found = search_serving(question, layouts_that_fit(question, machine), machine)
+    fast = [one for one in found if one.tpot_s <= limit]
+    if not fast:
+        return min(found, key=lambda one: one.tpot_s).layout
+    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu).layout
+
+
+def answer_simulate_rl(plan_file: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Records]:
+    """Answer ``computeledger simulate rl``: the document, and every rollout as columns."""
+    plan, seed, steps = load_plan(plan_file), options["seed"], options["steps"]
+    _check_seed(seed)
+    run = planned_run(plan, steps, seed)
+    result = simulate_rl(run.scenario, run.rollouts, seed)
+    document = rl_document(result, run)
+    document |= {"plan": plan.name, "seed": seed, "lags": []}
+    if options["lags"] is not None:
+        lags = _lags(options["lags"])
+        most = planned_run(with_lag(plan, max(lags)), steps, seed)
+        runs = [planned_run(with_lag(plan, lag, most), steps, seed) for lag in lags]
+        with open_executor(_workers(options), options["cluster"]) as pool:
+            jobs = [(one, seed) for one in runs]
+            done = [_simulate(job) for job in jobs] if pool is None else list(pool.map(_simulate, jobs))
+        document["lags"] = [
+            {"max_lag": lag, "step_s": one.step_s, "mean_staleness": float(np.mean(one.staleness_steps)),
+             "phases": rl_document(one, planned)["phases"]}
+            for lag, one, planned in zip(lags, done, runs, strict=True)
+        ]  # fmt: skip
+    return document, result.records()
+
+
+def _simulate(job: tuple[PlannedRun, int]) -> RLClockResult:
+    """One run; a function of the module, so that other processes find it."""
+    run, seed = job
+    return simulate_rl(run.scenario, run.rollouts, seed)
+
+
+def _lags(text: str) -> list[int]:
+    """Lags to compare."""
+    try:
+        lags = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise InputError(f"--lags {text!r}: whole numbers with commas between, such as 0,1,4") from None
+    if lags[0] < 0:
+        raise InputError(f"--lags {text!r}: a lag must not be negative")
+    return lags

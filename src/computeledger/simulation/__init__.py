@@ -1,0 +1,1 @@
+"""The clock: serving and reinforcement learning through time, from event to event."""

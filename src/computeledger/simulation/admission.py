@@ -1,0 +1,321 @@
+"""Who is in a batch: letting sequences in, and giving their memory back."""
+
+from __future__ import annotations
+
+import math
+
+from computeledger.simulation.compiled import kernel
+from computeledger.simulation.heaps import (
+    push,
+    remove,
+)
+from computeledger.simulation.prefix_cache import (
+    drop_blocks,
+    held_blocks,
+    idle_blocks,
+    matched_blocks,
+    take_blocks,
+)
+from computeledger.simulation.state import (
+    CONTEXT,
+    DECODING,
+    FIRST_READING,
+    FIRST_WAITING,
+    L_KV,
+    L_LIVE,
+    L_RESERVE,
+    L_STATE,
+    LAST_READING,
+    LAST_WAITING,
+    LIVE,
+    N_ADMITTED,
+    N_PUT_BACK,
+    NOW,
+    POOL,
+    Q_ADMITTED,
+    Q_BEGAN,
+    Q_CACHED,
+    Q_CHUNK_START,
+    Q_LAST,
+    Q_LINK,
+    Q_ORDER,
+    Q_OUTPUT,
+    Q_PREEMPTIONS,
+    Q_PROMPT,
+    Q_UNREAD,
+    Q_VERSION,
+    Q_WRITTEN,
+    STEPS,
+    USED,
+    VERSION,
+    WAITING,
+    World,
+)
+
+
+@kernel
+def admit(world: World, r: int) -> None:
+    """Let in from the head of the line what there is room for.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 0), admit(world, 0), int(world.rep[0, LIVE]), int(world.rep[0, USED])
+    (None, None, 1, 10)
+    """
+    rep, req, when, clock = world.rep, world.req, world.when, world.clock
+    cache, limits = world.cache, world.limits
+    pool = rep[r, POOL]
+    while rep[r, FIRST_WAITING] >= 0 and rep[r, LIVE] < limits[pool, L_LIVE]:
+        q = rep[r, FIRST_WAITING]
+        if req[q, Q_VERSION] > rep[r, VERSION]:
+            return
+        was_read = req[q, Q_UNREAD] < 0
+        held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - (1 if was_read else 0)
+        n_blocks = 0
+        if not was_read and cache.block_tokens > 0:
+            n_blocks = min(matched_blocks(cache, r, q), (req[q, Q_PROMPT] - 1) // cache.block_tokens)
+        need = held + limits[pool, L_STATE]
+        need -= (n_blocks - idle_blocks(cache, r, q, n_blocks)) * cache.block_tokens
+        free = limits[pool, L_KV] - rep[r, USED]
+        if rep[r, LIVE] > 0 and need + rep[r, DECODING] + limits[pool, L_RESERVE] > free:
+            return
+        drop_first_waiting(world, r)
+        take_blocks(cache, r, q, n_blocks)
+        rep[r, USED] += need
+        rep[r, LIVE] += 1
+        req[q, Q_ORDER] = world.counters[N_ADMITTED]
+        world.counters[N_ADMITTED] += 1
+        if math.isnan(when[q, Q_ADMITTED]):
+            when[q, Q_ADMITTED] = clock[r, NOW]
+            req[q, Q_CACHED] = n_blocks * cache.block_tokens
+            req[q, Q_BEGAN] = rep[r, VERSION]
+        if was_read:
+            start_writing(world, r, q, held)
+        else:
+            _start_reading(world, r, q, n_blocks * cache.block_tokens)
+
+
+@kernel
+def _start_reading(world: World, r: int, q: int, cached_tokens: int) -> None:
+    """A sequence joins the line of those whose prompt is read."""
+    rep, req = world.rep, world.req
+    req[q, Q_UNREAD] = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - cached_tokens
+    req[q, Q_CHUNK_START] = cached_tokens
+    if rep[r, LAST_READING] < 0:
+        rep[r, FIRST_READING] = q
+    else:
+        req[rep[r, LAST_READING], Q_LINK] = q
+    rep[r, LAST_READING] = q
+
+
+@kernel
+def start_writing(world: World, r: int, q: int, held_tokens: int) -> None:
+    """A sequence joins the decode batch.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r, q : int
+        Replica and request [-].
+    held_tokens : int
+        In its cache [token].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> start_writing(world, 0, 0, 10), int(world.rep[0, DECODING])
+    (None, 1)
+    """
+    rep, req = world.rep, world.req
+    last_step = rep[r, STEPS] + req[q, Q_OUTPUT] - req[q, Q_WRITTEN]
+    push(world.finish_step[r], world.finish_request[r], rep[r, DECODING], last_step, q)
+    rep[r, DECODING] += 1
+    rep[r, CONTEXT] += held_tokens
+
+
+@kernel
+def release(world: World, r: int, q: int, held_tokens: int) -> None:
+    """A sequence gives its memory back; its blocks stay in the cache, idle.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r, q : int
+        Replica and request [-].
+    held_tokens : int
+        In its cache, shared ones among them [token].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 0), admit(world, 0), release(world, 0, 0, 10), int(world.rep[0, USED])
+    (None, None, None, 0)
+    """
+    rep, cache = world.rep, world.cache
+    shared = held_blocks(cache, q) * cache.block_tokens
+    idle = drop_blocks(cache, r, q) * cache.block_tokens
+    rep[r, USED] -= held_tokens - shared + idle + world.limits[rep[r, POOL], L_STATE]
+    rep[r, LIVE] -= 1
+
+
+@kernel
+def enqueue_first(world: World, r: int, q: int) -> None:
+    """Put a request at the head of a replica's line.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r, q : int
+        Replica and request [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 1), int(world.rep[0, FIRST_WAITING])
+    (None, 1)
+    """
+    rep = world.rep
+    world.req[q, Q_LINK] = rep[r, FIRST_WAITING]
+    rep[r, FIRST_WAITING] = q
+    if rep[r, LAST_WAITING] < 0:
+        rep[r, LAST_WAITING] = q
+    rep[r, WAITING] += 1
+
+
+@kernel
+def drop_first_waiting(world: World, r: int) -> int:
+    """Take the first request out of a replica's line.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica with a line [-].
+
+    Returns
+    -------
+    int
+        The request [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 1), drop_first_waiting(world, 0)
+    (None, 1)
+    """
+    rep, req = world.rep, world.req
+    q = rep[r, FIRST_WAITING]
+    rep[r, FIRST_WAITING] = req[q, Q_LINK]
+    if rep[r, FIRST_WAITING] < 0:
+        rep[r, LAST_WAITING] = -1
+    rep[r, WAITING] -= 1
+    req[q, Q_LINK] = -1
+    return int(q)
+
+
+@kernel
+def put_back_latest(world: World, r: int) -> None:
+    """The sequence that was let in last waits again, at the head of the line, and will be read anew.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 0), admit(world, 0), put_back_latest(world, 0), int(world.rep[0, WAITING])
+    (None, None, None, 1)
+    """
+    q = take_off_latest(world, r)
+    world.req[q, Q_PREEMPTIONS] += 1
+    world.counters[N_PUT_BACK] += 1
+    enqueue_first(world, r, q)
+
+
+@kernel
+def take_off_latest(world: World, r: int) -> int:
+    """Take the sequence that was let in last off its replica; what it has written it keeps, its cache is lost.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+
+    Returns
+    -------
+    int
+        The request [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 0), admit(world, 0), take_off_latest(world, 0)
+    (None, None, 0)
+    """
+    rep, req, when, clock = world.rep, world.req, world.when, world.clock
+    found = _latest(world, r)
+    if found >= 0:
+        q = world.finish_request[r, found]
+        req[q, Q_WRITTEN] = req[q, Q_OUTPUT] - (world.finish_step[r, found] - rep[r, STEPS])
+        remove(world.finish_step[r], world.finish_request[r], rep[r, DECODING], found)
+        rep[r, DECODING] -= 1
+        held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - 1
+        rep[r, CONTEXT] -= held
+    else:
+        q = -1 - found
+        before, at = -1, rep[r, FIRST_READING]
+        while at != q:
+            before, at = at, req[at, Q_LINK]
+        if before < 0:
+            rep[r, FIRST_READING] = req[q, Q_LINK]
+        else:
+            req[before, Q_LINK] = req[q, Q_LINK]
+        if req[q, Q_LINK] < 0:
+            rep[r, LAST_READING] = before
+        held = req[q, Q_PROMPT] + req[q, Q_WRITTEN]
+    if math.isnan(when[q, Q_LAST]) and req[q, Q_WRITTEN] > 0:
+        when[q, Q_LAST] = clock[r, NOW]
+    req[q, Q_UNREAD] = 0
+    release(world, r, q, held)
+    return int(q)
+
+
+@kernel
+def _latest(world: World, r: int) -> int:
+    """The live sequence that was let in last: its place in the heap, or -1 - q where it is still reading."""
+    rep, req = world.rep, world.req
+    found, order = 0, -1
+    for place in range(rep[r, DECODING]):
+        if req[world.finish_request[r, place], Q_ORDER] > order:
+            found, order = place, req[world.finish_request[r, place], Q_ORDER]
+    q = rep[r, FIRST_READING]
+    while q >= 0:
+        if req[q, Q_ORDER] > order:
+            found, order = -1 - q, req[q, Q_ORDER]
+        q = req[q, Q_LINK]
+    return found

@@ -1,0 +1,136 @@
+"""Kernels that run as they are written, or as machine code where a simulation is long: the same source, the same
+results.
+
+A kernel is a plain function over arrays. Short simulations run it as Python, which starts at once; long ones compile it
+with numba, once per machine, and load it from numba's cache afterwards. Where numba is not installed, everything runs
+as Python, some hundred times slower.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Events beyond which compiling pays: it takes some ten seconds once, Python some ten microseconds per event.
+COMPILE_EVENTS = 200_000
+
+_KERNELS: dict[str, Callable[..., Any]] = {}
+
+
+def kernel(function: Function) -> Function:
+    """Mark a function that compiled kernels may call.
+
+    Parameters
+    ----------
+    function : callable
+        Loops over arrays and tuples of arrays; calls nothing but kernels and numpy.
+
+    Returns
+    -------
+    callable
+        The same function.
+
+    Examples
+    --------
+    >>> kernel(abs) is abs
+    True
+    """
+    module = getattr(function, "__module__", "")
+    if module.startswith(__package__ or "computeledger"):
+        _KERNELS[f"{module}.{function.__qualname__}"] = function
+    return function
+
+
+def can_compile() -> bool:
+    """Whether numba is here.
+
+    Returns
+    -------
+    bool
+        Without importing it.
+
+    Examples
+    --------
+    >>> can_compile() in (True, False)
+    True
+    """
+    return importlib.util.find_spec("numba") is not None
+
+
+def for_events(function: Function, n_events: int) -> Function:
+    """Choose how to run a kernel.
+
+    Parameters
+    ----------
+    function : callable
+        A kernel of one argument.
+    n_events : int
+        Events it will go through, roughly [-].
+
+    Returns
+    -------
+    callable
+        The function itself, or its machine code where that pays and numba is installed.
+
+    Examples
+    --------
+    >>> for_events(abs, 10) is abs
+    True
+    """
+    return compiled(function) if n_events > COMPILE_EVENTS and can_compile() else function
+
+
+@functools.cache
+def compiled(function: Function) -> Function:
+    """Compile a kernel of one argument.
+
+    Parameters
+    ----------
+    function : callable
+        Marked by :func:`kernel`, as is everything it calls.
+
+    Returns
+    -------
+    callable
+        Machine code, made at the first call.
+
+    Examples
+    --------
+    >>> compiled.__name__
+    'compiled'
+    """
+    numba = importlib.import_module("numba")
+    extending = importlib.import_module("numba.extending")
+    # kernels allocate nothing, so that counting references to arrays would only cost time: four times as much in all
+    for one in _KERNELS.values():
+        extending.register_jitable(_nrt=False)(one)
+    code: Function = numba.njit(cache=True, _nrt=False)(_with_stamp(function, _stamp()))
+    return code
+
+
+def _with_stamp(function: Callable[[Any], Any], stamp: str) -> Callable[[Any], Any]:
+    """The function with the fingerprint of all kernels among its free variables, which numba's cache compares."""
+
+    def run(world: Any) -> Any:
+        """Call it."""
+        return function(world) if stamp else 0
+
+    run.__name__ = (
+        f"{function.__name__}_{stamp[:16]}"  # the cache's file name: what was compiled before is not looked at
+    )
+    run.__qualname__ = run.__name__
+    return run
+
+
+def _stamp() -> str:
+    """Fingerprint of the source of every module that holds kernels."""
+    modules = sorted({function.__module__ for function in _KERNELS.values()})
+    sources = "".join(inspect.getsource(sys.modules[name]) for name in modules)
+    return hashlib.sha256(sources.encode()).hexdigest()

@@ -1,0 +1,398 @@
+"""One replica of continuous batching, from event to event.
+
+Decoding sequences advance together, one token per step. Between two changes of the batch the step time grows by the
+same amount each step, because every cache grows by one token; so a run of ``n`` steps takes
+
+    n (a + c K) + c B n (n - 1) / 2
+
+with ``B`` sequences, ``K`` tokens in their caches, and ``a``, ``c`` from the table of step times. A run ends at the
+next finish, when the cache is full, or at the first step boundary after something else happened. Steps that read
+prompts are taken one by one: there are few of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from computeledger.simulation.admission import (
+    admit,
+    put_back_latest,
+    release,
+    start_writing,
+    take_off_latest,
+)
+from computeledger.simulation.compiled import kernel
+from computeledger.simulation.heaps import (
+    pop,
+    put_end,
+)
+from computeledger.simulation.prefix_cache import (
+    evict,
+    put_blocks,
+)
+from computeledger.simulation.state import (
+    BLOCKED,
+    BLOCKED_TIME,
+    CONTEXT,
+    DECODE_BUSY,
+    DECODING,
+    FIRST_READING,
+    FIRST_WAITING,
+    HELD,
+    INTERRUPT,
+    L_CHUNK,
+    L_HANDS_OVER,
+    L_KV,
+    L_LIVE,
+    L_RANKS,
+    LAST_READING,
+    LAST_WAITING,
+    LIVE,
+    LOST_TIME,
+    N_DONE,
+    N_RUNS,
+    NOW,
+    PLANNED,
+    POOL,
+    PREFILL_BUSY,
+    Q_CHUNK_START,
+    Q_FINISHED,
+    Q_FIRST,
+    Q_LAST,
+    Q_LINK,
+    Q_OUTPUT,
+    Q_PROMPT,
+    Q_REPLICA,
+    Q_UNREAD,
+    Q_WRITTEN,
+    STEPS,
+    USED,
+    WAITING,
+    World,
+)
+from computeledger.simulation.steps import (
+    count_gaps,
+    decode_step_s,
+    gap_bin,
+    next_chunk,
+    reading_s,
+    run_s,
+    steps_until,
+)
+
+
+@kernel
+def enqueue(world: World, r: int, q: int, now_s: float) -> None:
+    """Give a request to a replica, which sees it at its next step boundary.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r, q : int
+        Replica and request [-].
+    now_s : float
+        The time [s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue(world, 0, 1, 0.0), int(world.rep[0, WAITING])
+    (None, 1)
+    """
+    rep, req, clock = world.rep, world.req, world.clock
+    was_empty = rep[r, FIRST_WAITING] < 0
+    req[q, Q_LINK] = -1
+    req[q, Q_REPLICA] = r
+    if was_empty:
+        rep[r, FIRST_WAITING] = q
+    else:
+        req[rep[r, LAST_WAITING], Q_LINK] = q
+    rep[r, LAST_WAITING] = q
+    rep[r, WAITING] += 1
+    if rep[r, PLANNED] == 0:
+        look_s = max(now_s, clock[r, NOW])
+        if look_s < world.tree[(len(world.tree) >> 1) + r]:
+            put_end(world.tree, r, look_s)
+    elif rep[r, PLANNED] > 1 and was_empty and rep[r, LIVE] < world.limits[rep[r, POOL], L_LIVE]:
+        interrupt(world, r, now_s)
+
+
+@kernel
+def interrupt(world: World, r: int, now_s: float) -> None:
+    """End a replica's run at the first step boundary from now on.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+    now_s : float
+        The time [s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue(world, 0, 0, 0.0), schedule(world, 0), finish_run(world, 0), schedule(world, 0)
+    (None, None, None, None)
+    >>> interrupt(world, 0, 1.5), float(world.tree[1])
+    (None, 2.0)
+    """
+    rep, clock = world.rep, world.clock
+    if rep[r, PLANNED] > 1 and rep[r, FIRST_READING] < 0:
+        first_s, more_s = decode_step_s(world, r)
+        n = steps_until(first_s, more_s, now_s - clock[r, NOW])
+        if n < rep[r, PLANNED]:
+            rep[r, PLANNED] = n
+            put_end(world.tree, r, clock[r, NOW] + run_s(first_s, more_s, n))
+
+
+@kernel
+def finish_run(world: World, r: int) -> None:
+    """Carry out the run that a replica had planned; ``world.done`` lists what ended or is to be handed over.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue(world, 0, 0, 0.0), schedule(world, 0), finish_run(world, 0), float(world.when[0, Q_FIRST])
+    (None, None, None, 1.0)
+    """
+    rep, clock = world.rep, world.clock
+    begin_s, end_s, n = clock[r, NOW], world.tree[(len(world.tree) >> 1) + r], rep[r, PLANNED]
+    world.counters[N_DONE] = 0
+    world.counters[N_RUNS] += 1
+    rep[r, PLANNED] = 0
+    clock[r, NOW] = max(begin_s, end_s)
+    if n == 0:
+        return
+    if rep[r, BLOCKED]:
+        clock[r, BLOCKED_TIME] += max(min(end_s, world.window_s[1]) - max(begin_s, world.window_s[0]), 0.0)
+    live = rep[r, DECODING]
+    first_s, more_s = decode_step_s(world, r)
+    if rep[r, FIRST_READING] >= 0:
+        if live > 0:
+            count_gaps(world, end_s - begin_s, 0.0, 1, live)
+        clock[r, DECODE_BUSY] += first_s
+        clock[r, PREFILL_BUSY] += end_s - begin_s - first_s
+    else:
+        count_gaps(world, first_s, more_s, n, live)
+        clock[r, DECODE_BUSY] += end_s - begin_s
+    rep[r, STEPS] += n
+    rep[r, CONTEXT] += n * live
+    rep[r, USED] += n * live
+    if world.cache.block_tokens > 0:
+        evict(world.cache, r, world.limits[rep[r, POOL], L_KV] - rep[r, USED])
+    if rep[r, FIRST_READING] >= 0:
+        _read_chunk(world, r, end_s)
+    _finish_sequences(world, r, end_s)
+
+
+@kernel
+def schedule(world: World, r: int) -> None:
+    """Put back what no longer fits, let in what does, and plan the next run.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica, between two runs [-].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue(world, 0, 0, 0.0), schedule(world, 0), float(world.tree[1])
+    (None, None, 1.0)
+    """
+    rep = world.rep
+    kv_tokens = world.limits[rep[r, POOL], L_KV]
+    is_full = False
+    while rep[r, LIVE] > 1 and rep[r, USED] + rep[r, DECODING] > kv_tokens:
+        put_back_latest(world, r)
+        is_full = True
+    if not is_full and not rep[r, HELD]:
+        admit(world, r)
+    if world.cache.block_tokens > 0:
+        evict(world.cache, r, kv_tokens - rep[r, USED] - rep[r, DECODING])
+    _plan(world, r, 1 if is_full else kv_tokens)
+
+
+@kernel
+def evacuate(world: World, r: int, now_s: float) -> None:
+    """Take everything off a replica at once, in the middle of a step if need be: progress of the broken step is lost.
+
+    ``world.done`` then lists the live sequences, latest admitted first; those that wait stay in line.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+    now_s : float
+        The time [s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue(world, 0, 0, 0.0), schedule(world, 0), evacuate(world, 0, 0.5), float(world.clock[0, LOST_TIME])
+    (None, None, None, 0.5)
+    """
+    rep, clock = world.rep, world.clock
+    broken_s = 0.0
+    if rep[r, PLANNED] > 0:
+        begin_s = clock[r, NOW]
+        n = 0
+        first_s, more_s = decode_step_s(world, r)
+        if rep[r, FIRST_READING] < 0:
+            n = min(steps_until(first_s, more_s, now_s - begin_s) - 1, rep[r, PLANNED] - 1)
+        if n > 0:
+            rep[r, PLANNED] = n
+            whole_s = run_s(first_s, more_s, n)
+            put_end(world.tree, r, begin_s + whole_s)
+            finish_run(world, r)
+            begin_s += whole_s
+        broken_s = max(now_s - begin_s, 0.0)
+    clock[r, LOST_TIME] += broken_s
+    rep[r, PLANNED] = 0
+    clock[r, NOW] = max(clock[r, NOW], now_s)
+    world.counters[N_DONE] = 0
+    while rep[r, LIVE] > 0:
+        q = take_off_latest(world, r)
+        world.done[world.counters[N_DONE]] = q
+        world.counters[N_DONE] += 1
+    put_end(world.tree, r, np.inf)
+
+
+@kernel
+def stall(world: World, r: int, until_s: float) -> None:
+    """Let a replica do nothing for a while, between two runs.
+
+    Parameters
+    ----------
+    world : World
+        Changed in place.
+    r : int
+        Replica [-].
+    until_s : float
+        When it goes on [s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> stall(world, 0, 2.0), float(world.tree[1])
+    (None, 2.0)
+    """
+    world.rep[r, PLANNED] = 0
+    world.clock[r, NOW] = until_s
+    put_end(world.tree, r, until_s)
+
+
+@kernel
+def _read_chunk(world: World, r: int, end_s: float) -> None:
+    """Read what :func:`next_chunk` counted; prompts that are read to their end give a token."""
+    rep, req, pool = world.rep, world.req, world.rep[r, POOL]
+    most = world.limits[pool, L_CHUNK]
+    budget = most * world.limits[pool, L_RANKS]
+    before, q = -1, rep[r, FIRST_READING]
+    while q >= 0 and budget > 0:
+        take = min(req[q, Q_UNREAD], most, budget)
+        budget -= take
+        req[q, Q_UNREAD] -= take
+        req[q, Q_CHUNK_START] += take
+        after = req[q, Q_LINK]
+        if req[q, Q_UNREAD] == 0:
+            if before < 0:
+                rep[r, FIRST_READING] = after
+            else:
+                req[before, Q_LINK] = after
+            if after < 0:
+                rep[r, LAST_READING] = before
+            req[q, Q_LINK] = -1
+            _first_token(world, r, q, end_s)
+        else:
+            before = q
+        q = after
+
+
+@kernel
+def _first_token(world: World, r: int, q: int, end_s: float) -> None:
+    """A prompt is read: its sequence has a token more, and writes on, ends or is handed over."""
+    rep, req, when = world.rep, world.req, world.when
+    req[q, Q_WRITTEN] += 1
+    put_blocks(world.cache, r, q)
+    if math.isnan(when[q, Q_FIRST]):
+        when[q, Q_FIRST] = end_s
+    elif not math.isnan(when[q, Q_LAST]):
+        world.gaps[gap_bin(end_s - when[q, Q_LAST])] += 1.0
+        when[q, Q_LAST] = np.nan
+    held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - 1
+    if req[q, Q_WRITTEN] < req[q, Q_OUTPUT] and not world.limits[rep[r, POOL], L_HANDS_OVER]:
+        start_writing(world, r, q, held)
+        return
+    if req[q, Q_WRITTEN] == req[q, Q_OUTPUT]:
+        when[q, Q_FINISHED] = end_s
+    release(world, r, q, held)
+    world.done[world.counters[N_DONE]] = q
+    world.counters[N_DONE] += 1
+
+
+@kernel
+def _finish_sequences(world: World, r: int, end_s: float) -> None:
+    """Sequences that have written their last token leave."""
+    rep, req, when = world.rep, world.req, world.when
+    while rep[r, DECODING] > 0 and world.finish_step[r, 0] <= rep[r, STEPS]:
+        q = world.finish_request[r, 0]
+        pop(world.finish_step[r], world.finish_request[r], rep[r, DECODING])
+        rep[r, DECODING] -= 1
+        req[q, Q_WRITTEN] = req[q, Q_OUTPUT]
+        when[q, Q_FINISHED] = end_s
+        held = req[q, Q_PROMPT] + req[q, Q_OUTPUT] - 1
+        rep[r, CONTEXT] -= held
+        release(world, r, q, held)
+        world.done[world.counters[N_DONE]] = q
+        world.counters[N_DONE] += 1
+
+
+@kernel
+def _plan(world: World, r: int, most_steps: int) -> None:
+    """Plan the steps until the batch changes."""
+    rep, clock = world.rep, world.clock
+    pool, live, now_s = rep[r, POOL], rep[r, DECODING], clock[r, NOW]
+    is_blocked = rep[r, FIRST_WAITING] >= 0
+    first_s, more_s = decode_step_s(world, r)
+    if rep[r, FIRST_READING] >= 0:
+        tokens, start, has_more = next_chunk(world, r)
+        read_s = reading_s(world, pool, tokens, start)
+        if live > 0:
+            read_s *= world.shares[pool]
+        rep[r, PLANNED] = 1
+        is_blocked = is_blocked or has_more
+        end_s = now_s + first_s + read_s
+    elif live > 0:
+        room = max((world.limits[pool, L_KV] - rep[r, USED]) // live, 1)
+        n = min(world.finish_step[r, 0] - rep[r, STEPS], room, most_steps)
+        if clock[r, INTERRUPT] < np.inf:
+            n = min(n, steps_until(first_s, more_s, clock[r, INTERRUPT] - now_s))
+        rep[r, PLANNED] = n
+        end_s = now_s + run_s(first_s, more_s, n)
+    else:
+        end_s = clock[r, INTERRUPT] if clock[r, INTERRUPT] > now_s else np.inf
+    rep[r, BLOCKED] = is_blocked
+    put_end(world.tree, r, end_s)

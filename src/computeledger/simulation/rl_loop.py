@@ -1,0 +1,454 @@
+"""The events of reinforcement learning in order of time: rollouts, verdicts, training steps, new weights, failures.
+
+A step trains on ``batch`` rollouts. With a largest lag ``L``, rollouts up to batch ``v + L`` may have begun when
+version ``v`` of the weights is out; the lag is used as far as the trainer would otherwise wait. Batches are trained in
+the order in which their rollouts were released, so none is trained on with weights more than ``L`` versions younger
+than those it began with. Lag 0 is synchronous training.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from computeledger.simulation.admission import drop_first_waiting
+from computeledger.simulation.compiled import kernel
+from computeledger.simulation.heaps import first_leaf, pop, push, put_end
+from computeledger.simulation.replica import enqueue, evacuate, finish_run, interrupt, schedule, stall
+from computeledger.simulation.state import (
+    CONTEXT,
+    DECODING,
+    HELD,
+    INTERRUPT,
+    L_LIVE,
+    L_RANKS,
+    LIVE,
+    N_DONE,
+    NOW,
+    PLANNED,
+    POOL,
+    Q_FINISHED,
+    Q_READY,
+    Q_VERSION,
+    VERSION,
+    WAITING,
+    Counts,
+    Times,
+    World,
+)
+from computeledger.simulation.steps import reading_s
+
+#: Columns of ``RLRun.steps`` [s]: batch released; its last rollout generated; its last verdict; training began, ended.
+S_RELEASED, S_GENERATED, S_VERIFIED, S_BEGAN, S_ENDED = range(5)
+#: Columns of ``RLRun.rollouts`` [s]: time a verifier needs; training time; verification began, ended.
+R_VERIFY, R_TRAIN, R_VERIFY_BEGAN, R_VERIFIED = range(4)
+#: Columns of ``RLRun.fate``: weights when it was generated; step that trained on it, -1 none, -2 dropped.
+F_ENDED_VERSION, F_STEP = range(2)
+#: Columns of ``RLRun.links`` by replica [s]: delay until new weights are there; delay of its rollouts; when the newest
+#: weights on their way are there, and which; next failure; time spent loading weights; time under repair, and its end.
+D_WEIGHTS, D_RETURN, D_ARRIVES, D_SENT, D_FAILS, D_SYNC, D_DOWN, D_REPAIRED = range(8)
+#: Steps of a rollout that none trained on: not yet, and never.
+UNTRAINED, DROPPED = -1, -2
+#: Entries of ``RLRun.state``: version out, steps trained, rollouts released, verdicts in ``ready``, verdicts under way,
+#: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked,
+#: ends of the common queue, rollouts on replicas, lag in use.
+OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG = range(13)
+
+
+class RLSettings(NamedTuple):
+    """What does not change in a simulation of RL.
+
+    Attributes
+    ----------
+    n_steps, batch, started, lag : int
+        Steps to train; rollouts a step trains on; rollouts started for it; largest lag [-].
+    in_flight, partial, reread : int
+        1 where live rollouts go on with new weights; where unfinished ones are kept for the next step; where their
+        caches are computed anew with new weights [-].
+    train_fixed_s, sync_s, repair_s : float
+        Of a step beside its rollouts; a replica takes to load weights; to come back after a failure [s].
+    """
+
+    n_steps: int
+    batch: int
+    started: int
+    lag: int
+    in_flight: int
+    partial: int
+    reread: int
+    train_fixed_s: float
+    sync_s: float
+    repair_s: float
+
+
+class RLRun(NamedTuple):
+    """A simulation of RL, ready to run.
+
+    Attributes
+    ----------
+    world : World
+        Rollouts in order of release.
+    settings : RLSettings
+        What does not change.
+    state : ndarray of int
+        Entries as named above [-].
+    steps, rollouts, links : ndarray of float
+        Columns as named above [s].
+    fate : ndarray of int
+        Columns as named above [-].
+    left : ndarray of int
+        Rollouts that each batch still waits for, where order matters [-].
+    taken, ready, parked, queue : ndarray of int
+        Rollouts in the order they were trained on; verified and not yet trained on; kept for the next step;
+        released and not yet on a replica [-].
+    free_s : ndarray of float
+        When each verifier is free, as a heap [s].
+    verdicts_s, verdicts : ndarray
+        Heap of verdicts to come [s], and their rollouts, below -1 where they are still on their way to the verifiers
+        [-].
+    fail_gaps_s : ndarray of float
+        Time between failures, used one after the other [s].
+    """
+
+    world: World
+    settings: RLSettings
+    state: Counts
+    steps: Times
+    rollouts: Times
+    links: Times
+    fate: Counts
+    left: Counts
+    taken: Counts
+    ready: Counts
+    parked: Counts
+    queue: Counts
+    free_s: Times
+    verdicts_s: Times
+    verdicts: Counts
+    fail_gaps_s: Times
+
+
+@kernel
+def rl_loop(run: RLRun) -> float:
+    """Run until every step is trained and its weights are out.
+
+    Parameters
+    ----------
+    run : RLRun
+        Changed in place.
+
+    Returns
+    -------
+    float
+        The end [s].
+
+    Examples
+    --------
+    >>> rl_loop.__name__
+    'rl_loop'
+    """
+    world, state = run.world, run.state
+    tree = world.tree
+    trainer_s, now_s = np.inf, 0.0
+    _release(run, 0.0)
+    while state[TRAINED] < run.settings.n_steps:
+        verdict_s = run.verdicts_s[0] if state[VERDICTS] > 0 else np.inf
+        if verdict_s <= min(tree[1], trainer_s):
+            now_s = verdict_s
+            q = run.verdicts[0]
+            pop(run.verdicts_s, run.verdicts, state[VERDICTS])
+            state[VERDICTS] -= 1
+            if q < 0:
+                _verify(run, -1 - q, now_s)
+            elif run.fate[q, F_STEP] == UNTRAINED:
+                _count_verdict(run, q)
+                if state[TRAINER] == 0:
+                    trainer_s = _begin_training(run, now_s)
+                    if trainer_s < np.inf:  # it had to wait: more of the lag is of use
+                        state[LAG] = min(state[LAG] + 1, run.settings.lag)
+        elif trainer_s <= tree[1]:
+            now_s = trainer_s
+            trainer_s = _go_on_training(run, now_s)
+        else:
+            now_s = tree[1]
+            _step_boundary(run, first_leaf(tree), now_s)
+    for r in range(len(world.rep)):
+        if world.rep[r, PLANNED] > 0:
+            evacuate(world, r, now_s)
+        ahead_s = max(world.clock[r, NOW] - now_s, 0.0)
+        run.links[r, D_DOWN if world.clock[r, NOW] == run.links[r, D_REPAIRED] else D_SYNC] -= ahead_s
+    return now_s
+
+
+@kernel
+def _go_on_training(run: RLRun, now_s: float) -> float:
+    """A training step has ended, or its weights are sent; the end of what the trainer does next."""
+    state = run.state
+    if state[TRAINER] == 1:
+        state[TRAINED] += 1
+        if state[TRAINED] < run.settings.n_steps:
+            _publish(run, now_s)
+        state[TRAINER] = 2
+        return now_s + run.settings.sync_s
+    state[TRAINER] = 0
+    return _begin_training(run, now_s)
+
+
+@kernel
+def _count_verdict(run: RLRun, q: int) -> None:
+    """A rollout has its verdict: it stands in line for training, in order of release where order matters."""
+    state, settings = run.state, run.settings
+    if settings.lag > 0:
+        run.left[q // settings.batch] -= 1
+    else:
+        run.ready[state[READY]] = q
+        state[READY] += 1
+
+
+@kernel
+def _begin_training(run: RLRun, now_s: float) -> float:
+    """Begin the next training step if its batch is complete; its end."""
+    state, settings, step = run.state, run.settings, run.state[TRAINED]
+    first = step * settings.batch
+    if settings.lag > 0:
+        if run.left[step] > 0:
+            return np.inf
+        for place in range(settings.batch):
+            run.taken[first + place] = first + place
+    else:
+        if state[READY] < settings.batch:
+            return np.inf
+        for place in range(settings.batch):
+            run.taken[first + place] = run.ready[place]
+        for place in range(settings.batch, state[READY]):
+            run.ready[place - settings.batch] = run.ready[place]
+        state[READY] -= settings.batch
+    train_s, generated_s, verified_s = settings.train_fixed_s, 0.0, 0.0
+    for place in range(first, first + settings.batch):
+        q = run.taken[place]
+        run.fate[q, F_STEP] = step
+        train_s += run.rollouts[q, R_TRAIN]
+        generated_s = max(generated_s, run.world.when[q, Q_FINISHED])
+        verified_s = max(verified_s, run.rollouts[q, R_VERIFIED])
+    run.steps[step, S_GENERATED], run.steps[step, S_VERIFIED] = generated_s, verified_s
+    run.steps[step, S_BEGAN], run.steps[step, S_ENDED] = now_s, now_s + train_s
+    state[TRAINER] = 1
+    if settings.lag == 0:
+        _stop_generation(run, now_s)
+    return now_s + train_s
+
+
+@kernel
+def _stop_generation(run: RLRun, now_s: float) -> None:
+    """The batch is full: what is still being generated is kept for the next step, or dropped."""
+    world, state, partial = run.world, run.state, run.settings.partial
+    for r in range(len(world.rep)):
+        if world.rep[r, LIVE] + world.rep[r, WAITING] == 0:
+            continue
+        evacuate(world, r, now_s)
+        for place in range(world.counters[N_DONE] - 1, -1, -1):
+            _set_aside(run, world.done[place], partial)
+        while world.rep[r, WAITING] > 0:
+            _set_aside(run, drop_first_waiting(world, r), partial)
+    while state[HEAD] < state[TAIL]:
+        _set_aside(run, run.queue[state[HEAD]], partial)
+        state[HEAD] += 1
+    state[PLACED] = 0
+    if partial == 0:
+        for place in range(state[READY]):
+            run.fate[run.ready[place], F_STEP] = DROPPED
+        state[READY] = 0
+        for place in range(state[VERDICTS]):
+            q = run.verdicts[place]
+            run.fate[q if q >= 0 else -1 - q, F_STEP] = DROPPED
+
+
+@kernel
+def _set_aside(run: RLRun, q: int, partial: int) -> None:
+    """Keep an unfinished rollout for the next step, or drop it."""
+    if partial == 1:
+        run.parked[run.state[PARKED]] = q
+        run.state[PARKED] += 1
+    else:
+        run.fate[q, F_STEP] = DROPPED
+
+
+@kernel
+def _publish(run: RLRun, now_s: float) -> None:
+    """New weights are out: they travel to the replicas, and more rollouts may begin."""
+    world, links, state = run.world, run.links, run.state
+    state[OUT] += 1
+    for r in range(len(world.rep)):
+        if links[r, D_ARRIVES] == np.inf:
+            _send_weights(run, r, now_s)
+        _look_at(run, r)
+    _release(run, now_s)
+
+
+@kernel
+def _send_weights(run: RLRun, r: int, now_s: float) -> None:
+    """The newest weights start on their way to a replica."""
+    run.links[r, D_ARRIVES] = now_s + run.links[r, D_WEIGHTS]
+    run.links[r, D_SENT] = run.state[OUT]
+
+
+@kernel
+def _look_at(run: RLRun, r: int) -> None:
+    """Let a replica's run end when its weights arrive or it fails."""
+    world, links = run.world, run.links
+    look_s = min(links[r, D_ARRIVES], links[r, D_FAILS])
+    world.clock[r, INTERRUPT] = look_s
+    if look_s == np.inf:
+        return
+    if world.rep[r, PLANNED] == 0:
+        look_s = max(look_s, world.clock[r, NOW])
+        if look_s < world.tree[(len(world.tree) >> 1) + r]:
+            put_end(world.tree, r, look_s)
+    else:
+        interrupt(world, r, look_s)
+
+
+@kernel
+def _release(run: RLRun, now_s: float) -> None:
+    """Begin the rollouts that the lag allows, parked ones first."""
+    world, state, settings = run.world, run.state, run.settings
+    allowed = (state[OUT] + state[LAG] + 1) * settings.started
+    if settings.partial == 1:
+        # what is parked, verified or being verified counts for this step
+        begun = state[PARKED] + state[READY] + state[VERDICTS]
+        allowed = state[RELEASED] + max(settings.started - begun, 0)
+    for place in range(state[PARKED] - 1, -1, -1):
+        _queue_first(run, run.parked[place])
+    state[PARKED] = 0
+    while state[RELEASED] < min(allowed, len(world.req)):
+        q = state[RELEASED]
+        world.when[q, Q_READY] = now_s
+        world.req[q, Q_VERSION] = state[OUT]
+        step = min(q // settings.started, len(run.steps) - 1)
+        if math.isnan(run.steps[step, S_RELEASED]):
+            run.steps[step, S_RELEASED] = now_s
+        run.queue[state[TAIL]] = q
+        state[TAIL] += 1
+        state[RELEASED] += 1
+    for r in range(len(world.rep)):
+        if world.rep[r, PLANNED] == 0:  # idle replicas look at the queue at once, others at their next boundary
+            look_s = max(now_s, world.clock[r, NOW])
+            if look_s < world.tree[(len(world.tree) >> 1) + r]:
+                put_end(world.tree, r, look_s)
+        else:
+            interrupt(world, r, now_s)
+
+
+@kernel
+def _queue_first(run: RLRun, q: int) -> None:
+    """A rollout goes to the head of the common queue."""
+    run.state[HEAD] -= 1
+    run.queue[run.state[HEAD]] = q
+
+
+@kernel
+def _pull(run: RLRun, r: int, now_s: float) -> None:
+    """A replica takes from the common queue what it has places for, up to an even share of all rollouts."""
+    world, state = run.world, run.state
+    rep, clock = world.rep, world.clock
+    if rep[r, HELD] == 1 or rep[r, WAITING] > 0 or state[HEAD] == state[TAIL]:
+        return
+    at_work = 0
+    for other in range(len(rep)):
+        if clock[other, NOW] <= now_s or run.links[other, D_REPAIRED] <= now_s:
+            at_work += 1
+    share = math.ceil((state[TAIL] - state[HEAD] + state[PLACED]) / at_work)
+    places = min(world.limits[rep[r, POOL], L_LIVE], share)
+    while rep[r, LIVE] + rep[r, WAITING] < places and state[HEAD] < state[TAIL]:
+        q = run.queue[state[HEAD]]
+        if world.req[q, Q_VERSION] > rep[r, VERSION]:
+            return
+        enqueue(world, r, q, now_s)
+        state[HEAD] += 1
+        state[PLACED] += 1
+
+
+@kernel
+def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
+    """A replica is between two runs: rollouts go to the verifiers, failures and new weights take effect."""
+    world, links = run.world, run.links
+    finish_run(world, r)
+    run.state[PLACED] -= world.counters[N_DONE]
+    for place in range(world.counters[N_DONE]):
+        q = world.done[place]
+        run.fate[q, F_ENDED_VERSION] = world.rep[r, VERSION]
+        if links[r, D_RETURN] > 0:
+            push(run.verdicts_s, run.verdicts, run.state[VERDICTS], now_s + links[r, D_RETURN], -1 - q)
+            run.state[VERDICTS] += 1
+        else:
+            _verify(run, q, now_s)
+    if links[r, D_FAILS] <= now_s:
+        _fail(run, r, now_s)
+        return
+    if links[r, D_ARRIVES] <= now_s:
+        if run.settings.in_flight == 1 or world.rep[r, LIVE] == 0:
+            _load_weights(run, r, now_s)
+            return
+        world.rep[r, HELD] = 1
+        world.clock[r, INTERRUPT] = links[r, D_FAILS]
+    _pull(run, r, now_s)
+    schedule(world, r)
+
+
+@kernel
+def _verify(run: RLRun, q: int, arrives_s: float) -> None:
+    """A rollout takes the verifier that is free first."""
+    began_s = max(arrives_s, run.free_s[0])
+    ended_s = began_s + run.rollouts[q, R_VERIFY]
+    run.rollouts[q, R_VERIFY_BEGAN], run.rollouts[q, R_VERIFIED] = began_s, ended_s
+    n = len(run.free_s)
+    pop(run.free_s, run.free_s, n)
+    push(run.free_s, run.free_s, n - 1, ended_s, ended_s)
+    push(run.verdicts_s, run.verdicts, run.state[VERDICTS], ended_s, q)
+    run.state[VERDICTS] += 1
+
+
+@kernel
+def _load_weights(run: RLRun, r: int, now_s: float) -> None:
+    """A replica loads the newest weights that have arrived, and reads its live contexts anew where that is asked
+    for.
+    """
+    world, links, settings = run.world, run.links, run.settings
+    wait_s = settings.sync_s
+    if settings.reread == 1 and world.rep[r, DECODING] > 0:
+        pool = world.rep[r, POOL]
+        live, tokens = world.rep[r, DECODING], world.rep[r, CONTEXT]
+        rounds = live / world.limits[pool, L_RANKS]
+        wait_s += max(rounds, 1.0) * reading_s(world, pool, tokens / live, 0.0)
+    if links[r, D_WEIGHTS] == 0:
+        links[r, D_SENT] = run.state[OUT]  # a drained replica of the same site takes the newest
+    world.rep[r, VERSION] = int(links[r, D_SENT])
+    world.rep[r, HELD] = 0
+    links[r, D_ARRIVES] = np.inf
+    links[r, D_SYNC] += wait_s
+    if run.state[OUT] > world.rep[r, VERSION]:
+        _send_weights(run, r, now_s)
+    world.clock[r, INTERRUPT] = min(links[r, D_FAILS], links[r, D_ARRIVES])
+    stall(world, r, now_s + wait_s)
+
+
+@kernel
+def _fail(run: RLRun, r: int, now_s: float) -> None:
+    """A replica fails: its rollouts are continued elsewhere from what they have written, their caches are lost."""
+    world, links, state = run.world, run.links, run.state
+    evacuate(world, r, now_s)
+    n_lost = world.counters[N_DONE]
+    state[FAILURES] += 1
+    until_s = now_s + run.settings.repair_s
+    links[r, D_DOWN] += run.settings.repair_s
+    links[r, D_REPAIRED] = until_s
+    links[r, D_FAILS] = until_s + run.fail_gaps_s[state[GAP] % len(run.fail_gaps_s)]
+    state[GAP] += 1
+    stall(world, r, until_s)
+    world.rep[r, HELD] = 0
+    world.clock[r, INTERRUPT] = min(links[r, D_FAILS], links[r, D_ARRIVES])
+    state[PLACED] -= n_lost
+    for place in range(n_lost):
+        _queue_first(run, world.done[place])

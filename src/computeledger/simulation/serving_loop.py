@@ -1,0 +1,357 @@
+"""The events of a serving fleet in order of time: arrivals, step boundaries, hand-overs, scaling, failures."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.simulation.admission import drop_first_waiting
+from computeledger.simulation.compiled import kernel
+from computeledger.simulation.heaps import first_leaf, pop, push
+from computeledger.simulation.prefix_cache import matched_blocks
+from computeledger.simulation.replica import enqueue, evacuate, finish_run, schedule, stall
+from computeledger.simulation.state import (
+    FIRST_WAITING,
+    INTERRUPT,
+    LIVE,
+    N_DONE,
+    Q_FINISHED,
+    Q_LINK,
+    Q_PROMPT,
+    Q_READY,
+    Q_UNREAD,
+    USED,
+    WAITING,
+    Counts,
+    Times,
+    World,
+)
+
+#: How a request finds its replica; the number is the kernels'.
+ROUTINGS = {"round-robin": 0, "random": 1, "least-requests": 2, "least-tokens": 3, "prefix": 4}
+OFF, ON, DRAINING = 0, 1, 2
+
+
+class Fleet(NamedTuple):
+    """What changes the number of replicas, and how often they fail.
+
+    Attributes
+    ----------
+    status : ndarray of int
+        Off, on or draining, by replica.
+    ready_s, on_since_s, paid_s, fails_s : ndarray of float
+        From when it takes requests; since when it is paid for; paid for before; next failure, by replica [s].
+    tick_s, start_s, repair_s : float
+        Time between two decisions, to start a replica, and to repair one [s].
+    least, target_requests : float
+        Fewest replicas, and requests in flight that one is meant to carry [-].
+    schedule : ndarray of int
+        Replicas wanted at each tick, repeated; empty where the requests in flight decide [-].
+    fail_gaps_s : ndarray of float
+        Time between failures, used one after the other [s].
+    on_s, on_replicas : ndarray of float
+        When the number of paid replicas changed, and to what [s], [-].
+    cursor : ndarray of int
+        Next entry of ``fail_gaps_s``, length of ``on_s``, ticks so far, failures so far [-].
+    """
+
+    status: Counts
+    ready_s: Times
+    on_since_s: Times
+    paid_s: Times
+    fails_s: Times
+    tick_s: float
+    start_s: float
+    repair_s: float
+    least: float
+    target_requests: float
+    schedule: Counts
+    fail_gaps_s: Times
+    on_s: Times
+    on_replicas: Times
+    cursor: Counts
+
+
+class ServingRun(NamedTuple):
+    """A simulation of serving, ready to run.
+
+    Attributes
+    ----------
+    world : World
+        Requests in order of arrival, replicas of the first pool before those of the second.
+    fleet : Fleet
+        Of all replicas.
+    routing, n_first : int
+        Number of the routing; replicas of the first pool [-].
+    draws : ndarray of float
+        One random number per request, for random routing [-].
+    handover_s : ndarray of float
+        Time to move a request's cache to the second pool [s].
+    moves_s : ndarray of float
+        Heap of hand-overs under way [s].
+    moves : ndarray of int
+        Requests of that heap.
+    """
+
+    world: World
+    fleet: Fleet
+    routing: int
+    n_first: int
+    draws: Times
+    handover_s: Times
+    moves_s: Times
+    moves: NDArray[np.int64]
+
+
+@kernel
+def serve_loop(run: ServingRun) -> float:
+    """Run until every request is done.
+
+    Parameters
+    ----------
+    run : ServingRun
+        Changed in place.
+
+    Returns
+    -------
+    float
+        When the last request was done [s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> run = plain_run(example_world())
+    >>> float(serve_loop(run)), run.world.when[:, Q_FINISHED]
+    (3.0, array([3., 3.]))
+    """
+    world, fleet = run.world, run.fleet
+    ready_s, tree = world.when[:, Q_READY], world.tree
+    n, at, n_done, n_moves, turn, now_s = len(ready_s), 0, 0, 0, 0, 0.0
+    tick_s = ready_s[0] + fleet.tick_s
+    while n_done < n:
+        arrival_s = ready_s[at] if at < n else np.inf
+        move_s = run.moves_s[0] if n_moves > 0 else np.inf
+        if min(arrival_s, move_s) <= min(tree[1], tick_s):
+            if arrival_s <= move_s:
+                now_s, q, low, high = arrival_s, at, 0, run.n_first
+                at += 1
+            else:
+                now_s, q, low, high = move_s, run.moves[0], run.n_first, len(fleet.status)
+                pop(run.moves_s, run.moves, n_moves)
+                n_moves -= 1
+                world.req[q, Q_UNREAD] = -1  # its cache comes along
+            r = _route(run, q, turn, (low, high), now_s)
+            turn += 1
+            enqueue(world, r, q, now_s)
+        elif tick_s < tree[1]:
+            now_s = tick_s
+            _scale(run, now_s, at - n_done)
+            tick_s += fleet.tick_s
+        else:
+            r = first_leaf(tree)
+            now_s = tree[1]
+            finish_run(world, r)
+            for place in range(world.counters[N_DONE]):
+                q = world.done[place]
+                if math.isnan(world.when[q, Q_FINISHED]):
+                    push(run.moves_s, run.moves, n_moves, now_s + run.handover_s[q], q)
+                    n_moves += 1
+                else:
+                    n_done += 1
+            if fleet.fails_s[r] <= now_s:
+                turn = _fail(run, r, now_s, turn)
+            else:
+                schedule(world, r)
+                if fleet.status[r] == DRAINING and world.rep[r, LIVE] + world.rep[r, WAITING] == 0:
+                    _switch_off(fleet, r, now_s)
+    return now_s
+
+
+@kernel
+def _queued_tokens(world: World, r: int) -> float:
+    """Tokens in a replica's cache and in the prompts that wait for it."""
+    q, tokens = world.rep[r, FIRST_WAITING], world.rep[r, USED]
+    while q >= 0:
+        tokens += world.req[q, Q_PROMPT]
+        q = world.req[q, Q_LINK]
+    return float(tokens)
+
+
+@kernel
+def _route(run: ServingRun, q: int, turn: int, between: tuple[int, int], now_s: float) -> int:
+    """Choose a replica of a pool."""
+    world, fleet = run.world, run.fleet
+    low, high = between
+    rep, status, ready_s = world.rep, fleet.status, fleet.ready_s
+    usable = 0
+    for r in range(low, high):
+        if status[r] == ON and ready_s[r] <= now_s:
+            usable += 1
+    least, chosen, count = np.inf, low, 0
+    wanted = -1
+    if run.routing <= 1:
+        wanted = turn % max(usable, 1) if run.routing == 0 else int(run.draws[q] * usable)
+    for r in range(low, high):
+        if status[r] != ON or (usable > 0 and ready_s[r] > now_s):
+            continue
+        if count == wanted:
+            return r
+        count += 1
+        load = float(rep[r, LIVE] + rep[r, WAITING]) if run.routing != 3 else _queued_tokens(world, r)
+        if load < least:
+            least, chosen = load, r
+    if run.routing == 4 and world.cache.block_tokens > 0:
+        return _by_prefix(run, q, between, (chosen, least))
+    return chosen
+
+
+@kernel
+def _by_prefix(run: ServingRun, q: int, between: tuple[int, int], best: tuple[int, float]) -> int:
+    """The replica that has most of a prompt, unless it carries a quarter and four more than the least loaded."""
+    world, rep, status = run.world, run.world.rep, run.fleet.status
+    chosen, least = best
+    most = matched_blocks(world.cache, chosen, q)
+    for r in range(between[0], between[1]):
+        if status[r] == ON and rep[r, LIVE] + rep[r, WAITING] <= 1.25 * least + 4:
+            matched = matched_blocks(world.cache, r, q)
+            if matched > most:
+                most, chosen = matched, r
+    return chosen
+
+
+@kernel
+def _fail(run: ServingRun, r: int, now_s: float, turn: int) -> int:
+    """A replica fails: what it carried starts over elsewhere."""
+    world, fleet = run.world, run.fleet
+    between = (0, run.n_first) if r < run.n_first else (run.n_first, len(fleet.status))
+    evacuate(world, r, now_s)
+    n_lost = world.counters[N_DONE]
+    until_s = now_s + fleet.repair_s
+    fleet.ready_s[r] = until_s
+    fleet.cursor[3] += 1
+    fleet.fails_s[r] = until_s + fleet.fail_gaps_s[fleet.cursor[0] % len(fleet.fail_gaps_s)]
+    fleet.cursor[0] += 1
+    world.clock[r, INTERRUPT] = fleet.fails_s[r]
+    stall(world, r, until_s)
+    for place in range(n_lost - 1, -1, -1):
+        q = world.done[place]
+        turn += 1
+        enqueue(world, _route(run, q, turn, between, now_s), q, now_s)
+    for _ in range(world.rep[r, WAITING]):
+        q = drop_first_waiting(world, r)
+        turn += 1
+        enqueue(world, _route(run, q, turn, between, now_s), q, now_s)
+    return turn
+
+
+@kernel
+def _scale(run: ServingRun, now_s: float, in_flight: int) -> None:
+    """Bring the number of replicas of the first pool towards what is wanted."""
+    fleet = run.fleet
+    if len(fleet.schedule) > 0:
+        wanted = fleet.schedule[fleet.cursor[2] % len(fleet.schedule)]
+    else:
+        wanted = math.ceil(in_flight / fleet.target_requests)
+    fleet.cursor[2] += 1
+    wanted = min(max(wanted, int(fleet.least)), run.n_first)
+    n_on = 0
+    for r in range(run.n_first):
+        if fleet.status[r] == ON:
+            n_on += 1
+    for r in range(run.n_first):
+        if n_on < wanted and fleet.status[r] == DRAINING:
+            fleet.status[r] = ON
+            n_on += 1
+    for r in range(run.n_first):
+        if n_on < wanted and fleet.status[r] == OFF:
+            fleet.status[r] = ON
+            fleet.on_since_s[r] = now_s
+            fleet.ready_s[r] = now_s + fleet.start_s
+            stall(run.world, r, now_s + fleet.start_s)
+            _note(fleet, now_s, 1)
+            n_on += 1
+    for r in range(run.n_first - 1, -1, -1):
+        if n_on > wanted and fleet.status[r] == ON:
+            fleet.status[r] = DRAINING
+            n_on -= 1
+            if run.world.rep[r, LIVE] + run.world.rep[r, WAITING] == 0:
+                _switch_off(fleet, r, now_s)
+
+
+@kernel
+def _switch_off(fleet: Fleet, r: int, now_s: float) -> None:
+    """A replica is no longer paid for."""
+    fleet.status[r] = OFF
+    fleet.paid_s[r] += now_s - fleet.on_since_s[r]
+    _note(fleet, now_s, -1)
+
+
+@kernel
+def _note(fleet: Fleet, now_s: float, change: int) -> None:
+    """Remember when the number of paid replicas changed."""
+    place = fleet.cursor[1]
+    if place < len(fleet.on_s):
+        fleet.on_s[place] = now_s
+        fleet.on_replicas[place] = (fleet.on_replicas[place - 1] if place > 0 else 0.0) + change
+        fleet.cursor[1] = place + 1
+
+
+def make_fleet(n_replicas: int) -> Fleet:
+    """Make a fleet of replicas that are on from the first moment, never fail and stay.
+
+    Parameters
+    ----------
+    n_replicas : int
+        All pools together [-].
+
+    Returns
+    -------
+    Fleet
+        Whose fields may be replaced.
+
+    Examples
+    --------
+    >>> make_fleet(2).status
+    array([1, 1])
+    """
+    return Fleet(
+        status=np.full(n_replicas, ON),
+        ready_s=np.zeros(n_replicas), on_since_s=np.zeros(n_replicas), paid_s=np.zeros(n_replicas),
+        fails_s=np.full(n_replicas, np.inf),
+        tick_s=np.inf, start_s=0.0, repair_s=0.0, least=1.0, target_requests=1.0,
+        schedule=np.zeros(0, np.int64), fail_gaps_s=np.full(1, np.inf),
+        on_s=np.zeros(1), on_replicas=np.full(1, float(n_replicas)), cursor=np.array([0, 1, 0, 0]),
+    )  # fmt: skip
+
+
+def plain_run(world: World, routing: str = "least-requests", draws: Times | None = None) -> ServingRun:
+    """Make a run over replicas of one pool.
+
+    Parameters
+    ----------
+    world : World
+        At its beginning.
+    routing : str
+        One of :data:`ROUTINGS`.
+    draws : ndarray of float, optional
+        One random number per request, for random routing [-].
+
+    Returns
+    -------
+    ServingRun
+        Without hand-overs, scaling and failures.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> plain_run(example_world()).n_first
+    1
+    """
+    n, n_requests = len(world.rep), len(world.req)
+    draws = np.zeros(n_requests) if draws is None else draws
+    return ServingRun(
+        world, make_fleet(n), ROUTINGS[routing], n, draws, np.zeros(1), np.zeros(1), np.zeros(1, np.int64)
+    )

@@ -1,0 +1,293 @@
+"""What a simulation knows at one moment, as a few tables that kernels change in place.
+
+One row per request or replica, one column per quantity; the columns have names here. Few tables rather than many
+arrays, because compiled kernels hand every array of their arguments on one by one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.simulation.prefix_cache import PrefixCache, make_cache
+
+Times = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+#: Gaps between tokens are counted in bins of this ratio, from the shortest gap on: a percentile is known to a
+#: thousandth.
+GAP_RATIO, SHORTEST_GAP_S, N_GAPS = 1.002, 1e-6, 12_000
+
+#: Columns of ``World.req``: tokens to read and to write; oldest weights that may serve it; tokens written so far, of
+#: the prompt still to be read (-1: its cache comes along), before the next chunk, found in the cache; place in the
+#: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
+#: weights with which it began.
+(Q_PROMPT, Q_OUTPUT, Q_VERSION, Q_WRITTEN, Q_UNREAD, Q_CHUNK_START, Q_CACHED, Q_ORDER, Q_LINK, Q_REPLICA,
+ Q_PREEMPTIONS, Q_BEGAN) = range(12)  # fmt: skip
+#: Columns of ``World.when`` [s]: seen first by a replica; let in first; first token; last token before it was put back;
+#: done. Not a number until then.
+Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
+#: Columns of ``World.rep``: pool; weights that are loaded; steps of the present run, and done so far; tokens in the
+#: caches of decoding sequences, and of all live ones with shared blocks once; sequences that write, that read or
+#: write, that wait; ends of the lists of those that wait and that read, -1 where empty; whether new ones stay out;
+#: whether work waits that the present step cannot take.
+(POOL, VERSION, PLANNED, STEPS, CONTEXT, USED, DECODING, LIVE, WAITING, FIRST_WAITING, LAST_WAITING, FIRST_READING,
+ LAST_READING, HELD, BLOCKED) = range(15)  # fmt: skip
+#: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
+#: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
+#: broken off.
+NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME = range(6)
+#: Columns of ``World.limits``: see :class:`Limits`.
+L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_HANDS_OVER = range(7)
+#: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps.
+N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS = range(4)
+
+
+class StepTimes(NamedTuple):
+    """How long the steps of a replica take: tables of what the physics gives.
+
+    ``decode = decode_s[B] + context_s[B] x (tokens in the caches of all B sequences)``;
+    ``prefill = prefill_s(x) + prefill_context_s(x) x (tokens before the chunk)``, linear between the ``x`` of the
+    table.
+
+    Attributes
+    ----------
+    decode_s, context_s : ndarray of float
+        By number of sequences, from 0 on [s], [s/token].
+    chunk_tokens : ndarray of float
+        New tokens on one rank, rising [token].
+    prefill_s, prefill_context_s : ndarray of float
+        By entry of ``chunk_tokens`` [s], [s/token].
+    interference_fraction : float
+        Share of a chunk's time that decoding sequences wait for [-].
+    """
+
+    decode_s: Times
+    context_s: Times
+    chunk_tokens: Times
+    prefill_s: Times
+    prefill_context_s: Times
+    interference_fraction: float = 1.0
+
+
+class Limits(NamedTuple):
+    """What a replica takes at once.
+
+    Attributes
+    ----------
+    live : int
+        Sequences that read or write [-].
+    kv_tokens, reserve_tokens, state_tokens : int
+        Tokens the cache holds; tokens that must stay free when a sequence is let in; what a sequence takes beside its
+        tokens [token].
+    chunk_tokens : int
+        Prompt tokens that one rank reads per step [token].
+    ranks : int
+        Ranks that read different prompts [-].
+    hands_over : int
+        1 where a sequence leaves the pool after its first token [-].
+    """
+
+    live: int
+    kv_tokens: int
+    reserve_tokens: int
+    state_tokens: int
+    chunk_tokens: int
+    ranks: int = 1
+    hands_over: int = 0
+
+
+class Pool(NamedTuple):
+    """Replicas that are alike.
+
+    Attributes
+    ----------
+    n_replicas : int
+        How many [-].
+    times : StepTimes
+        Of each.
+    limits : Limits
+        Of each.
+    """
+
+    n_replicas: int
+    times: StepTimes
+    limits: Limits
+
+
+class World(NamedTuple):
+    """Everything that the kernels of a replica see.
+
+    Attributes
+    ----------
+    decode : ndarray of float
+        By pool, sequences and (fixed, per token of context) [s], [s/token].
+    chunks : ndarray of float
+        By pool, entry and (tokens, fixed, per token of context) [token], [s], [s/token].
+    shares : ndarray of float
+        Interference of prefill with decoding by pool [-].
+    limits : ndarray of int
+        By pool; columns as named above [-].
+    req, when : ndarray
+        Requests; columns as named above.
+    rep, clock : ndarray
+        Replicas; columns as named above.
+    tree : ndarray of float
+        Ends of the present runs as a tournament: the root at 1 is the earliest, leaves stand at the end [s].
+    finish_step, finish_request : ndarray of int
+        Heap by replica of the step after which each decoding sequence ends [-].
+    cache : PrefixCache
+        Of all replicas.
+    gaps : ndarray of float
+        Gaps between two tokens of a sequence, counted by length [-].
+    done : ndarray of int
+        Requests that the last run ended, or handed over [-].
+    counters : ndarray of int
+        Entries as named above [-].
+    window_s : ndarray of float
+        Beginning and end of the time in which blocking is watched [s].
+    """
+
+    decode: Times
+    chunks: Times
+    shares: Times
+    limits: Counts
+    req: Counts
+    when: Times
+    rep: Counts
+    clock: Times
+    tree: Times
+    finish_step: Counts
+    finish_request: Counts
+    cache: PrefixCache
+    gaps: Times
+    done: Counts
+    counters: Counts
+    window_s: Times
+
+
+def make_world(
+    pools: list[Pool],
+    ready_s: Times,
+    prompt_tokens: Counts,
+    output_tokens: Counts,
+    blocks: tuple[list[NDArray[np.int32]], int] | None = None,
+) -> World:
+    """Put a simulation together: requests that nothing has happened to, replicas that stand idle.
+
+    Parameters
+    ----------
+    pools : list of Pool
+        The first takes the requests.
+    ready_s : ndarray of float
+        When a replica may see each request [s].
+    prompt_tokens, output_tokens : ndarray of int
+        To be read and written [token].
+    blocks : tuple of (list of ndarray of int, int), optional
+        Ids of each request's full prompt blocks, and tokens of a block [token]; no prefix cache when left out.
+
+    Returns
+    -------
+    World
+        At its beginning.
+
+    Examples
+    --------
+    >>> example_world().req[:, Q_PROMPT]
+    array([10, 10])
+    """
+    n, sizes = len(ready_s), [one.n_replicas for one in pools]
+    most_live = max(one.limits.live for one in pools)
+    n_replicas = sum(sizes)
+    req = np.zeros((n, 12), np.int64)
+    req[:, Q_PROMPT], req[:, Q_OUTPUT] = prompt_tokens, output_tokens
+    req[:, Q_LINK] = req[:, Q_REPLICA] = -1
+    when = np.full((n, 5), np.nan)
+    when[:, Q_READY] = ready_s
+    rep = np.zeros((n_replicas, 15), np.int64)
+    rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
+    rep[:, FIRST_WAITING : LAST_READING + 1] = -1
+    clock = np.zeros((n_replicas, 6))
+    clock[:, INTERRUPT] = np.inf
+    leaves = 1 << max(n_replicas - 1, 0).bit_length()
+    return World(
+        decode=np.stack([_padded(one.times, most_live) for one in pools]),
+        chunks=_chunk_tables(pools),
+        shares=np.array([one.times.interference_fraction for one in pools]),
+        limits=np.array([one.limits for one in pools], np.int64),
+        req=req,
+        when=when,
+        rep=rep,
+        clock=clock,
+        tree=np.full(2 * leaves, np.inf),
+        finish_step=np.zeros((n_replicas, most_live), np.int64),
+        finish_request=np.zeros((n_replicas, most_live), np.int64),
+        cache=make_cache(n_replicas, *(blocks or (None, 0))),
+        gaps=np.zeros(N_GAPS),
+        done=np.zeros(most_live + 1, np.int64),
+        counters=np.zeros(4, np.int64),
+        window_s=np.array([0.0, np.inf]),
+    )
+
+
+def _padded(times: StepTimes, most_live: int) -> Times:
+    """A pool's decode table, as long as the longest."""
+    table = np.stack([times.decode_s, times.context_s], axis=1)
+    return np.pad(table, ((0, max(most_live + 1 - len(table), 0)), (0, 0)), "edge")
+
+
+def _chunk_tables(pools: list[Pool]) -> Times:
+    """Prefill tables of all pools, as long as the longest: the last entry repeats further out."""
+    tables = [
+        np.stack([one.times.chunk_tokens, one.times.prefill_s, one.times.prefill_context_s], axis=1) for one in pools
+    ]
+    longest = max(len(table) for table in tables)
+    out = np.stack([np.pad(table, ((0, longest - len(table)), (0, 0)), "edge") for table in tables])
+    for row, table in zip(out, tables, strict=True):
+        row[len(table) :, 0] += np.arange(1, longest - len(table) + 1)
+    return out
+
+
+def constant_step_times(live: int, decode_s: float, prefill_s: float) -> StepTimes:
+    """Step times that depend on nothing, for limits with a known answer.
+
+    Parameters
+    ----------
+    live : int
+        Most sequences at once [-].
+    decode_s, prefill_s : float
+        Of any decode step, and of any chunk [s].
+
+    Returns
+    -------
+    StepTimes
+        With two entries for chunks.
+
+    Examples
+    --------
+    >>> constant_step_times(1, 0.5, 0.1).decode_s
+    array([0. , 0.5])
+    """
+    decode = np.full(live + 1, decode_s)
+    decode[0] = 0.0
+    return StepTimes(decode, np.zeros(live + 1), np.array([1.0, 2.0]), np.full(2, prefill_s), np.zeros(2))
+
+
+def example_world() -> World:
+    """Two requests of ten tokens in and three out, and one replica whose every step takes a second.
+
+    Returns
+    -------
+    World
+        At its beginning.
+
+    Examples
+    --------
+    >>> example_world().rep.shape
+    (1, 15)
+    """
+    limits = Limits(live=2, kv_tokens=100, reserve_tokens=0, state_tokens=0, chunk_tokens=100)
+    pool = Pool(1, constant_step_times(2, 1.0, 1.0), limits)
+    return make_world([pool], np.zeros(2), np.full(2, 10), np.full(2, 3))

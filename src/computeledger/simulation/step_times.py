@@ -1,0 +1,195 @@
+"""Tables of step times from the physics, so that a simulation never evaluates a layer.
+
+For a given number of sequences the time of a decode step is straight in the context wherever the cache is read as
+fast as HBM allows; sliding windows and sparse attention bend it. The line goes through two contexts of the workload,
+and the largest departure from the physics between them is part of the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.errors import DoesNotFitError
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.memory import sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.simulation.state import Limits, Pool, StepTimes
+from computeledger.workloads.serving import ServingScenario, estimate_serving
+
+#: Entries of a table over chunk sizes.
+N_CHUNKS = 25
+#: Most sequences of a replica where nobody says otherwise (assumption: what engines are started with).
+MOST_LIVE = 1024
+#: Share of the cache that stays free when a sequence is let in (assumption: what engines are started with).
+RESERVE_FRACTION = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How a replica is run.
+
+    Attributes
+    ----------
+    n_replicas : int
+        How many [-].
+    chunk_tokens : int
+        Prompt tokens that a rank reads per step [token].
+    live : int or None
+        Most sequences at once; None for what memory holds at the scenario's lengths, up to 1,024 [-].
+    contexts_tokens : tuple of float
+        Two contexts between which the workload lies [token].
+    """
+
+    n_replicas: int = 1
+    chunk_tokens: int = 8192
+    live: int | None = None
+    contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPool:
+    """Replicas with their tables.
+
+    Attributes
+    ----------
+    pool : Pool
+        For the simulation.
+    host_s : float
+        Before a request reaches a replica [s].
+    fit_error_fraction : float
+        Largest departure of the tables from the physics [-].
+    n_gpus_per_replica : int
+        Of one replica [-].
+    """
+
+    pool: Pool
+    host_s: float
+    fit_error_fraction: float
+    n_gpus_per_replica: int
+
+
+def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> TimedPool:
+    """Tabulate the step times of replicas.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Model, layout and precision; its lengths say how many fit, its batch is set aside.
+    machine : Machine
+        With single numbers as efficiency factors.
+    engine : Engine
+        How a replica is run.
+
+    Returns
+    -------
+    TimedPool
+        Whose tables agree with :func:`~computeledger.workloads.serving.estimate_serving` at both contexts.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where the layout does not hold the weights and one sequence of the longer context.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> found = timed_pool(question, Machine(load_system("h100-nvl8")), Engine(live=64))
+    >>> found.pool.limits.live, found.fit_error_fraction < 0.01
+    (64, True)
+    """
+    layout, (near, far) = scenario.layout, engine.contexts_tokens
+    ranks = int(layout.dp * layout.pp)
+    limits = _limits(scenario, machine, engine, ranks)
+    batch = np.arange(1.0, limits.live + 1)
+    asked = replace(scenario, output_tokens=2.0, cached_tokens=0.0, batch=batch)
+    first, second = (_decode_s(asked, machine, context) for context in (near, far))
+    slope = (second - first) / (far - near)
+    chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
+    prompts = replace(scenario, output_tokens=2.0, batch=float(ranks), input_tokens=chunks)
+    fresh = estimate_serving(replace(prompts, cached_tokens=0.0), machine)
+    later = estimate_serving(replace(prompts, cached_tokens=far), machine)
+    times = StepTimes(
+        decode_s=np.concatenate([[0.0], first - slope * near]),
+        context_s=np.concatenate([[0.0], slope / batch]),
+        chunk_tokens=chunks,
+        prefill_s=_filled(fresh.prefill_s, chunks),
+        prefill_context_s=(_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
+        interference_fraction=float(np.mean(fresh.prefill_busy_s * ranks / fresh.prefill_s)),
+    )
+    host_s = float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s))
+    middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
+    misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
+    return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))
+
+
+def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_s: float | None = None) -> float:
+    """Time to move one token's cache from a replica that reads to one that writes.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose replica reads.
+    machine : Machine
+        With single numbers as efficiency factors.
+    bytes_per_s : float, optional
+        Rate for one request; the NICs of all GPUs of the replica when left out [byte/s].
+
+    Returns
+    -------
+    float
+        Over the scale-out fabric [s/token].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)
+    1e-06
+    """
+    layout = scenario.layout
+    size = PRECISION_BYTES[scenario.precision.kv]
+    every = float(sequence_bytes_per_gpu(scenario.model, 1.0, Layout(), size))
+    rate = float(machine.scale_out_bytes_per_s * layout.tp * layout.pp) if bytes_per_s is None else bytes_per_s
+    return every / rate
+
+
+def _filled(value: Num, like: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(np.asarray(value, float), like.shape)
+
+
+def _decode_s(asked: ServingScenario, machine: Machine, context_tokens: float) -> np.ndarray:
+    """Decode steps at one context by number of sequences."""
+    result = estimate_serving(replace(asked, input_tokens=context_tokens), machine)
+    return _filled(result.decode_s, np.asarray(asked.batch))
+
+
+def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: int) -> Limits:
+    """What memory holds, in tokens of cache."""
+    near, far = engine.contexts_tokens
+    made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
+    short, held = (serving_memory(*made_of, (1.0, context)) for context in (near, far))
+    per_token = float(held.sequence_bytes - short.sequence_bytes) / (far - near)
+    state = max(float(held.sequence_bytes) - per_token * far, 0.0)
+    if per_token <= 0:  # nothing grows with the context: count the state as if it did
+        per_token, state = float(held.sequence_bytes) / far, 0.0
+    taken = held.weights_bytes + held.activations_bytes + held.workspace_bytes
+    room = max(held.capacity_bytes - float(taken), 0.0)
+    kv_tokens = int(room / per_token) * int(scenario.layout.dp)
+    state_tokens = round(state / per_token)
+    if kv_tokens < far + state_tokens:
+        raise DoesNotFitError(
+            f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far)} tokens; "
+            f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
+        )
+    typical = int(kv_tokens / (state_tokens + float(np.max(scenario.held_tokens))))
+    live = engine.live or max(min(typical, MOST_LIVE), 1)
+    return Limits(live, kv_tokens, round(RESERVE_FRACTION * kv_tokens), state_tokens, engine.chunk_tokens, ranks)

@@ -1,0 +1,88 @@
+"""Long sweeps in blocks, over any executor: this process, local processes, a cluster.
+
+Blocks do not depend on who computes them, so neither do results. They come back in order, and only a window of them is
+under way, so that a sweep may be longer than memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Block = TypeVar("Block")
+Result = TypeVar("Result")
+Columns = dict[str, NDArray[Any]]
+
+#: Blocks under way at a time.
+WINDOW = 256
+
+
+def sweep(
+    evaluate: Callable[[Block], Result], blocks: Iterable[Block], executor: Executor | None = None, window: int = WINDOW
+) -> Iterator[Result]:
+    """Evaluate blocks, in order.
+
+    Parameters
+    ----------
+    evaluate : callable
+        From a block to its result; both must be picklable for an executor of other processes.
+    blocks : iterable
+        Taken as they are needed.
+    executor : concurrent.futures.Executor, optional
+        Who computes; this process when left out. It is not shut down.
+    window : int
+        Blocks under way at a time [-].
+
+    Yields
+    ------
+    object
+        Each block's result, in the order of the blocks.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(2) as pool:
+    ...     list(sweep(abs, [-1, -2, -3], pool)) == list(sweep(abs, [-1, -2, -3]))
+    True
+    """
+    if executor is None:
+        yield from map(evaluate, blocks)
+        return
+    rest = iter(blocks)
+    waiting: deque[Future[Result]] = deque(executor.submit(evaluate, block) for block in islice(rest, max(window, 1)))
+    try:
+        while waiting:
+            done = waiting.popleft()
+            waiting.extend(executor.submit(evaluate, block) for block in islice(rest, 1))
+            yield done.result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def join_columns(parts: Iterable[Mapping[str, NDArray[Any]]]) -> Columns:
+    """Put the columns of many blocks together.
+
+    Parameters
+    ----------
+    parts : iterable of mapping of str to ndarray
+        With the same columns.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Each column over all blocks; empty where there is none.
+
+    Examples
+    --------
+    >>> join_columns([{"a": np.array([1])}, {"a": np.array([2, 3])}])["a"].tolist()
+    [1, 2, 3]
+    """
+    every = list(parts)
+    return {name: np.concatenate([part[name] for part in every]) for name in (every[0] if every else ())}

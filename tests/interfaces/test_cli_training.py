@@ -1,0 +1,166 @@
+"""The command pretrain: its contract, what is given holds, bad input in one line, the page it writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.interfaces.cli import main
+from computeledger.interfaces.report_training import pretrain_report
+from computeledger.interfaces.tables_step import timeline_rows
+
+BASE = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--samples", "64")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main([*BASE, *arguments])
+    out, err = capsys.readouterr()
+    return int(caught.value.code or 0), out, err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    code, out, err = run(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    document: dict[str, Any] = json.loads(out)
+    return document
+
+
+def test_the_run_on_the_calendar(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "--gpus", "64")
+    assert document["effective_days"]["p50"] > document["days"]["p50"]
+    assert document["goodput_fraction"]["p95"] < 1
+    assert sum(one["p50"] for one in document["goodput"]["shares"].values()) == pytest.approx(1, abs=0.03)
+    assert document["energy_j"]["unit"] == "J"
+    assert {"level", "step_ratio", "faster_fraction", "schedule"} <= set(document["best_layouts"][0])
+    assert set(document["stops"]) >= {"interruptions_per_gpu_s", "restart_s"}
+
+
+def test_what_is_given_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--gpus", "64", "--recompute", "full", "--virtual-stages", "2", "--microbatch-sequences", "2")
+    document = answer(capsys, *given)
+    for one in [document, *document["best_layouts"]]:
+        assert (one["recompute"], one["virtual_stages"], one["microbatch_sequences"]) == ("full", 2, 2)
+    calm = answer(
+        capsys, "--gpus", "64", "--restart", "5 min", "--stragglers", "0", "--interruptions-per-gpu-year", "0.1"
+    )
+    assert calm["stops"]["restart_s"] == {"low": 300.0, "high": 300.0, "why": "given"}
+    assert calm["goodput"]["shares"]["straggler"] == 0
+    assert answer(capsys, "--layout", "tp2", "--gpus", "64")["layout"] == "tp2-dp32"
+
+
+def test_least_gpu_hours_takes_no_more_than_least_time(capsys: pytest.CaptureFixture[str]) -> None:
+    fast = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K")
+    lean = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K", "--objective", "gpu-hours")
+    assert lean["n_gpus"] < fast["n_gpus"]
+    assert lean["effective_gpu_hours"]["p50"] < fast["effective_gpu_hours"]["p50"]
+
+
+def test_an_anchor_of_the_same_configuration_is_met(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--gpus", "64", "--layout", "tp2")
+    before = answer(capsys, *given)
+    measured = 0.8 * before["tokens_per_s_per_gpu"]["p50"]
+    after = answer(capsys, *given, "--anchor", f"tokens_per_s_per_gpu={measured}")
+    assert after["tokens_per_s_per_gpu"]["p50"] == pytest.approx(measured, rel=0.03)
+    width = [math.log(one["step_s"]["p95"] / one["step_s"]["p05"]) for one in (before, after)]
+    assert width[1] < 0.6 * width[0]
+    assert after["anchor"]["same_configuration"]
+
+
+def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(
+        capsys, "--gpus", "64", "--tokens", "1T", "--global-batch-tokens", "16M", "--scaling", "--growing-batch",
+        "--emit", "megatron",
+    )  # fmt: skip
+    assert [one["n_gpus"] for one in document["scaling"]["strong"]] == [8, 16, 32, 64, 128, 256, 512]
+    assert document["scaling"]["weak"][-1]["beyond_critical_batch"]
+    grown = document["growing_batch"]
+    assert grown["phases"][-1]["end_tokens"] == 1e12
+    assert grown["effective_days"]["larger"] <= grown["effective_days"]["here"]
+    layout = document["layout"]
+    assert f"tp{document['launch']['arguments']['tensor-model-parallel-size']}-" in f"{layout}-"
+    lora = answer(capsys, "--lora-rank", "8", "--tokens", "1G")
+    assert lora["lora"]["n_params_trained"] == 41_943_040 / 2
+    assert lora["memory_bytes"]["gradients"] < 1e9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--schedule", "1f2b"), "did you mean '1f1b'"),
+        (("--emit", "nemo"), "allowed: megatron"),
+        (("--schedule", "dualpipe", "--gpus", "64", "--emit", "megatron"), "no dualpipe schedule"),
+        (("--objective", "gpu-hours", "--layout", "tp2"), "does not go with --layout"),
+        (("--lora-targets", "all"), "needs --lora-rank"),
+        (("--lora-rank", "0"), "greater than 0"),
+        (("--microbatch-sequences", "3"), "try 1023"),
+        (("--schedule", "zero-bubble", "--gpus", "1"), "at least 2 GPUs"),
+        (("--schedule", "zero-bubble", "--virtual-stages", "2"), "no virtual stages"),
+        (("--restart", "10 days", "--gpus", "16384"), "does not advance"),
+        (("--stragglers", "150%"), "must lie in 0..1"),
+        (("--anchor", "tokens_per_s_per_gpu=1e6"), "faster than the physical limit"),
+        (("--anchor", "tokens_per_s_per_gpu=100, gpus=16"), "give the layout"),
+        (("--anchor", "gpus=8"), "give one of"),
+        (("--html", ""), "a file name is missing"),
+        (("--model", "llama-3.1-405b"), "it fits on 128 GPUs"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err and err.count("\n") == 1
+
+
+def test_every_table_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "step.html"
+    code, out, err = run(
+        capsys, "--gpus", "64", "--layout", "tp2-pp4", "--virtual-stages", "2", "--working", "--scaling",
+        "--growing-batch", "--emit", "megatron", "--html", str(page), "--anchor", "mfu=35%",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    for words in ("Goodput", "Timeline of one pipeline", "By phase", "Weak scaling", "torchrun", "Anchor", "level"):
+        assert words in out
+    text = page.read_text("utf-8")
+    assert text.startswith("<!DOCTYPE html>") and "http-equiv" in text and "goodput_fraction" in text
+
+
+def test_a_page_escapes_what_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "--gpus", "8", "--working")
+    page = pretrain_report({**document, "model": "<script>alert(1)</script>"})
+    assert "<script>alert" not in page
+
+
+def test_a_timeline_in_the_terminal() -> None:
+    bars = [[0, "forward", 0, 0, 0.0, 1.0], [1, "forward", 0, 0, 1.0, 2.0], [1, "backward", 0, 0, 2.0, 4.0]]
+    rows = timeline_rows({"bars": bars, "n_stages": 2, "pipeline_end_s": 4.0}, 8)
+    assert ["".join(sign for sign, _ in cells) for _, cells in rows] == ["00······", "··000000"]
+
+
+@pytest.mark.browser
+def test_the_page_draws(chromium: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    file = tmp_path / "step.html"
+    file.write_text(pretrain_report(answer(capsys, "--gpus", "64", "--layout", "tp2-pp4", "--working")), "utf-8")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+                 "--disable-sync", "--no-first-run"]  # fmt: skip
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=arguments)
+        context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", offline=True)
+        page = context.new_page()
+        told: list[str] = []
+        asked: list[str] = []
+        page.on("console", lambda message: told.append(message.text))
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-drawn='3']", state="attached")
+        assert told == [] and asked == [file.as_uri()]
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+        assert page.locator("#figure-timeline .scatterlayer path.js-fill").count() >= 3
+        browser.close()

@@ -1,0 +1,222 @@
+"""Parts of a serving answer: its breakdown, the page, tiers, launch commands, two pools, margins."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.interfaces.cli import main
+from computeledger.interfaces.report_serving import serving_report
+from computeledger.interfaces.wording import point
+
+DEEPSEEK = ["serve", "--model", "deepseek-v3", "--system", "h200-nvl8", "--samples", "64"]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run a command; its output."""
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        printed = capsys.readouterr()
+        assert stopped.value.code == 0, printed.err
+        return printed.out
+
+    return call
+
+
+@pytest.fixture
+def ask(run):
+    """Run a command; its document."""
+
+    def call(*arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(run(*arguments, "--json"))
+        return found
+
+    return call
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]):
+    """Run a command that must be refused; its one line."""
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        printed = capsys.readouterr()
+        assert stopped.value.code == 2 and printed.err.count("\n") == 1
+        return printed.err
+
+    return call
+
+
+def test_the_parts_add_up_and_no_operation_beats_its_limit(ask) -> None:
+    document = ask(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", "--working")
+    found = document["breakdown"]
+    for phase in ("decode", "prefill"):
+        step = found[phase]
+        assert sum(one["time_s"] for one in step["operations"]) + step["rest_s"] == pytest.approx(step["time_s"])
+        assert all(0 <= one["limit_fraction"] <= 1 + 1e-9 for one in step["operations"] if one["time_s"] > 0)
+        for one in step["operations"]:
+            parts = max(one["compute_s"], one["memory_s"]) + one["network_s"] + one["overhead_s"]
+            assert parts == pytest.approx(one["time_s"])
+    # the parts stand at the middle of every input, the answer is the median over samples
+    for name in ("tpot", "ttft"):
+        assert sum(found[name].values()) == pytest.approx(point(document[f"{name}_s"]), rel=0.1)
+
+
+def test_elasticities_are_those_of_physics(ask) -> None:
+    """A memory-bound operation is as fast as the memory; all constants of one operation's rate weigh the same."""
+    found = ask(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", "--working")["breakdown"]
+    constants = {one["name"]: one for one in found["constants"]}
+    moved = constants["hbm_bytes_per_s"]["elasticity"]
+    assert moved["decode: attention projections"] == pytest.approx(-1, abs=0.01)
+    assert constants["weight_bandwidth_fraction"]["elasticity"]["decode: output head"] == pytest.approx(-1, abs=0.01)
+    assert all(one["kind"] in ("fact", "assumption", "calibration") and one["why"] for one in constants.values())
+    assert moved["tpot_s"] < 0 < constants["serving_ratio"]["elasticity"]["tpot_s"]
+
+
+def test_the_page_is_whole_and_runs_nothing(run, tmp_path: Path) -> None:
+    page = tmp_path / "serving.html"
+    run(*DEEPSEEK, "--gpus", "8", "--html", str(page))
+    text = page.read_text("utf-8")
+    assert "<script" not in text and " src=" not in text and "url(" not in text
+    assert "default-src 'none'" in text and text.count('class="strip') >= 5
+    for section in ("decode", "prefill", "memory", "search", "constants", "sources"):
+        assert f'<section id="{section}"' in text
+    anchors = set(re.findall(r'href="#(source-[^"]+)"', text))
+    assert anchors and all(f'id="{anchor}"' in text for anchor in anchors)
+
+
+def test_a_hostile_name_stays_text(ask) -> None:
+    document = ask(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", "--working")
+    text = serving_report({**document, "model": "<script>alert(1)</script>"})
+    assert "<script" not in text and "&lt;script&gt;" in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_the_page_fits_its_window(run, tmp_path: Path, browser: Any, scheme, width) -> None:
+    page = tmp_path / "serving.html"
+    run(*DEEPSEEK, "--gpus", "8", "--html", str(page))
+    view = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    problems: list[str] = []
+    view.on("console", lambda message: problems.append(message.text))
+    view.goto(page.as_uri())
+    wide = view.evaluate("document.documentElement.scrollWidth")
+    spilt = view.evaluate(
+        "[...document.querySelectorAll('.tiles dd, .facts li')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    )
+    view.close()
+    assert wide <= width and problems == [] and spilt == 0
+
+
+def test_tiers_of_memory(ask) -> None:
+    found = ask(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "16", "--cached-tokens", "16k", "--kv-tiers")["kv_tiers"]
+    assert found["tiers"][0]["id"] == "hbm" and found["cheapest"][-1]["to_s"] is None
+    flash = next(one for one in found["tiers"] if one["id"] == "nvme-4tb")
+    assert flash["hold_or_recompute_s"]["p05"] < flash["hold_or_recompute_s"]["p95"]
+    assert set(found["facts"]["hbm3e-stack"]) == {"capacity_bytes", "read_bytes_per_s", "usd_per_byte"}
+    stages = [one["hbm_bytes"] for one in found["memory_design"]]
+    assert stages == sorted(stages, reverse=True)
+
+
+def test_a_larger_discount_pays_for_longer(ask) -> None:
+    tiers = [*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "16", "--kv-tiers", "--cache-discount"]
+    small, large = (ask(*tiers, share)["kv_tiers"]["tiers"][1]["discount_pays_s"]["p50"] for share in ("5%", "50%"))
+    assert small < large
+
+
+def flags(text: str) -> dict[str, str]:
+    """Arguments of the last command of a text."""
+    command = [line for line in text.splitlines() if not line.startswith("#")]
+    words = shlex.split(" ".join(line.rstrip("\\") for line in command))
+    return {
+        one: (words[place + 1] if place + 1 < len(words) and not words[place + 1].startswith("--") else "")
+        for place, one in enumerate(words) if one.startswith("--")
+    }  # fmt: skip
+
+
+def test_launch_commands_say_the_same_in_each_engines_words(run) -> None:
+    """vLLM: ranks x tp, batch per rank; SGLang: tp counts all GPUs, batch of all ranks (their documentation)."""
+    asked = [*DEEPSEEK, "--layout", "tp2-dp4-ep8", "--batch", "128", "--kv-precision", "fp8"]
+    vllm, sglang = (flags(run(*asked, "--emit", engine)) for engine in ("vllm", "sglang"))
+    assert vllm["--tensor-parallel-size"] == "2" and vllm["--data-parallel-size"] == "4"
+    assert vllm["--max-num-seqs"] == "32" and "--enable-expert-parallel" in vllm and vllm["--kv-cache-dtype"] == "fp8"
+    assert sglang["--tp-size"] == "8" and sglang["--dp-size"] == "4" and "--enable-dp-attention" in sglang
+    assert sglang["--max-running-requests"] == "128" and sglang["--ep-size"] == "8"
+    assert 0.8 < float(sglang["--mem-fraction-static"]) < 1
+
+
+def test_a_launch_can_be_pasted(run, tmp_path: Path) -> None:
+    """The text is a program: comments and one command, which here is a stand-in that prints its arguments."""
+    import subprocess
+
+    text = run(*DEEPSEEK, "--gpus", "8", "--emit", "trtllm")
+    stand_in = tmp_path / "trtllm-serve"
+    stand_in.write_text('#!/bin/sh\necho "$@"\n')
+    stand_in.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-eu"], input=text, cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("deepseek-ai/DeepSeek-V3 --tp_size 8")
+    assert "kv_cache_config:" in (tmp_path / "serving.yaml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--emit", "vlm"], "did you mean 'vllm'"),
+        (["--layout", "tp2-dp4-ep8", "--batch", "8", "--emit", "trtllm"], "attention data parallelism"),
+        (["--layout", "tp8-ep4", "--batch", "8", "--emit", "vllm"], "not over 4"),
+        (["--precision", "bf16", "--gpus", "16", "--emit", "vllm"], "name a checkpoint stored in bf16"),
+        (["--mode", "disaggregated", "--batch", "8"], "--batch belongs to one layout"),
+        (["--kv-tiers", "--layout", "tp8-ep8", "--batch", "8", "--price", "$0/h"], "greater than 0"),
+    ],
+)
+def test_what_cannot_be_done_is_said(refused, arguments, message) -> None:
+    assert message in refused(*DEEPSEEK, *arguments)
+
+
+def test_a_search_says_whether_its_winner_is_ahead(ask, run) -> None:
+    asked = [
+        "serve",
+        "--model",
+        "deepseek-v3",
+        "--system",
+        "gb200-nvl72",
+        "--gpus",
+        "72",
+        "--tpot",
+        "25ms",
+        "--samples",
+        "64",
+    ]
+    document = ask(*asked)
+    margins = document["margins"]
+    chances = [one["better_probability"] for one in margins["rivals"]]
+    assert chances == sorted(chances, reverse=True) and all(0 <= one <= 0.5 for one in chances)
+    assert margins["n_not_distinguishable"] == sum(one > 0.1 for one in chances)
+    assert 0 < margins["meets_limit_probability"]["tpot"] < 1
+    assert document["layout"] not in {one["layout"] for one in margins["rivals"]}
+    assert "istinguishable from" in run(*asked) or "head of" in run(*asked)
+
+
+def test_two_pools_are_matched_and_within_the_limits(ask) -> None:
+    document = ask("serve", "--model", "deepseek-v3", "--system", "gb200-nvl72", "--gpus", "72", "--mode",
+                   "disaggregated", "--tpot", "25ms", "--ttft", "2s", "--samples", "64")  # fmt: skip
+    pools = document["pools"]
+    used = sum(one["n_workers"] * one["n_gpus_per_worker"] for one in pools.values())
+    assert used == document["n_gpus_per_replica"] <= 72 and used + document["n_idle_gpus"] == 72
+    assert all(one["prefill_busy_fraction"] < 0.9 for one in document["pareto"])
+    assert point(document["prefill_busy_fraction"]) < 0.95
+    rate = "output_tokens_per_s_per_gpu"
+    assert point(document[rate]) > 0.8 * max(one[rate] for one in document["pareto"] if one["tpot_s"] <= 0.025)
+    assert document["physical_limit"]["tpot_s"] < document["tpot_s"]["p50"]

@@ -1,0 +1,188 @@
+"""The commands simulate serve and simulate rl: their contract, their files, and one line for bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from computeledger.errors import InputError
+from computeledger.interfaces.cli import main
+from computeledger.interfaces.executors import open_executor
+from computeledger.interfaces.record_files import parquet, record_bytes
+from computeledger.interfaces.wording import point
+from computeledger.simulation.compiled import can_compile, compiled
+from computeledger.simulation.measures import Slo
+from computeledger.simulation.rl import simulate_rl
+from computeledger.simulation.rl_loop import rl_loop
+from computeledger.simulation.search import sweep_loads
+from computeledger.simulation.serving import simulate_serving
+from computeledger.simulation.serving_loop import serve_loop
+from tests.gates import ROOT
+from tests.simulation import test_limits, test_reference, test_rl
+from tests.simulation.reference import draw
+
+SERVE = ["simulate", "serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1"]
+TIMES = ("ttft_s", "tpot_s", "itl_s", "end_to_end_s")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--json"])
+    assert stop.value.code == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def check_contract(document: dict[str, Any]) -> None:
+    assert {"throughput", "goodput_requests_per_s", "saturated", "utilization_fraction"} <= set(document)
+    for name in TIMES:
+        points = document["percentiles"][name]
+        assert 0 <= points["p50"] <= points["p90"] <= points["p99"]
+    assert sum(part["fraction"] for part in document["phases"].values()) == pytest.approx(1.0)
+    assert isinstance(document["saturated"], bool)
+    assert 0 < document["utilization_fraction"] < 1
+
+
+def test_serve_answers_its_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    records, page = tmp_path / "r.csv", tmp_path / "r.html"
+    document = answer(
+        capsys, *SERVE, "--replicas", "2", "--arrivals", "poisson:4", "--requests", "200", "--ttft", "1s",
+        "--tpot", "50ms", "--find-load", "--records", str(records), "--html", str(page),
+    )  # fmt: skip
+    check_contract(document)
+    assert document["most_load"]["requests_per_s"] > 4
+    assert len(records.read_text().splitlines()) == 201
+    assert "https://" not in page.read_text().split("<script>")[0]
+    assert "Goodput against load" in page.read_text()
+
+
+def test_a_lone_request_takes_what_serve_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a queue, the clock and the steady state agree: prompt in one chunk, then steps of batch 1."""
+    lengths = ("--input-tokens", "1024", "--output-tokens", "257")
+    clock = answer(capsys, *SERVE, "--arrivals", "even:0.01", "--requests", "3", *lengths)
+    static = answer(
+        capsys, "serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "1", *lengths
+    )
+    decode = sum(point(one["time_s"]) for one in static["components"]["decode"][:-1])
+    assert clock["percentiles"]["tpot_s"]["p50"] == pytest.approx(decode, rel=0.03)
+    assert clock["percentiles"]["ttft_s"]["p50"] == pytest.approx(static["ttft_s"]["p50"], rel=0.25)
+
+
+def test_rl_answers_its_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plan, page = ROOT / "examples" / "small-team-rl.toml", tmp_path / "r.html"
+    document = answer(capsys, "simulate", "rl", str(plan), "--steps", "3", "--html", str(page))
+    check_contract(document)
+    assert document["staleness_steps"]["max"] == 0
+    assert document["step_s"] > 0
+    assert len(document["steps"]["trained_s"]) == 3
+    assert "Staleness" in page.read_text()
+
+
+SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --trace FILE or --arrivals"),
+        ([*SMALL, "--trace", "x.csv"], "one of them"),
+        (["--trace", "nowhere.csv"], "no such file"),
+        ([*SMALL, "--input-tokens", "200000"], "exceed the context"),
+        ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),
+        ([*SMALL, "--input-tokens", "-5"], "not a positive number"),
+        ([*SMALL, "--replicas", "0"], "at least 1"),
+        ([*SMALL, "--max-batch", "0"], "at least 1"),
+        ([*SMALL, "--routing", "prefixes"], "did you mean 'prefix'"),
+        ([*SMALL, "--seed", "-1"], "must not be negative"),
+        ([*SMALL, "--find-load"], "needs an objective"),
+        ([*SMALL, "--records", "out.xlsx"], "ending says the format"),
+        ([*SMALL, "--autoscale", "3", "--replicas", "2"], "1..2"),
+        ([*SMALL, "--pace", "0"], "greater than 0"),
+        ([*SMALL, "--load-curve", "9:1,3:2"], "hours must rise"),
+        ([*SMALL, "--workers", "2", "--cluster", "tcp://x:1"], "contradict"),
+    ],
+)
+def test_bad_input_gets_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*SERVE, *arguments])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("max_lag = -1", "must not be negative"),
+        ("verifier_cores = 0", "must be more than zero"),
+        ('rollout_limit = "400K tokens"', "exceed the context"),
+        ('partial_rollouts = "maybe"', "allowed: yes, no"),
+        ('mode = "synchronous"\nmax_lag = 2', "contradict"),
+        ("generation_gpus = 64", "do not fit gpus = 8"),
+        ("batch = 100000", "does not fit"),
+        ("remote_gpus = 4", "needs remote_bandwidth"),
+    ],
+)  # fmt: skip
+def test_a_bad_plan_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str, message: str) -> None:
+    text = (ROOT / "examples" / "small-team-rl.toml").read_text()
+    drop = {part.split(" = ")[0] for part in line.splitlines()}
+    kept = [row for row in text.splitlines() if row.split(" = ")[0] not in drop]
+    at = kept.index("[rl]") + 1
+    plan = tmp_path / "plan.toml"
+    plan.write_text("\n".join([*kept[:at], *line.splitlines(), *kept[at:]]))
+    with pytest.raises(SystemExit) as stop:
+        main(["simulate", "rl", str(plan), "--steps", "2"])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2, error
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_records_in_three_formats(tmp_path: Path) -> None:
+    columns = {"a": np.arange(3), "b": np.array([1.5, np.nan, 3.0])}
+    assert record_bytes("x.csv", columns).decode().splitlines() == ["a,b", "0,1.5", "1,", "2,3.0"]
+    (tmp_path / "x.npz").write_bytes(record_bytes("x.npz", columns))
+    assert np.load(tmp_path / "x.npz")["a"].tolist() == [0, 1, 2]
+    data = parquet(columns)
+    assert data[:4] == data[-4:] == b"PAR1"
+    footer = int.from_bytes(data[-8:-4], "little")
+    assert b"records" in data[-8 - footer : -8]
+    assert data.count(np.arange(3).astype("<i8").tobytes()) == 1, "plain values, little-endian"
+    arrow = pytest.importorskip("pyarrow.parquet", reason="no Parquet reader here")
+    (tmp_path / "x.parquet").write_bytes(data)
+    assert arrow.read_table(tmp_path / "x.parquet").to_pydict()["a"] == [0, 1, 2]
+
+
+def test_the_same_answer_here_and_in_processes() -> None:
+    fleet, load = test_limits.fleet(1, 4), test_limits.load(60)
+    here = sweep_loads(fleet, load, Slo(1.0), (0.5, 1.0))
+    with open_executor(2, None) as pool:
+        assert sweep_loads(fleet, load, Slo(1.0), (0.5, 1.0), pool) == here
+
+
+def test_a_cluster_that_is_not_there_is_said() -> None:
+    with pytest.raises(InputError, match="--cluster"), open_executor(1, "tcp://127.0.0.1:1"):
+        pass
+
+
+@pytest.mark.stress
+@pytest.mark.skipif(not can_compile(), reason="numba is not installed")
+def test_machine_code_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table of the state, bit by bit."""
+    plain = [simulate_serving(*test_reference.as_scenario(draw(seed))).world for seed in range(60)]
+    runs = [test_rl.run(test_rl.scenario(**changes)) for changes in test_rl.VARIANTS]
+    monkeypatch.setattr("computeledger.simulation.compiled.COMPILE_EVENTS", 0)
+    for seed, world in enumerate(plain):
+        same = simulate_serving(*test_reference.as_scenario(draw(seed))).world
+        assert np.array_equal(same.when, world.when, equal_nan=True)
+        assert np.array_equal(same.gaps, world.gaps)
+    for changes, before in zip(test_rl.VARIANTS, runs, strict=True):
+        after = simulate_rl(test_rl.scenario(**changes), before.rollouts)
+        assert np.array_equal(after.run.steps, before.run.steps, equal_nan=True)
+    assert compiled(serve_loop) is not serve_loop
+    assert compiled(rl_loop) is not rl_loop

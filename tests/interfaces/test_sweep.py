@@ -1,0 +1,94 @@
+"""The command sweep: the same answer on one process, on a cluster of processes, and in a Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.errors import InputError
+from computeledger.interfaces import executors
+from computeledger.interfaces.cli import main
+
+ASKED = ["sweep", "--model", "llama-3.1-8b,llama-3.1-70b", "--system", "h100-nvl8", "--input-tokens", "1k,4k", "--json"]
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    with pytest.raises(SystemExit) as stopped:
+        main([*ASKED, *arguments])
+    printed = capsys.readouterr()
+    assert stopped.value.code == 0, printed.err
+    found: dict[str, Any] = json.loads(printed.out)
+    for timed in ("wall_s", "options_per_s", "executor", "parquet"):
+        found.pop(timed)
+    return found
+
+
+@pytest.fixture
+def cluster() -> Iterator[str]:
+    """Address of a cluster of two processes."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as local:
+        yield local.scheduler_address
+
+
+@pytest.mark.filterwarnings("ignore")  # a cluster's own warnings about ports and time are not ours
+def test_a_cluster_of_processes_gives_the_same_answer(capsys, cluster, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    here = answer(capsys, "--parquet", str(tmp_path / "here.parquet"))
+    there = answer(capsys, "--cluster", cluster, "--parquet", str(tmp_path / "there.parquet"))
+    assert here == there and here["n_questions"] == 4
+    one, two = (parquet.read_table(tmp_path / f"{name}.parquet") for name in ("here", "there"))
+    assert one.equals(two) and one.num_rows == here["n_options"]
+    best = max(
+        (row for row in one.to_pylist() if row["question"] == 0 and row["tpot_s"] <= 0.05),
+        key=lambda row: row["output_tokens_per_s_per_gpu"],
+    )
+    assert best["output_tokens_per_s_per_gpu"] == here["best"][0]["output_tokens_per_s_per_gpu"]
+
+
+def test_what_does_not_fit_is_named(capsys) -> None:
+    found = answer(capsys, "--gpus", "1", "--tpot", "1ms")
+    assert found["best"] == [] and len(found["without_answer"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "2", "--cluster", "tcp://127.0.0.1:1"], "exclude each other"),
+        (["--input-tokens", "1k,1k"], "given twice"),
+        (["--input-tokens", "1k..2k"], "single numbers"),
+        (["--parquet", "nowhere/x.parquet"], "the folder 'nowhere' does not exist"),
+        (["--model", "llama-9"], "unknown model"),
+        (["--cluster", "nonsense"], "expected the address of a Dask scheduler"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments, message) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*ASKED, *arguments])
+    printed = capsys.readouterr()
+    assert stopped.value.code == 2 and message in printed.err and printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("option", "extra"), [("--cluster", "cluster"), ("--parquet", "parquet")])
+def test_a_missing_extra_is_one_line(option: str, extra: str) -> None:
+    with pytest.raises(InputError, match=rf"{option} needs no_such_package.*computeledger\[{extra}\]"):
+        executors.needs_extra(option, "no_such_package", extra)
+
+
+def test_nothing_is_left_of_a_sweep_that_fails(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+
+    def fail() -> None:
+        with executors.open_parquet(str(tmp_path / "x.parquet")) as append:
+            append({"a": [1]})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,59 @@
+"""The simulator skips events and must not be seen to: a plain step-by-step fleet gives the same times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from computeledger.simulation.serving import ServingClock, ServingClockResult, simulate_serving
+from computeledger.simulation.state import Limits, Pool, StepTimes
+from computeledger.simulation.traces import Trace
+from tests.simulation import reference
+
+TOLERANCE = 0.005
+
+
+def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:
+    """The same problem in the simulator's words."""
+    batch = np.arange(case.live + 1.0)
+    decode = np.where(batch > 0, case.decode[0] + case.decode[1] * batch, 0.0)
+    chunks = np.array([1.0, 1000.0])
+    times = StepTimes(
+        decode, np.full(case.live + 1, case.decode[2]), chunks, case.read[0] + case.read[1] * chunks,
+        np.full(2, case.read[2]), case.share,
+    )  # fmt: skip
+    pool = Pool(case.n_replicas, times, Limits(case.live, case.kv, case.reserve, 0, case.chunk, case.ranks))
+    numbers: dict[int, int] = {}
+    blocks = tuple(
+        np.array([numbers.setdefault(block, len(numbers)) for block in one.blocks], np.int32) for one in case.sequences
+    )
+    arrival, prompt, output = (
+        np.array([getattr(one, name) for one in case.sequences]) for name in ("arrival", "prompt", "output")
+    )
+    trace = Trace(arrival, prompt, output, blocks if case.block else None, case.block)
+    return ServingClock((pool,), routing="round-robin"), trace
+
+
+def relative_errors(result: ServingClockResult, expected: dict[str, np.ndarray]) -> dict[str, float]:
+    """Of throughput and of every percentile."""
+    found = result.percentiles
+    errors = {"end_s": result.end_s / expected["end_s"][0] - 1}
+    for name in ("ttft_s", "tpot_s", "end_to_end_s", "itl_s"):
+        for key, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+            want = float(np.quantile(expected[name], share)) if len(expected[name]) else 0.0
+            errors[f"{name}.{key}"] = found[name][key] / want - 1 if want else found[name][key]
+    return errors
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_two_hundred_random_cases(block: int) -> None:
+    put_back = 0
+    for seed in range(50 * block, 50 * block + 50):
+        case = reference.draw(seed)
+        scenario, trace = as_scenario(case)
+        result = simulate_serving(scenario, trace)
+        errors = relative_errors(result, reference.run(case))
+        worst = max(errors, key=lambda name: abs(errors[name]))
+        assert abs(errors[worst]) <= TOLERANCE, (seed, worst, errors[worst])
+        put_back += result.n_put_back
+    assert put_back > 0, "no case was crowded: the cases test too little"
