@@ -18,7 +18,8 @@ RUN = ["rl", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--gpus", "16",
 def ask(*arguments: str) -> dict:
     result = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    document: dict = json.loads(result.stdout)
+    return document
 
 
 def middle(value: float | dict) -> float:
@@ -61,7 +62,7 @@ def test_published() -> None:
 
 def test_what_rl_buys(tmp_path: Path) -> None:
     compute = np.geomspace(200, 16_000, 12)
-    reward = reward_sigmoid(compute, 0.25, 0.61, 2500.0, 1.97)
+    reward = np.asarray(reward_sigmoid(compute, 0.25, 0.61, 2500.0, 1.97))
     lines = [f"{c},{r}" for c, r in zip(compute, reward, strict=True)]
     (tmp_path / "reward.csv").write_text("\n".join(["compute,reward", *lines]))
     document = ask("rl", "--reward", str(tmp_path / "reward.csv"), "--forecast", "32000")

@@ -89,6 +89,7 @@ def test_columns_are_those_of_the_table() -> None:
     assert set(NEEDED) <= set(curated_rows(CURATED_RL)[0])
 
 
+@pytest.mark.stress
 @needs_data
 def test_the_shipped_constants_come_out_of_the_fit_again() -> None:
     found = fit_rl(SHARED)

@@ -165,7 +165,7 @@ def test_the_next_gpu_goes_where_the_pace_is_set() -> None:
 
 
 def test_levers_and_domains() -> None:
-    names = {one.name: one.gpu_s_per_token_ratio for one in levers(RUN, MACHINES)}
+    names = {one.name: one.gpu_time_ratio for one in levers(RUN, MACHINES)}
     assert names["asynchrony"] < 1 and names["more concurrency"] < 1
     h200 = rl_machine(replace(MACHINE, system=load_system("h200-nvl8")))
     use = domain_use(load_model("llama-3.1-405b"), Precision(), RUN.sampling, RLMachines(h200, h200, rl_factors()))

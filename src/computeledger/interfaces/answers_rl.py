@@ -12,7 +12,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces import documents, documents_rl
-from computeledger.interfaces.answers_rl_run import LONGEST_OVER_MEAN, Asked
+from computeledger.interfaces.answers_rl_run import LONGEST_OVER_MEAN, Asked, read_run
 from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
@@ -44,7 +44,7 @@ def answer_rl(options: Mapping[str, Any]) -> dict[str, Any]:
         return _answer_reward(options["reward"], options["forecast"])
     if options["coverage"]:
         return _answer_coverage(options["coverage"], options["forecast"])
-    asked = Asked(options)
+    asked = read_run(options)
     run = _cost(asked, typical=False)
     document = {
         "model": asked.model.id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
 from computeledger.interfaces.answers_setting import (
     check_positive,
     draw_machine,
@@ -29,6 +30,7 @@ from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths, empirical_lengths, lengths_of_mean, lognormal_lengths
 from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
 from computeledger.workloads.rl_search import (
+    SplitOption,
     TrainerQuestion,
     rl_machine,
     search_generation,
@@ -52,8 +54,61 @@ _POSITIVE = (
 _NUMBERS = (*_POSITIVE, "prompt", "logprob_passes", "critic_ratio", "reward_ratio", "verifier_time", "draft_tokens")
 
 
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """The run of a question, with samples and at the middle of its ranges."""
+    """The run of a question, with samples and at the middle of its ranges.
+
+    Attributes
+    ----------
+    model, system : Model, System
+        The policy, and where it generates.
+    sureness : str
+        Class of the interval.
+    price_ground : dict
+        Where the price comes from.
+    draws, middles : dict of str to float or ndarray
+        Quantities of the question by option, as samples and as single numbers [-].
+    machines, typical_machines : RLMachines
+        With samples of the factors, and with their medians.
+    scenario, typical : RLScenario
+        The run with samples, and with single numbers.
+    options_found : list of SplitOption
+        Splits of the GPUs that a search found.
+    """
+
+    model: Model
+    system: System
+    sureness: str
+    price_ground: dict[str, Any]
+    draws: dict[str, Num]
+    middles: dict[str, Num]
+    machines: RLMachines
+    typical_machines: RLMachines
+    scenario: RLScenario
+    typical: RLScenario
+    options_found: list[SplitOption]
+
+
+def read_run(options: Mapping[str, Any]) -> Asked:
+    """The run that the options of ``rl`` ask about."""
+    one = _Question(options)
+    return Asked(
+        model=one.model,
+        system=one.system,
+        sureness=one.sureness,
+        price_ground=one.price_ground,
+        draws=one.draws,
+        middles=one.middles,
+        machines=one.machines,
+        typical_machines=one.typical_machines,
+        scenario=one.scenario,
+        typical=one.typical,
+        options_found=one.options_found,
+    )
+
+
+class _Question:
+    """Options on their way to a run."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         for name in ("model", "system"):
@@ -78,7 +133,7 @@ class Asked:
             factors = (rl_factors_of(self.sureness, self.draws), rl_factors_of(self.sureness))
         self.machines = self._machines(drawn, factors[0])
         self.typical_machines = self._machines(typical, factors[1])
-        self.options_found: list[Any] = []
+        self.options_found: list[SplitOption] = []
         self.typical = self._typical()
         self.scenario = self._with(self.draws, self.typical)
 

@@ -113,7 +113,7 @@ def option_document(option: SplitOption) -> dict[str, Any]:
         "colocated": option.split.is_colocated,
         "layout": str(option.layout),
         "step_s": option.step_s,
-        "gpu_s_per_kept_token": option.gpu_s_per_kept_token,
+        "gpu_s_per_kept_token": option.gpu_s_per_token,
         "verifier_cores": option.verifier_cores,
         "binding_phase": option.bound,
     }
@@ -151,7 +151,7 @@ def lever_document(lever: Lever) -> dict[str, Any]:
         "name": lever.name,
         "why": lever.why,
         "step_s": lever.step_s,
-        "gpu_time_per_token_ratio": lever.gpu_s_per_token_ratio,
+        "gpu_time_per_token_ratio": lever.gpu_time_ratio,
     }
 
 

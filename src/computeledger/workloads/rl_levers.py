@@ -31,14 +31,14 @@ class Lever:
         What it does.
     step_s : float
         Of a step with it [s].
-    gpu_s_per_token_ratio : float
+    gpu_time_ratio : float
         GPU-time of a sampled token with it over without, which is also the ratio of both betas [-].
     """
 
     name: str
     why: str
     step_s: float
-    gpu_s_per_token_ratio: float
+    gpu_time_ratio: float
 
 
 def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
@@ -76,7 +76,7 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
     found = [_lever(name, why, estimate_rl(changed, machines), base) for name, why, changed in tried]
     if machines.generation.system.n_gpus_scale_up.value < WIDER_GPUS:
         found.append(_wider(scenario, machines, base))
-    return sorted(found, key=lambda one: one.gpu_s_per_token_ratio)
+    return sorted(found, key=lambda one: one.gpu_time_ratio)
 
 
 def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:

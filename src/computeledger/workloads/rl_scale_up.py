@@ -25,7 +25,7 @@ LONGEST_OVER_MEAN = 2.5
 #: memory would then at best halve the GPU-time of a token (a definition).
 EFFICIENT_SHARED_FRACTION = 0.5
 #: Mean lengths that are tried for the longest trace [token].
-TRACES = 1024.0 * 2.0 ** np.arange(0, 11)
+TRACES = 2.0 ** np.arange(10, 21)
 
 
 @dataclass(frozen=True, slots=True)

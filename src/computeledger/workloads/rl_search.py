@@ -252,7 +252,7 @@ class SplitOption:
         Who has which.
     layout : Layout
         Of a generation replica.
-    step_s, gpu_s_per_kept_token : float
+    step_s, gpu_s_per_token : float
         Of one step, and of a token that the update trains on [s], [s/token].
     verifier_cores : float
         That keep pace, headroom included [-].
@@ -263,7 +263,7 @@ class SplitOption:
     split: Split
     layout: Layout
     step_s: float
-    gpu_s_per_kept_token: float
+    gpu_s_per_token: float
     verifier_cores: float
     bound: str
 
@@ -305,7 +305,7 @@ def search_split(scenario: RLScenario, machines: RLMachines, max_lag: int, top: 
     found += _separate(scenario, layouts, machines, max_lag)
     if not found:
         raise DoesNotFitError(f"{scenario.engine.model.id} does not fit {n_gpus:.0f} GPUs under RL, however shared")
-    return sorted(found, key=lambda one: one.gpu_s_per_kept_token)[:top]
+    return sorted(found, key=lambda one: one.gpu_s_per_token)[:top]
 
 
 def _colocated(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> list[SplitOption]:
@@ -364,7 +364,7 @@ def _best(
         step_s, token_s, cores = (float(column[place]) for column in columns)
         one = SplitOption(splits[place], layouts[place], step_s, token_s, cores, str(bounds[place]))
         key = float(one.split.n_generation)
-        if key not in best or token_s < best[key].gpu_s_per_kept_token:
+        if key not in best or token_s < best[key].gpu_s_per_token:
             best[key] = one
     return list(best.values())
 
