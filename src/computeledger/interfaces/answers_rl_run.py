@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, median
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import DoesNotFitError, InputError, QuantityError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
@@ -45,6 +45,8 @@ from computeledger.workloads.serving_search import layouts_that_fit
 
 #: Longest rollout over the mean where nothing is said (assumption).
 LONGEST_OVER_MEAN = 3.0
+#: Splits of the GPUs that an answer lists.
+SHOWN = 5
 #: Options that are numbers, certain or not, and must be greater than 0.
 _POSITIVE = (
     "rollout", "rollout_p50", "rollout_p95", "longest", "prompts", "group_size", "steps", "kept", "sampling_rounds",
@@ -138,7 +140,7 @@ class _Question:
         self.scenario = self._with(self.draws, self.typical)
 
     def _machines(self, machine: Machine, factors: RLFactors) -> RLMachines:
-        one = rl_machine(machine)
+        one = Machine(self.system) if self.options["backend"] == "ideal" else rl_machine(machine)
         other = self.options["training_system"]
         return RLMachines(one, replace(one, system=load_system(other)) if other else one, factors)
 
@@ -159,15 +161,31 @@ class _Question:
         if apart and gpus < 2:
             raise InputError("--gpus 1: a lag needs GPUs of its own for training")
         one = replace(bare, split=split)
-        one = replace(one, trainer=self._trainer(one, int(n_training)))
         if self.options["search"] or (apart and trains is None):
-            found = search_split(one, self.typical_machines, lag)
-            self.options_found = list(found)
-            best = found[0]
-            engine = replace(one.engine, layout=best.layout)
-            trainer = with_share(one.trainer, best.split.n_training)
-            return replace(one, split=best.split, engine=engine, trainer=trainer)
+            return self._searched(one, gpus)
+        one = replace(one, trainer=self._trainer(one, int(n_training)))
         return replace(one, engine=replace(one.engine, layout=self._layout(one)))
+
+    def _searched(self, one: RLScenario, gpus: int) -> RLScenario:
+        """The cheapest split, the trainer's cut of the model searched on all, a half and a quarter of the GPUs."""
+        found: dict[tuple[float, bool], SplitOption] = {}
+        refused: InputError | None = None
+        for share in (1, 2, 4):
+            try:
+                cut = replace(one, trainer=self._trainer(one, max(gpus // share, 1)))
+                options = search_split(cut, self.typical_machines, self.options["max_lag"])
+            except (DoesNotFitError, QuantityError) as error:
+                refused = refused or error
+                continue
+            for option in options:
+                key = (float(option.split.n_generation), option.split.is_colocated)
+                if key not in found or option.gpu_s_per_token < found[key].gpu_s_per_token:
+                    found[key] = option
+        if not found:
+            raise refused or DoesNotFitError("no split of the GPUs fits")
+        self.options_found = sorted(found.values(), key=lambda option: option.gpu_s_per_token)[:SHOWN]
+        best = self.options_found[0]
+        return replace(one, split=best.split, engine=replace(one.engine, layout=best.layout), trainer=best.trainer)
 
     def _trainer(self, one: RLScenario, n_gpus: int) -> Trainer:
         text, recompute = self.options["training_layout"], self.options["recompute"]

@@ -112,6 +112,7 @@ def option_document(option: SplitOption) -> dict[str, Any]:
         "training_gpus": float(option.split.n_training),
         "colocated": option.split.is_colocated,
         "layout": str(option.layout),
+        "training_layout": str(option.trainer.layout),
         "step_s": option.step_s,
         "gpu_s_per_kept_token": option.gpu_s_per_token,
         "verifier_cores": option.verifier_cores,

@@ -180,6 +180,33 @@ def pretraining_gpu_s_per_token(n_params: Num, peak_flop_per_s: Num, mfu_fractio
     return 6 * n_params / (mfu_fraction * peak_flop_per_s)
 
 
+def passes_of(scenario: RLScenario) -> Passes:
+    """State how often the trainer goes over the rollouts of a step.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+
+    Returns
+    -------
+    Passes
+        Lengths, forward passes, updates, optimiser steps.
+
+    Examples
+    --------
+    >>> passes_of.__name__
+    'passes_of'
+    """
+    algorithm = scenario.algorithm
+    return Passes(
+        scenario.sequence_tokens,
+        algorithm.rollouts * algorithm.forward_passes,
+        algorithm.rollouts * algorithm.trained_passes,
+        algorithm.optimizer_steps * algorithm.updates_per_batch,
+    )
+
+
 def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     """Estimate an RL step.
 
@@ -222,14 +249,9 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     (11.6, True)
     """
     check_rl(scenario)
-    algorithm, split = scenario.algorithm, scenario.split
-    passes = Passes(
-        scenario.sequence_tokens,
-        algorithm.rollouts * algorithm.forward_passes,
-        algorithm.rollouts * algorithm.trained_passes,
-        algorithm.optimizer_steps * algorithm.updates_per_batch,
-    )
-    training = train(scenario.engine.model, scenario.trainer, passes, (machines.training, machines.factors))
+    split = scenario.split
+    passes, made_of = passes_of(scenario), (machines.training, machines.factors)
+    training = train(scenario.engine.model, scenario.trainer, passes, made_of)
     made, lag = _generation(scenario, (machines.generation, machines.factors))
     verify_s, last_s = _verification(scenario)
     late_s = np.maximum(verify_s - made.wall_s, last_s)

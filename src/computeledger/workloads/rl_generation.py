@@ -249,7 +249,7 @@ def generate(
     Returns
     -------
     Generation
-        Infinite where not one rollout fits.
+        Endless, and without work, where not one rollout fits.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def generate(
     longest_s = lengths.integral(lengths.any_alive(last * replicas) * step_s[:-1])
     steps = (share - last) * lengths.mean_tokens / last + lengths.integral(any_own)
     fits = room >= 1
-    busy_s = np.where(fits, queued_s + prompts_s + tail_s, np.inf)
+    busy_s = np.where(fits, queued_s + prompts_s + tail_s, 0.0)
     wall_s = np.where(fits, queued_s + prompts_s + np.maximum(longest_s, tail_s), np.inf)
     return Generation(
         wall_s=wall_s,
@@ -318,7 +318,7 @@ def steady(
     Returns
     -------
     Generation
-        Infinite where not one rollout fits.
+        Endless, and without work, where not one rollout fits.
 
     Examples
     --------
@@ -341,7 +341,8 @@ def steady(
     step_s = decode_step_s(engine, live, sampling.prompt_tokens + lengths.mean_age_tokens, made_of)
     prompts_s = rollouts / replicas * _prompt_s(engine, sampling, machine)
     wall_s = np.where(room >= 1, prompts_s + rollouts / replicas * lengths.mean_tokens * step_s / live, np.inf)
-    return Generation(wall_s, wall_s, prompts_s, live, room, rollouts * lengths.mean_tokens)
+    busy_s = np.where(room >= 1, wall_s, 0.0)
+    return Generation(wall_s, busy_s, prompts_s, live, room, rollouts * lengths.mean_tokens)
 
 
 def sooner(one: Generation, other: Generation) -> Generation:

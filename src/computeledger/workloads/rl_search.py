@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.architecture import Model
+from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, training_memory
 from computeledger.workloads.pretraining import USABLE_FRACTION, PretrainingScenario, power_of_two
 from computeledger.workloads.pretraining_candidates import training_layouts
 from computeledger.workloads.pretraining_search import search_pretraining
-from computeledger.workloads.rl import RLResult, estimate_rl
+from computeledger.workloads.rl import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl_generation import generate, steady
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
-from computeledger.workloads.rl_training import Trainer
+from computeledger.workloads.rl_training import Trainer, train
 from computeledger.workloads.serving_search import layouts_that_fit
 
 Array = NDArray[np.float64]
@@ -205,16 +206,22 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     if not layouts:
         raise DoesNotFitError(f"{question.model.id}: no layout of {power} GPUs trains on {sequences} sequences a step")
     options = search_pretraining(asked, layouts, machine, top=_MOST_OPTIONS)
-    best = next((one for one in options if question.recompute in {None, one.recompute}), None)
-    if best is None:
+    modes = {None, question.recompute}
+    found = [
+        Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute)
+        for one in options
+        if question.recompute is None or one.recompute in modes
+    ][:_TRIED]
+    if not found:
         raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
-    packed = best.microbatch_sequences * longest
-    found = Trainer(best.layout, question.precision, pack_tokens=packed, recompute=best.recompute)
-    return with_share(found, float(question.n_gpus))
+    # what is fastest with full sequences need not be so with rollouts of every length
+    passes, made_of = passes_of(scenario), (machine, RLFactors())
+    best = min(found, key=lambda one: float(np.max(train(question.model, one, passes, made_of).wall_s)))
+    return with_share(best, float(question.n_gpus))
 
 
-#: Context-parallel degrees that a search tries, and options it looks through.
-_LONGEST_CP, _MOST_OPTIONS = 8, 100_000
+#: Context-parallel degrees that a search tries, options it looks through, and those that it times with rollouts.
+_LONGEST_CP, _MOST_OPTIONS, _TRIED = 8, 100_000, 40
 
 
 def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
@@ -252,6 +259,8 @@ class SplitOption:
         Who has which.
     layout : Layout
         Of a generation replica.
+    trainer : Trainer
+        On its share of the GPUs.
     step_s, gpu_s_per_token : float
         Of one step, and of a token that the update trains on [s], [s/token].
     verifier_cores : float
@@ -262,6 +271,7 @@ class SplitOption:
 
     split: Split
     layout: Layout
+    trainer: Trainer
     step_s: float
     gpu_s_per_token: float
     verifier_cores: float
@@ -362,7 +372,8 @@ def _best(
     best: dict[float, SplitOption] = {}
     for place in np.flatnonzero(legal & np.isfinite(columns[1])).tolist():
         step_s, token_s, cores = (float(column[place]) for column in columns)
-        one = SplitOption(splits[place], layouts[place], step_s, token_s, cores, str(bounds[place]))
+        trainer = with_share(result.scenario.trainer, float(splits[place].n_training))
+        one = SplitOption(splits[place], layouts[place], trainer, step_s, token_s, cores, str(bounds[place]))
         key = float(one.split.n_generation)
         if key not in best or token_s < best[key].gpu_s_per_token:
             best[key] = one
