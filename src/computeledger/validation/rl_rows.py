@@ -23,7 +23,10 @@ from computeledger.workloads.rl_scenario import Algorithm, RLScenario, Split
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 
-NEEDED = ("algorithm", "gpu_split", "rollout_len_tokens", "hardware", "n_gpus", "metric", "value", "unit")
+NEEDED = (
+    "source", "system", "model", "algorithm", "hardware", "n_gpus", "gpu_split", "rollout_len_tokens", "batch",
+    "metric", "value", "unit",
+)  # fmt: skip
 #: Spellings of models, letters and digits only.
 MODELS = {
     "deepseekv3": "deepseek-v3",

@@ -56,8 +56,8 @@ def _compare_serving(rows: Rows, n_samples: int, seed: int) -> Comparison:
 TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
-    Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
     Table("training runs", training_rows.NEEDED, training_points.compare_training),
+    Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
 CURATED = ("serving_curated.csv", "published_curated.csv")

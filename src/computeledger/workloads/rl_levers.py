@@ -74,8 +74,12 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
         why = f"{DRAFT_TOKENS:.0f} tokens drafted, {TOKENS_PER_STEP:.1f} kept a step (assumed)"
         tried.append(("speculative decoding", why, replace(scenario, engine=drafted)))
     found = [_lever(name, why, estimate_rl(changed, machines), base) for name, why, changed in tried]
+    best = _anew(scenario, machines)
+    if best.engine.layout != scenario.engine.layout:
+        why = f"generation on {best.engine.layout} in place of {scenario.engine.layout}"
+        found.append(_lever("another layout", why, estimate_rl(best, machines), base))
     if machines.generation.system.n_gpus_scale_up.value < WIDER_GPUS:
-        found.append(_wider(scenario, machines, base))
+        found.append(_wider(best, machines))
     return sorted(found, key=lambda one: one.gpu_time_ratio)
 
 
@@ -84,8 +88,16 @@ def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:
     return Lever(name, why, median(changed.step_s), ratio)
 
 
-def _wider(scenario: RLScenario, machines: RLMachines, base: RLResult) -> Lever:
-    """The same chips, all links of a larger domain as fast as inside the present one; the layout is searched anew."""
+def _anew(scenario: RLScenario, machines: RLMachines) -> RLScenario:
+    """The run with its generation layout searched anew."""
+    longest = float(np.max(scenario.sampling.lengths.longest_tokens))
+    held = replace(scenario.engine, output_tokens=longest, batch=1.0)
+    layouts = [scenario.engine.layout, *layouts_that_fit(held, machines.generation)]
+    return replace(scenario, engine=replace(scenario.engine, layout=search_generation(scenario, layouts, machines)))
+
+
+def _wider(best: RLScenario, machines: RLMachines) -> Lever:
+    """The same chips, all links of a larger domain as fast as inside the present one, against its best layout."""
     system = machines.generation.system
     domain = replace(system, n_gpus_scale_up=replace(system.n_gpus_scale_up, value=WIDER_GPUS))
     moved = replace(
@@ -93,12 +105,9 @@ def _wider(scenario: RLScenario, machines: RLMachines, base: RLResult) -> Lever:
         generation=replace(machines.generation, system=domain),
         training=replace(machines.training, system=domain),
     )
-    longest = float(np.max(scenario.sampling.lengths.longest_tokens))
-    held = replace(scenario.engine, output_tokens=longest, batch=1.0)
-    layouts = [scenario.engine.layout, *layouts_that_fit(held, moved.generation)]
-    engine = replace(scenario.engine, layout=search_generation(scenario, layouts, moved))
-    why = f"the same chips in a domain of {WIDER_GPUS:.0f}, generation on {engine.layout}"
-    return _lever("larger scale-up domain", why, estimate_rl(replace(scenario, engine=engine), moved), base)
+    there = _anew(best, moved)
+    why = f"the same chips in a domain of {WIDER_GPUS:.0f}: {there.engine.layout} against {best.engine.layout}"
+    return _lever("larger scale-up domain", why, estimate_rl(there, moved), estimate_rl(best, machines))
 
 
 def _asynchronous(scenario: RLScenario) -> tuple[str, str, RLScenario]:
