@@ -51,6 +51,8 @@ WHOLE_PROGRAM_RATIO = 0.4
 CONTEXT_EXPOSED, HOP_EXPOSED = 0.3, 0.1
 #: Exposed share of expert traffic inside a scale-up domain, and of hidden tensor-parallel traffic (assumptions).
 EXPERT_EXPOSED, HIDDEN_EXPOSED = 0.3, 0.5
+#: What DualPipe leaves of that (assumption: its authors call the exchange's overhead near zero).
+DUALPIPE_EXPOSED = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +435,9 @@ def _network(work: _Work) -> Iterator[Operation]:
     yield Operation("context-parallel", network_s=4 * ring * CONTEXT_EXPOSED)
     if counts.n_moe:
         copies = work.tokens / layout.tp * counts.latent_width * ACTIVATION_BYTES
-        yield Operation("all-to-all", network_s=_all_to_all_s(copies, work, (up, out)) * (4 + 2 * again))
+        # two directions of microbatches: one computes while the other's tokens travel
+        shown = DUALPIPE_EXPOSED if stack.schedule == "dualpipe" else 1.0
+        yield Operation("all-to-all", network_s=_all_to_all_s(copies, work, (up, out)) * (4 + 2 * again) * shown)
     link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, out)
     sent = residual / layout.tp * stack.residual_streams / link * work.batch.virtual_stages
     yield Operation("pipeline hops", network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))
