@@ -72,6 +72,21 @@ def test_a_stated_split_is_used_and_metrics_of_one_run_are_one() -> None:
     assert only_rate[0].step_s == pytest.approx(2048 * 1019 / 1500 / 16, rel=1e-6)
 
 
+def test_layouts_and_the_longest_are_supplied_where_a_row_states_the_rest() -> None:
+    bare = row(
+        gpu_split="gen 8 / train 8",
+        algorithm="DAPO; 1-step Off",
+        notes="",
+        batch="128 prompts x n=16, mini 32, 1.5 rounds",
+    )
+    runs, skipped = rl_runs([bare])
+    assert not skipped
+    scenario = runs[0].scenario
+    assert (scenario.algorithm.sampling_rounds, scenario.algorithm.optimizer_steps) == (1.5, 4)
+    assert float(scenario.sampling.lengths.longest_tokens) == pytest.approx(3 * (1019 - 150))
+    assert float(scenario.trainer.layout.n_gpus) == 8
+
+
 def test_beta_of_published_runs() -> None:
     """The study's table of the same rows: dense 19 to 44, experts of 30 to 235B 97 to 544, and all parts add up."""
     betas = published_betas()

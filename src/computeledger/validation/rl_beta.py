@@ -9,8 +9,7 @@ import numpy as np
 
 from computeledger.physics.calibration_rl import rl_factors
 from computeledger.physics.transformer import n_params_active
-from computeledger.validation.rl_points import central_machine
-from computeledger.validation.rl_rows import PROMPT_TOKENS, RLRun, rl_runs
+from computeledger.validation.rl_rows import PROMPT_TOKENS, RLRun, central_machine, rl_runs
 from computeledger.validation.tables import curated_rows
 from computeledger.workloads.rl import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl_scenario import RLMachines

@@ -7,49 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from computeledger.arrays import Num, median, sample
-from computeledger.facts.schema import System
 from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors, rl_factors
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.efficiency_training import training_efficiency
-from computeledger.physics.roofline import Machine
 from computeledger.validation.compare import Array, Comparison, Explanation
-from computeledger.validation.rl_rows import RLRun, rl_runs
+from computeledger.validation.rl_rows import RLRun, central_machine, rl_runs
 from computeledger.workloads.rl import estimate_rl
 from computeledger.workloads.rl_generation import decode_bound
 from computeledger.workloads.rl_scenario import RLMachines
 from computeledger.workloads.rl_sureness import rl_class, rl_ratio_name
 
-#: Engine whose serving constants generation takes.
-ENGINE = "vllm"
-#: Ratios of the two models that RL is made of: its own intervals stand in for theirs.
-_RATIOS = ("training_known_ratio", "training_unseen_ratio", "training_expert_ratio", "training_chip_ratio")
 #: What binds the phases whose time is not that of a decode step.
 _BOUNDS = {"log-probs": "compute", "update": "compute", "weight sync": "network"}
 _BOUNDS |= dict.fromkeys(("once per step", "waiting for the longest rollouts", "waiting for verifiers"), "overhead")
 _BOUNDS |= dict.fromkeys(("generators waiting", "trainer waiting for rollouts"), "overhead")
-
-
-def central_machine(system: System) -> Machine:
-    """One GPU of a system with serving and training at the middle of what is known.
-
-    Parameters
-    ----------
-    system : System
-        Where.
-
-    Returns
-    -------
-    Machine
-        Without the ratios of either model's own intervals.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_system
-    >>> central_machine(load_system("h100-nvl8")).efficiency.serving_ratio
-    1.0
-    """
-    training = training_efficiency(draws={f"efficiency.{name}": 1.0 for name in _RATIOS})
-    return Machine(system, efficiency(ENGINE, {"efficiency.serving_ratio": 1.0}), training)
 
 
 def predict_runs(runs: Sequence[RLRun], factors: RLFactors, width: int) -> Array:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.errors import InputError
+from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import Layout, check_layout
-from computeledger.physics.roofline import Precision, parse_precision
+from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.units import HOUR_S, MINUTE_S
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths, lengths_of_mean
-from computeledger.workloads.rl_scenario import Algorithm, RLScenario, Split
+from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_search import TrainerQuestion, search_generation, search_trainer
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving_search import layouts_that_fit
 
 NEEDED = (
     "source", "system", "model", "algorithm", "hardware", "n_gpus", "gpu_split", "rollout_len_tokens", "batch",
@@ -60,6 +64,12 @@ SYSTEMS = {
 #: What no row states (assumptions): tokens of a prompt, live rollouts per replica at most, and how batches are split
 #: over prompts.
 PROMPT_TOKENS, LIVE_LIMIT, GROUP_SIZE = 150.0, 1024.0, 16.0
+#: What some rows do not state (assumptions): the longest rollout over the mean, tokens of a training microbatch.
+LONGEST_OVER_MEAN, PACK_TOKENS = 3.0, 8192.0
+#: Engine whose serving constants generation takes.
+ENGINE = "vllm"
+#: Ratios of the two models that RL is made of: its own intervals stand in for theirs.
+_RATIOS = ("training_known_ratio", "training_unseen_ratio", "training_expert_ratio", "training_chip_ratio")
 #: Algorithms that sample until enough groups carry a signal.
 _RESAMPLING = ("dapo", "dynamic sampling")
 _UNIT_S = {"s": 1.0, "ms": 1e-3, "min": MINUTE_S, "hours": HOUR_S}
@@ -90,6 +100,29 @@ class RLRun:
     scenario: RLScenario
     system: System
     step_s: float
+
+
+def central_machine(system: System) -> Machine:
+    """One GPU of a system with serving and training at the middle of what is known.
+
+    Parameters
+    ----------
+    system : System
+        Where.
+
+    Returns
+    -------
+    Machine
+        Without the ratios of either model's own intervals.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> central_machine(load_system("h100-nvl8")).efficiency.serving_ratio
+    1.0
+    """
+    training = training_efficiency(draws={f"efficiency.{name}": 1.0 for name in _RATIOS})
+    return Machine(system, efficiency(ENGINE, {"efficiency.serving_ratio": 1.0}), training)
 
 
 def rl_runs(
@@ -138,21 +171,18 @@ def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | No
         raise SkippedRLRunError("inputs from memory, not read at the source")
     model, system = _model(row), _system(row)
     mean = _mean_tokens(row)
-    if any(word in _text(row, "algorithm").lower() for word in _RESAMPLING):
-        raise SkippedRLRunError("sampling rounds not stated")
+    rounds = _rounds(row)
     rollouts, optimizer_steps = _batch(row)
     n_gpus = _whole(_text(row, "n_gpus"), "number of GPUs not stated")
     split = _split(row, n_gpus, training_fraction)
-    precision = _precision(row, model)
-    scenario = RLScenario(
-        engine=ServingScenario(
-            model, _layout(row, model, "gen", split.n_generation), precision, PROMPT_TOKENS, mean, LIVE_LIMIT
-        ),
+    bare = RLScenario(
+        engine=ServingScenario(model, Layout(), _precision(row, model), PROMPT_TOKENS, mean, LIVE_LIMIT),
         sampling=Sampling(_lengths(row, mean), PROMPT_TOKENS, GROUP_SIZE),
-        algorithm=Algorithm(rollouts / GROUP_SIZE, GROUP_SIZE, optimizer_steps=optimizer_steps),
-        trainer=_trainer(row, model, split.n_training, precision),
+        algorithm=Algorithm(rollouts / GROUP_SIZE, GROUP_SIZE, sampling_rounds=rounds, optimizer_steps=optimizer_steps),
+        trainer=Trainer(Layout()),
         split=split,
     )
+    scenario = _with_layouts(row, bare, system)
     mode = "synchronous" if split.max_lag == 0 else "asynchronous"
     kind = "moe" if any(group.feed_forward.n_experts for group in model.layers) else "dense"
     return RLRun({**row, "model_kind": kind, "mode": mode}, scenario, system, _step_s(metrics, scenario, mean))
@@ -219,9 +249,7 @@ def _lengths(row: Mapping[str, str], mean: float) -> Lengths:
     stated = re.search(
         rf"(?:max seq|max_response|max)\s*{_NUMBER}", _text(row, "notes") + " " + _text(row, "algorithm")
     )
-    if stated is None:
-        raise SkippedRLRunError("longest generated length not stated")
-    longest = _number(stated[1]) - PROMPT_TOKENS
+    longest = _number(stated[1]) - PROMPT_TOKENS if stated else LONGEST_OVER_MEAN * mean
     if longest < mean:
         raise SkippedRLRunError("longest generated length below the mean")
     return lengths_of_mean(mean, longest)
@@ -255,22 +283,49 @@ def _split(row: Mapping[str, str], n_gpus: int, training_fraction: float | None)
         generation = n_gpus - training
     else:
         raise SkippedRLRunError("GPU split not stated")
-    if lag is None and "async" not in text + algorithm:
-        raise SkippedRLRunError("policy lag not stated")
-    return Split(generation, training, is_colocated=False, max_lag=int(lag[1]) if lag else 1)
+    waits = "on policy" in algorithm or "sync" in re.findall(r"[a-z]+", text + algorithm)
+    return Split(generation, training, is_colocated=False, max_lag=int(lag[1]) if lag else 0 if waits else 1)
+
+
+def _rounds(row: Mapping[str, str]) -> float:
+    """Times that a batch is sampled: once, unless the algorithm samples until enough groups carry a signal."""
+    stated = re.search(rf"{_NUMBER} (?:sampling |generation )?rounds", f"{_text(row, 'batch')} {_text(row, 'notes')}")
+    if stated is not None:
+        return _number(stated[1])
+    if any(word in _text(row, "algorithm").lower() for word in _RESAMPLING):
+        raise SkippedRLRunError("sampling rounds not stated")
+    return 1.0
+
+
+def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> RLScenario:
+    """The run on its layouts; one that the row does not state is searched."""
+    text, precision = _text(row, "gpu_split"), bare.engine.precision
+    generation, training = _degrees(text, "gen"), _degrees(text, "train")
+    machine = central_machine(system)
+    model, split = bare.engine.model, bare.split
+    try:
+        trainer = (
+            _trainer(row, model, split.n_training, precision)
+            if training
+            else search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
+        )
+        one = replace(bare, trainer=trainer)
+        if generation:
+            layout = _legal(Layout(tp=int(generation[0]), pp=int(generation[1])), model, split.n_generation)
+        else:
+            layouts = layouts_that_fit(replace(one.engine, batch=1.0), machine)
+            layout = search_generation(one, layouts, RLMachines(machine, machine))
+    except DoesNotFitError:
+        raise SkippedRLRunError("does not fit, as modelled") from None
+    return replace(one, engine=replace(one.engine, layout=layout))
 
 
 def _degrees(text: str, name: str) -> list[float]:
+    """Degrees of a layout as stated; none where they are not."""
     found = re.search(rf"{name} \[[A-Z,]+\]=\[([^\]]+)\]", text)
     if found is None:
-        raise SkippedRLRunError("parallel layout not stated")
+        return []
     return [_number(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
-
-
-def _layout(row: Mapping[str, str], model: Model, name: str, n_gpus: Num) -> Layout:
-    degrees = _degrees(_text(row, "gpu_split"), name)
-    layout = Layout(tp=int(degrees[0]), pp=int(degrees[1]))
-    return _legal(layout, model, n_gpus)
 
 
 def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Precision) -> Trainer:
@@ -282,7 +337,7 @@ def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Preci
     # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
     stated = re.search(rf"max seq {_NUMBER}", _text(row, "notes"))
-    pack = _number(stated[1]) if stated else 8192.0
+    pack = _number(stated[1]) if stated else PACK_TOKENS
     return Trainer(layout, precision, pack_tokens=pack, virtual_stages=virtual)
 
 
