@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from computeledger.simulation.traces import read_trace
     from computeledger.sources import bibtex
     from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
-    from computeledger.workloads.rl import RLScenario, estimate_rl
+    from computeledger.workloads.rl import estimate_rl
+    from computeledger.workloads.rl_scenario import RLScenario
     from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 
 _HOMES = {
@@ -51,7 +52,8 @@ _HOMES = {
     "simulation.traces": ("read_trace",),
     "sources": ("bibtex",),
     "workloads.pretraining": ("PretrainingScenario", "estimate_pretraining"),
-    "workloads.rl": ("RLScenario", "estimate_rl"),
+    "workloads.rl": ("estimate_rl",),
+    "workloads.rl_scenario": ("RLScenario",),
     "workloads.serving": ("ServingScenario", "estimate_serving", "ideal_serving"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}

@@ -12,6 +12,7 @@ import pytest
 
 from computeledger.errors import FactError
 from computeledger.facts.reading import ASSUMPTION, dimension_of
+from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.physics.efficiency_training import load_training_factors
 from computeledger.sources import load_sources, read_sources
 from computeledger.units import DIMENSIONS
@@ -60,6 +61,7 @@ def test_every_source_is_cited() -> None:
     used = {table["source"] for _, _, table in CITED}
     notes = " ".join(table.get("note", "") for _, _, table in CITED)
     used |= {factor.source for factor in load_training_factors().values()}
+    used |= {factor.source for factor in load_rl_factors().values()}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 

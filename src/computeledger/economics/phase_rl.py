@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,12 +10,24 @@ from computeledger.arrays import Num, median
 from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.setting import Setting
+from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Operation
 from computeledger.units import HOUR_S
+from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.result import Figure, Term
-from computeledger.workloads.rl import RLResult, RLScenario, estimate_rl, search_rollout
-from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.rl import RLResult, estimate_rl
+from computeledger.workloads.rl_generation import Sampling
+from computeledger.workloads.rl_lengths import lengths_of_mean
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_search import rl_machine, search_generation, with_share
+from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
+from computeledger.workloads.rl_training import Trainer
+from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import check_batch, layouts_that_fit
+
+#: Rollouts that an engine decodes at once at most (assumption: engines' defaults are 256 to 1,024).
+LIVE_LIMIT = 1024.0
 
 
 def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_gpu_hours: Num) -> Phase:
@@ -54,15 +66,11 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
     ...                          "rollout": "4K tokens", "prompt": "400 tokens"}})
     >>> setting = make_setting(plan, plan.sections["rl"], sample(uncertain_inputs(plan)))
     >>> phase = rl_phase(setting, None, 0.0)
-    >>> phase.tokens, phase.details["beta_flop"]
-    (4096000000.0, (10.8, ''))
+    >>> round(phase.tokens), round(float(phase.details["beta_flop"][0]), 6)
+    (4096000000, 10.8)
     """
-    scenario = _scenario(setting)
-    engine, engine_choice = _engine(setting, scenario)
-    trained = scenario.rollouts_per_step * (scenario.rollout_tokens + scenario.prompt_tokens)
-    step_tokens = None if "global_batch" in setting.section else trained
-    trainer, trainer_choice = training_estimate(setting, "training_layout", trained, step_tokens)
-    step = estimate_rl(scenario, engine, trainer, setting.machine)
+    run, choices, trainer = _run(setting)
+    step = estimate_rl(run, _machines(setting))
     compared_s = trainer.gpu_s_per_token if pretraining_s_per_token is None else pretraining_s_per_token
     per_token_s = _gpu_s_per_token(setting, step, compared_s)
     tokens, origin = _tokens(setting, step, pretraining_gpu_hours * HOUR_S / per_token_s)
@@ -72,8 +80,8 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
         "beta_flop": (step.beta_flop, ""),
         "beta_gpu_time": (beta, ""),
         "step_s": (step.step_s, "s"),
-        "steps": (tokens / step.sampled_tokens_per_step, ""),
-        "rollout_tpot_s": (engine.tpot_s, "s"),
+        "steps": (tokens / step.sampled_tokens, ""),
+        "rollouts_decoding": (step.generation.live, ""),
         **{f"{name}_fraction": (part / step.gpu_s_per_step, "") for name, part in step.phases_gpu_s.items()},
     }
     spent = Spent(
@@ -88,8 +96,8 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
             hours,
             _beta_gpu_time(beta, hours.value * HOUR_S / tokens, compared_s),
         ),
-        choices={"generation": engine_choice, "trainer": trainer_choice, "mode": scenario.mode},
-        operations={"rollout decode": engine.decode},
+        choices=choices,
+        operations={"rollout decode": _decode(step, setting)},
     )
     return make_phase("rl", setting, spent)
 
@@ -109,7 +117,7 @@ def _tokens(setting: Setting, step: RLResult, balanced_tokens: Num) -> tuple[Num
         return balanced_tokens, "balanced: GPU-time equal to pretraining"
     if "tokens" in setting.section:
         return setting.number("tokens"), "as the plan states"
-    return setting.number("steps") * step.sampled_tokens_per_step, "steps x prompts per step x group size x rollout"
+    return setting.number("steps") * step.sampled_tokens, "steps x prompts per step x group size x rollout"
 
 
 def _token_terms(setting: Setting) -> tuple[Term, ...]:
@@ -129,12 +137,12 @@ def _gpu_hours(setting: Setting, step: RLResult, tokens: Num, per_token_s: Num) 
 
 
 def _beta_flop(step: RLResult) -> Figure:
-    scenario = step.scenario
+    run = step.scenario
     terms = (
-        Term("rollout", scenario.rollout_tokens, "tokens", "plan", "rl.rollout"),
-        Term("prompt", scenario.prompt_tokens, "tokens", "plan", "rl.prompt"),
-        Term("log-prob passes", scenario.logprob_passes, ""),
-        Term("kept", scenario.kept_fraction, ""),
+        Term("rollout", run.sampling.lengths.mean_tokens, "tokens", "plan", "rl.rollout"),
+        Term("prompt", run.sampling.prompt_tokens, "tokens", "plan", "rl.prompt"),
+        Term("log-prob passes", run.algorithm.logprob_passes, ""),
+        Term("kept", run.algorithm.kept_fraction, ""),
     )
     formula = "2 + (2 log-prob passes + 6 updates kept) (rollout + prompt) / rollout"
     return Figure("rl.beta_flop", step.beta_flop, "", formula, terms)
@@ -152,51 +160,105 @@ def _beta_gpu_time(beta: Num, per_token_s: Num, compared_s: Num) -> Figure:
     return Figure("rl.beta_gpu_time", beta, "", formula, terms)
 
 
-def _scenario(setting: Setting) -> RLScenario:
-    """The run as the plan states it, along the sample axis."""
-    mode = setting.section.text("mode") or "synchronous"
-    return RLScenario(
-        rollout_tokens=setting.number("rollout"),
-        prompt_tokens=setting.number("prompt"),
-        longest_over_mean=setting.number("longest_over_mean"),
-        rollouts_per_step=setting.number("prompts_per_step") * setting.number("group_size"),
-        n_gpus=setting.number("gpus"),
-        kept_fraction=setting.optional("kept", 1.0),
-        logprob_passes=setting.optional("logprob_passes", 1.0),
-        updates_per_batch=setting.optional("updates_per_batch", 1.0),
-        verifier_cpu_s=setting.optional("verifier_time", 0.0),
-        verifier_cores=setting.optional("verifier_cores", np.inf),
-        steps_in_flight=setting.number("steps_in_flight") if mode == "asynchronous" else 1.0,
-        mode=mode,
-    )
+def _machines(setting: Setting, typical: bool = False) -> RLMachines:
+    """GPUs of the run, with RL's own interval in place of those of serving and training."""
+    machine = rl_machine(setting.typical if typical else setting.machine)
+    draws = {} if typical else setting.draws
+    name = rl_class(setting.model, machine.system.accelerator, setting.typical_number("rollout"))
+    return RLMachines(machine, machine, rl_factors_of(name, draws))
 
 
-def _typical(scenario: RLScenario) -> RLScenario:
-    numbers = {one.name: median(getattr(scenario, one.name)) for one in fields(scenario) if one.name != "mode"}
-    return RLScenario(**numbers, mode=scenario.mode)
-
-
-def _engine(setting: Setting, scenario: RLScenario) -> tuple[ServingResult, str]:
-    """The generation engine at its layout and live batch, searched where the plan leaves them out."""
-    typical, section, model = _typical(scenario), setting.section, setting.model
-    question = ServingScenario(
-        model, Layout(), setting.precision, typical.prompt_tokens, typical.rollout_tokens, batch=1.0
-    )
-    check_context("rl", model, median(question.held_tokens))
+def _run(setting: Setting) -> tuple[RLScenario, dict[str, str], PretrainingResult]:
+    """The run as the plan states it, along the sample axis; layouts are searched where it leaves them out."""
+    section, asynchronous = setting.section, setting.section.text("mode") == "asynchronous"
+    question = _question(setting)
+    check_context("rl", setting.model, median(question.held_tokens))
+    trained = setting.number("prompts_per_step") * setting.number("group_size")
+    trained = trained * (setting.number("rollout") + setting.number("prompt"))
+    step_tokens = None if "global_batch" in section else trained
+    found, trainer_choice = training_estimate(setting, "training_layout", trained, step_tokens)
+    typical = _assembled(setting, question, found, typical=True)
+    if asynchronous:
+        lag = int(max(round(setting.typical_number("steps_in_flight")), 1))
+        typical = _apart(typical, _machines(setting, typical=True), lag)
     text = section.text("layout")
-    layouts = [check_layout(parse_layout(text), model)] if text else layouts_that_fit(question, setting.typical)
-    layout, live = search_rollout(question, layouts, typical, setting.typical)
-    batch: Num = live
+    layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(question, setting.typical)
+    layout = search_generation(typical, layouts, _machines(setting, typical=True))
+    engine = replace(typical.engine, layout=layout, batch=LIVE_LIMIT)
     if "batch" in section:
-        batch = setting.number("batch")
-        check_batch(question, layout, median(batch), setting.machine)
-    engine = replace(
-        question,
-        layout=layout,
-        batch=batch,
-        input_tokens=scenario.prompt_tokens,
-        output_tokens=scenario.rollout_tokens,
-        usd_per_gpu_hour=setting.usd_per_gpu_hour,
+        engine = replace(engine, batch=setting.number("batch"))
+        check_batch(question, layout, median(engine.batch), setting.machine)
+    split = typical.split
+    run = replace(_assembled(setting, question, found), engine=engine, split=split, trainer=typical.trainer)
+    how = "plan" if text else "searched"
+    shared = f"{split.n_generation:.0f} generate, {split.n_training:.0f} train" if asynchronous else "in turns"
+    choices = {
+        "generation": f"{layout} ({how})",
+        "trainer": trainer_choice,
+        "mode": f"{section.text('mode') or 'synchronous'}, GPUs {shared}",
+    }
+    return run, choices, found
+
+
+def _question(setting: Setting) -> ServingScenario:
+    """What a replica must hold: the longest rollout."""
+    rollout, prompt = setting.typical_number("rollout"), setting.typical_number("prompt")
+    return ServingScenario(setting.model, Layout(), setting.precision, prompt, rollout, batch=1.0)
+
+
+def _assembled(
+    setting: Setting, question: ServingScenario, found: PretrainingResult, typical: bool = False
+) -> RLScenario:
+    """The run in turns on all GPUs."""
+    number = setting.typical_number if typical else setting.number
+
+    def optional(name: str, otherwise: float) -> Num:
+        return number(name) if name in setting.section else otherwise
+
+    rollout = number("rollout")
+    lengths = lengths_of_mean(rollout, np.maximum(number("longest_over_mean"), 1.0) * rollout)
+    n_gpus = setting.typical_number("gpus")
+    algorithm = Algorithm(
+        prompts_per_step=number("prompts_per_step"),
+        group_size=number("group_size"),
+        kept_fraction=optional("kept", 1.0),
+        logprob_passes=optional("logprob_passes", 1.0),
+        updates_per_batch=optional("updates_per_batch", 1.0),
     )
-    how = "plan" if text and "batch" in section else "searched"
-    return estimate_serving(engine, setting.machine), f"{layout}, live batch {median(batch):.0f} ({how})"
+    batch, layout = found.scenario.batch, found.scenario.layout
+    packed = median(batch.microbatch_sequences) * median(batch.sequence_tokens)
+    trainer = Trainer(layout, setting.precision, packed, batch.recompute, batch.virtual_stages)
+    verdict_s, cores = optional("verifier_time", 0.0), optional("verifier_cores", np.inf)
+    return RLScenario(
+        engine=replace(question, batch=LIVE_LIMIT),
+        sampling=Sampling(lengths, number("prompt"), number("group_size")),
+        algorithm=algorithm,
+        trainer=trainer,
+        split=Split(n_gpus, n_gpus),
+        domains=(Domain(1.0, verdict_s, cores),),
+    )
+
+
+def _apart(run: RLScenario, machines: RLMachines, lag: int) -> RLScenario:
+    """Share the GPUs so that generators and trainer keep pace: in proportion to their times on all of them."""
+    together = replace(run, engine=replace(run.engine, layout=_held(run, machines)))
+    result = estimate_rl(together, machines)
+    generating, training = median(result.generation.busy_s), median(result.training.wall_s)
+    cut = run.trainer.layout
+    unit, n_gpus = float(cut.tp * cut.pp * cut.cp), float(run.split.n_gpus)
+    wanted = n_gpus * training / (generating + training)
+    trainers = min(max(round(wanted / unit), 1) * unit, n_gpus - float(together.engine.layout.n_gpus))
+    split = Split(n_gpus - trainers, trainers, is_colocated=False, max_lag=lag, is_in_flight=True)
+    return replace(run, split=split, trainer=with_share(run.trainer, trainers))
+
+
+def _held(run: RLScenario, machines: RLMachines) -> Layout:
+    return search_generation(run, layouts_that_fit(run.engine, machines.generation), machines)
+
+
+def _decode(step: RLResult, setting: Setting) -> tuple[Operation, ...]:
+    """One decode step at the live batch."""
+    run = step.scenario
+    engine, context = run.engine, run.sampling.prompt_tokens + run.sampling.lengths.mean_age_tokens
+    live = Step(step.generation.live, context)
+    return tuple(forward(engine.model, live, engine.layout, engine.precision, setting.machine))

@@ -22,7 +22,11 @@ from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trai
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.pretraining import PretrainingResult
-from computeledger.workloads.rl import RLScenario, search_rollout
+from computeledger.workloads.rl_generation import Sampling
+from computeledger.workloads.rl_lengths import exact_lengths
+from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_search import search_generation
+from computeledger.workloads.rl_training import Trainer as RLTrainer
 from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
 from computeledger.workloads.serving_search import check_batch, layouts_that_fit
 
@@ -216,15 +220,17 @@ def _engine(setting: Setting, lag: int) -> tuple[ServingScenario, Layout, int]:
     prompt, rollout = _number(setting, "prompt"), _number(setting, "rollout")
     question = ServingScenario(model, Layout(), setting.precision, max(prompt, 1.0), rollout, 1.0)
     check_context("rl", model, float(np.max(question.held_tokens)))
+    n_gpus = _optional(setting, "generation_gpus", _number(setting, "gpus"))
     run = RLScenario(
-        rollout_tokens=rollout, prompt_tokens=prompt, longest_over_mean=1.0,
-        rollouts_per_step=_number(setting, "prompts_per_step") * _number(setting, "group_size"),
-        n_gpus=_optional(setting, "generation_gpus", _number(setting, "gpus")), steps_in_flight=lag + 1.0,
-        mode="asynchronous" if lag else "synchronous",
-    )  # fmt: skip
+        engine=replace(question, batch=float(MOST_LIVE)),
+        sampling=Sampling(exact_lengths(rollout), prompt, _number(setting, "group_size")),
+        algorithm=Algorithm(_number(setting, "prompts_per_step"), _number(setting, "group_size")),
+        trainer=RLTrainer(Layout()),
+        split=Split(n_gpus, n_gpus, is_colocated=not lag, max_lag=lag, is_in_flight=bool(lag)),
+    )
     text = section.text("layout")
     layouts = [check_layout(parse_layout(text), model)] if text else layouts_that_fit(question, setting.typical)
-    layout, _ = search_rollout(question, layouts, run, setting.typical)
+    layout = search_generation(run, layouts, RLMachines(setting.typical, setting.typical))
     live = float(largest_batch(replace(question, layout=layout), setting.typical))
     if "batch" in section:
         live = _number(setting, "batch")

@@ -13,6 +13,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
+from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
@@ -214,6 +215,8 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout']
     """
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
+    if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
+        inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
     inputs |= plan.uncertain()
     for section in plan.sections.values():
         if "skip" in section:

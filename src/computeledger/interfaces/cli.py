@@ -17,6 +17,7 @@ from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from computeledger.interfaces.cli_plan import plan
+from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.cli_simulate import simulate
 from computeledger.interfaces.cli_sweep import sweep
@@ -36,7 +37,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for _command in (plan, serve, sweep, pretrain, simulate, facts, cost, cite, claims, validate, fit):
+for _command in (plan, serve, sweep, pretrain, rl, simulate, facts, cost, cite, claims, validate, fit):
     cli.add_command(_command)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from computeledger.errors import InputError
 from computeledger.validation import (
     published_points,
+    rl_points,
+    rl_rows,
     serving_points,
     serving_predictions,
     training_points,
@@ -55,6 +57,7 @@ TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
     Table("training runs", training_rows.NEEDED, training_points.compare_training),
+    Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
 CURATED = ("serving_curated.csv", "published_curated.csv")

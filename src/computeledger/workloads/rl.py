@@ -1,9 +1,7 @@
-"""Reinforcement learning on rollouts, in closed form: generation, verification, log-probs, update, weight sync.
+"""An RL step by phase: generation, verification, log-probs, update, weight sync, and who waits for whom.
 
-A synchronous step generates a batch of rollouts, scores them, takes the policy's log-probs and updates it. All its
-rollouts start together, so the live batch per replica is bounded by rollouts over replicas, and its generation ends
-with the longest of them, decoding almost alone. Asynchronous training starts new rollouts as old ones end and hides
-that tail.
+Synchronous on shared GPUs, the phases follow one another and the longest rollout ends generation. With GPUs of their
+own and a lag, generators and trainer work at once, and the slower one sets the pace.
 """
 
 from __future__ import annotations
@@ -11,249 +9,359 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.errors import DoesNotFitError
+from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.memory import weights_bytes_per_gpu
-from computeledger.physics.parallelism import Layout, stack_layouts
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.pretraining import PretrainingResult
-from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving, largest_batch
+from computeledger.workloads.rl_generation import Generation, generate, sooner, steady
+from computeledger.workloads.rl_scenario import RLMachines, RLScenario, check_rl
+from computeledger.workloads.rl_training import Passes, Training, train
 
-MODES = ("synchronous", "asynchronous")
-
-
-@dataclass(frozen=True, slots=True)
-class RLScenario:
-    """An RL run on rollouts.
-
-    Attributes
-    ----------
-    rollout_tokens, prompt_tokens : float or ndarray
-        Mean length of a rollout, and of its prompt [token].
-    longest_over_mean : float or ndarray
-        Longest rollout of a step over the mean [-].
-    rollouts_per_step : float or ndarray
-        Prompts times group size [-].
-    kept_fraction : float or ndarray
-        Share of rollouts that the update trains on [-].
-    logprob_passes : float or ndarray
-        Forward passes over every rollout beside the update: old policy, reference [-].
-    updates_per_batch : float or ndarray
-        Passes of the optimiser over the kept rollouts [-].
-    n_gpus : float or ndarray
-        GPUs of the run [-].
-    verifier_cpu_s, verifier_cores : float or ndarray
-        CPU time to verify one rollout, and cores at hand [s], [-].
-    steps_in_flight : float or ndarray
-        Steps' worth of rollouts that decode at once when asynchronous [-].
-    mode : str
-        ``synchronous`` (phases one after another on all GPUs) or ``asynchronous`` (generation, verification and update
-        overlap; only GPU-time adds up).
-    """
-
-    rollout_tokens: Num
-    prompt_tokens: Num
-    longest_over_mean: Num
-    rollouts_per_step: Num
-    n_gpus: Num
-    kept_fraction: Num = 1.0
-    logprob_passes: Num = 1.0
-    updates_per_batch: Num = 1.0
-    verifier_cpu_s: Num = 0.0
-    verifier_cores: Num = 1.0
-    steps_in_flight: Num = 1.0
-    mode: str = "synchronous"
+#: Lags that a step may use up to the one allowed: batches that are generated together.
+_LAGS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class RLResult:
-    """What an RL step takes, in GPU-time per phase.
+    """What an RL step takes.
 
     Attributes
     ----------
     scenario : RLScenario
         What was asked.
+    step_s : float or ndarray
+        From one update to the next [s].
     phases_gpu_s : dict of str to float or ndarray
-        GPU-time of one step by phase; waiting is a phase [s].
-    beta_flop : float or ndarray
-        FLOP per sampled token over N [-].
-    beta_gpu_time : float or ndarray
-        Six times the GPU-time of a sampled token over that of a pretraining token [-].
-    flop_per_token : float or ndarray
-        FLOP per sampled token [FLOP/token].
+        GPU-time of one step by phase, waiting included; adds up to GPUs times ``step_s`` [s].
+    generation : Generation
+        One batch of rollouts.
+    training : Training
+        Log-probs and update.
+    verification_s : float or ndarray
+        Wall time the verifiers work on a step [s].
+    exposed_generation_s : float or ndarray
+        Part of the step in which the trainer waits for rollouts [s].
+    lag_steps : float or ndarray
+        Versions that the oldest rollout is behind [-].
+    fits : bool or ndarray
+        Whether weights and one longest rollout fit a generation replica, and a replica the GPUs.
+    peak_flop_per_s : float or ndarray
+        Dense bf16 peak of all GPUs [FLOP/s].
     """
 
     scenario: RLScenario
+    step_s: Num
     phases_gpu_s: dict[str, Num]
-    beta_flop: Num
-    beta_gpu_time: Num
-    flop_per_token: Num
+    generation: Generation
+    training: Training
+    verification_s: Num
+    exposed_generation_s: Num
+    lag_steps: Num
+    fits: bool | NDArray[np.bool_]
+    peak_flop_per_s: Num
 
     @property
-    def sampled_tokens_per_step(self) -> Num:
-        """Tokens generated in one step [token]."""
-        return self.scenario.rollouts_per_step * self.scenario.rollout_tokens
+    def sampled_tokens(self) -> Num:
+        """Tokens generated for one step, dropped ones included [token]."""
+        return self.scenario.sampled_tokens
+
+    @property
+    def dropped_tokens(self) -> Num:
+        """Tokens of rollouts that no update trains on: broken off, filtered, sampled once more [token]."""
+        return self.sampled_tokens - self.kept_tokens
 
     @property
     def gpu_s_per_step(self) -> Num:
         """GPU-time of one step, waiting included [s]."""
-        total: Num = 0.0
-        for part in self.phases_gpu_s.values():
-            total = total + part
-        return total
+        return self.step_s * self.scenario.split.n_gpus
 
     @property
-    def step_s(self) -> Num:
-        """Wall time of one step [s]."""
-        return self.gpu_s_per_step / self.scenario.n_gpus
+    def kept_tokens(self) -> Num:
+        """Rollout tokens that the update trains on [token]."""
+        one = self.scenario
+        return one.algorithm.rollouts * one.algorithm.kept_fraction * one.taken_tokens
 
     @property
     def gpu_s_per_token(self) -> Num:
         """GPU-time of one sampled token [s/token]."""
-        return self.gpu_s_per_step / self.sampled_tokens_per_step
+        return self.gpu_s_per_step / self.sampled_tokens
+
+    @property
+    def flop_by_phase(self) -> dict[str, Num]:
+        """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout."""
+        one = self.scenario
+        n = n_params_active(one.engine.model)
+        seen = one.algorithm.rollouts * one.sequence_tokens
+        return {
+            "generation": 2 * n * self.sampled_tokens,
+            "log-probs": 2 * n * one.algorithm.forward_passes * seen,
+            "update": 6 * n * one.algorithm.trained_passes * seen,
+        }
+
+    @property
+    def flop_per_step(self) -> Num:
+        """Model FLOP of one step, without attention [FLOP]."""
+        total: Num = 0.0
+        for part in self.flop_by_phase.values():
+            total = total + part
+        return total
+
+    @property
+    def flop_per_token(self) -> Num:
+        """FLOP of a step over the tokens it sampled [FLOP/token]."""
+        return self.flop_per_step / self.sampled_tokens
+
+    @property
+    def beta_flop(self) -> Num:
+        """FLOP per sampled token over N [-]."""
+        return self.flop_per_token / n_params_active(self.scenario.engine.model)
+
+    def beta_gpu_time(self, pretraining_gpu_s_per_token: Num) -> Num:
+        """Six times the GPU-time of a sampled token over that of a pretraining token.
+
+        Parameters
+        ----------
+        pretraining_gpu_s_per_token : float or ndarray
+            On the same chip [s/token].
+
+        Returns
+        -------
+        float or ndarray
+            What a pretraining token of the same GPU-time would count in FLOP per N [-].
+
+        Examples
+        --------
+        >>> RLResult.beta_gpu_time.__name__
+        'beta_gpu_time'
+        """
+        return 6 * self.gpu_s_per_token / pretraining_gpu_s_per_token
+
+    @property
+    def utilization_fraction(self) -> Num:
+        """FLOP of a step over what all GPUs could do in it, dense bf16 [-]."""
+        return self.flop_per_step / (self.step_s * self.peak_flop_per_s)
+
+    @property
+    def phase_utilization(self) -> dict[str, Num]:
+        """FLOP of each phase over what its busy GPUs could do meanwhile, dense bf16 [-]."""
+        peak = self.peak_flop_per_s / self.scenario.split.n_gpus
+        return {
+            name: np.divide(flop, np.maximum(self.phases_gpu_s[name], np.finfo(float).tiny) * peak)
+            for name, flop in self.flop_by_phase.items()
+        }
 
 
-def estimate_rl(scenario: RLScenario, rollout: ServingResult, update: PretrainingResult, machine: Machine) -> RLResult:
-    """Estimate an RL step from its generation and its training.
+def pretraining_gpu_s_per_token(n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = 0.4) -> Num:
+    """GPU-time of a pretraining token at a stated utilisation, ``6 N / (MFU peak)``.
 
-    ``beta_flop = 2 + (2 passes + 6 updates kept) (rollout + prompt) / rollout``, per sampled token;
-    ``beta_gpu_time = 6 (GPU-s per sampled token) / (GPU-s per pretraining token)``.
+    Parameters
+    ----------
+    n_params : float or ndarray
+        Active parameters [-].
+    peak_flop_per_s : float or ndarray
+        Dense bf16 peak of one GPU [FLOP/s].
+    mfu_fraction : float or ndarray
+        Of the ledger's ``6 N`` [-].
+
+    Returns
+    -------
+    float or ndarray
+        What beta compares with [s/token].
+
+    Examples
+    --------
+    >>> round(pretraining_gpu_s_per_token(8e9, 989e12) * 1e6)
+    121
+    """
+    return 6 * n_params / (mfu_fraction * peak_flop_per_s)
+
+
+def passes_of(scenario: RLScenario) -> Passes:
+    """State how often the trainer goes over the rollouts of a step.
 
     Parameters
     ----------
     scenario : RLScenario
         Of the run.
-    rollout : ServingResult
-        The generation engine at its batch.
-    update : PretrainingResult
-        The trainer at its layout; also the pretraining that beta compares with.
-    machine : Machine
-        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    Passes
+        Lengths, forward passes, updates, optimiser steps.
+
+    Examples
+    --------
+    >>> passes_of.__name__
+    'passes_of'
+    """
+    algorithm = scenario.algorithm
+    return Passes(
+        scenario.sequence_tokens,
+        algorithm.rollouts * algorithm.forward_passes,
+        algorithm.rollouts * algorithm.trained_passes,
+        algorithm.optimizer_steps * algorithm.updates_per_batch,
+    )
+
+
+def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
+    """Estimate an RL step.
+
+    Without a lag ``T = generation + exposed verification + log-probs + update + sync``; with a lag
+    ``T = max(generation, log-probs + update, verification) + exposed sync``, where generation is spread over as many
+    batches as the lag allows and never drains with in-flight updates.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Whose numbers may be arrays that broadcast.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
 
     Returns
     -------
     RLResult
         With GPU-time by phase.
 
+    Raises
+    ------
+    QuantityError
+        Where the scenario contradicts itself.
+
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training import Batch
-    >>> from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
-    >>> from computeledger.workloads.serving import ServingScenario, estimate_serving
-    >>> model, machine = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"))
-    >>> rollout = estimate_serving(ServingScenario(model, Layout(), Precision(), 200.0, 1000.0, 64.0), machine)
-    >>> update = estimate_pretraining(PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128)), machine)
-    >>> result = estimate_rl(RLScenario(1000.0, 200.0, 3.0, 2048.0, 8.0), rollout, update, machine)
-    >>> float(result.beta_flop), bool(result.beta_gpu_time > 2 * result.beta_flop)
+    >>> from computeledger.workloads.rl_generation import Sampling
+    >>> from computeledger.workloads.rl_lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl_scenario import Algorithm, Split
+    >>> from computeledger.workloads.rl_training import Trainer
+    >>> from computeledger.workloads.serving import ServingScenario
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> sampling = Sampling(lengths_of_mean(1000.0, 4096.0), 200.0)
+    >>> run = RLScenario(engine, sampling, Algorithm(64, 32), Trainer(Layout(dp=16)), Split(16, 16))
+    >>> result = estimate_rl(run, RLMachines(machine, machine))
+    >>> round(float(result.beta_flop), 1), bool(result.beta_gpu_time(121e-6) > 8)
     (11.6, True)
     """
-    one = scenario
-    seen = one.rollout_tokens + one.prompt_tokens
-    trained = one.kept_fraction * one.updates_per_batch
-    beta_flop = 2 + (2 * one.logprob_passes + 6 * trained) * seen / one.rollout_tokens
-    sampled = one.rollouts_per_step * one.rollout_tokens
-    train_s = update.gpu_s_per_token
-    busy = {
-        "generation": sampled * rollout.gpu_s_per_output_token,
-        "log-probs": one.rollouts_per_step * seen * one.logprob_passes * train_s / 3,
-        "update": one.rollouts_per_step * seen * trained * train_s,
-        "weight sync": _weight_sync_s(rollout, machine) * one.n_gpus,
-    }
-    waits = _waits_s(one, rollout, machine)
-    phases = {**busy, **{name: wait * one.n_gpus for name, wait in waits.items()}}
-    total: Num = 0.0
-    for part in phases.values():
-        total = total + part
+    check_rl(scenario)
+    split = scenario.split
+    passes, made_of = passes_of(scenario), (machines.training, machines.factors)
+    training = train(scenario.engine.model, scenario.trainer, passes, made_of)
+    made, lag = _generation(scenario, (machines.generation, machines.factors))
+    verify_s, last_s = _verification(scenario)
+    late_s = np.maximum(verify_s - made.wall_s, last_s)
+    once_s = _once_s(scenario, machines)
+    if split.max_lag:
+        pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), verify_s)
+        exposed_s = pace_s - training.wall_s
+    else:
+        exposed_s = made.wall_s + late_s
+        pace_s = exposed_s + training.wall_s
+    ratio = machines.factors.rl_step_ratio
+    parts = _Parts(made, training, late_s, *once_s, pace_s + once_s[0] + once_s[1])
     return RLResult(
-        scenario=one,
-        phases_gpu_s=phases,
-        beta_flop=beta_flop,
-        beta_gpu_time=6 * total / sampled / train_s,
-        flop_per_token=beta_flop * n_params_active(rollout.scenario.model),
+        scenario=scenario,
+        step_s=ratio * parts.step_s,
+        phases_gpu_s={name: ratio * part for name, part in _phases(scenario, parts).items()},
+        generation=made,
+        training=training,
+        verification_s=verify_s,
+        exposed_generation_s=exposed_s,
+        lag_steps=lag,
+        fits=(np.asarray(made.n_places) >= 1) & (np.asarray(scenario.n_replicas) >= 1),
+        peak_flop_per_s=_peak_flop_per_s(scenario, machines),
     )
 
 
-def _weight_sync_s(rollout: ServingResult, machine: Machine) -> Num:
-    """Every generation GPU receives its weights over the scale-out fabric."""
-    scenario = rollout.scenario
-    weights = weights_bytes_per_gpu(scenario.model, scenario.layout, scenario.precision)
-    return weights / machine.scale_out_bytes_per_s
+def _peak_flop_per_s(scenario: RLScenario, machines: RLMachines) -> Num:
+    """Dense bf16 peak of all GPUs."""
+    split = scenario.split
+    if split.is_colocated:
+        return split.n_gpus * machines.training.bf16_flop_per_s
+    trainer = split.n_training * machines.training.bf16_flop_per_s
+    return split.n_generation * machines.generation.bf16_flop_per_s + trainer
 
 
-def _waits_s(one: RLScenario, rollout: ServingResult, machine: Machine) -> dict[str, Num]:
-    """Wall time in which GPUs wait: for the longest rollouts, and for verifiers."""
-    if one.mode == "asynchronous":
-        return {"waiting for the longest rollouts": 0.0 * one.rollout_tokens, "waiting for verifiers": 0.0}
-    engine = rollout.scenario
-    alone = estimate_serving(replace(engine, batch=engine.layout.dp * engine.layout.pp * 1.0), machine)
-    busy = one.rollouts_per_step * one.rollout_tokens * rollout.gpu_s_per_output_token / one.n_gpus
-    verify = one.rollouts_per_step * one.verifier_cpu_s / one.verifier_cores
-    return {
-        "waiting for the longest rollouts": (one.longest_over_mean - 1) * one.rollout_tokens * alone.decode_s,
-        "waiting for verifiers": np.maximum(verify - busy, 0.0),
+def _generation(scenario: RLScenario, made_of: tuple[Machine, RLFactors]) -> tuple[Generation, Num]:
+    """The rollouts of one step, and the lag that generating them so needs."""
+    algorithm, split = scenario.algorithm, scenario.split
+    question = (scenario.engine, replace(scenario.sampling, lengths=scenario.written))
+    rollouts, replicas = algorithm.rollouts * algorithm.sampling_rounds, np.maximum(scenario.n_replicas, 1.0)
+    started = rollouts * algorithm.started_ratio
+    if not split.max_lag:
+        if algorithm.keeps_partial:
+            return steady(*question, (rollouts, started, replicas), made_of), 0.0 * replicas
+        together = generate(*question, (started / algorithm.sampling_rounds, replicas), made_of)
+        return together.times(algorithm.sampling_rounds), 0.0 * replicas
+    best, lag = generate(*question, (rollouts, replicas), made_of), 1.0 + 0.0 * replicas
+    for batches in _LAGS[1:]:
+        if batches <= split.max_lag:
+            other = generate(*question, (batches * rollouts, replicas), made_of).times(1 / batches)
+            lag = np.where(other.wall_s < best.wall_s, float(batches), lag)
+            best = sooner(best, other)
+    if split.is_in_flight:
+        flowing = steady(*question, (rollouts, split.max_lag * rollouts, replicas), made_of)
+        lag = np.where(flowing.wall_s < best.wall_s, float(split.max_lag), lag)
+        best = sooner(best, flowing)
+    return best, lag
+
+
+def _verification(scenario: RLScenario) -> tuple[Num, Num]:
+    """Wall time of all verdicts, domains beside one another, and of the last one alone."""
+    algorithm = scenario.algorithm
+    rollouts = algorithm.rollouts * algorithm.sampling_rounds
+    all_s: Num = 0.0
+    last_s: Num = 0.0
+    for one in scenario.domains:
+        all_s = np.maximum(all_s, one.share_fraction * rollouts * one.cpu_s / one.n_cores)
+        last_s = np.maximum(last_s, one.cpu_s)
+    return all_s, last_s
+
+
+def _once_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Num]:
+    """Exposed time to hand over weights, and of what is done once per step."""
+    engine, factors = scenario.engine, machines.factors
+    every = weights_bytes_per_gpu(engine.model, Layout(), engine.precision)
+    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
+    wire_s = 0.0 if scenario.split.is_colocated else own / machines.generation.scale_out_bytes_per_s
+    sync_s = np.maximum(factors.rl_sync_s_per_byte * every, wire_s)
+    shown = 1 - factors.rl_hidden_sync_fraction if scenario.split.max_lag else 1.0
+    return shown * sync_s, shown * factors.rl_fixed_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Wall times of a step, before the ratio of its class."""
+
+    made: Generation
+    training: Training
+    late_s: Num
+    sync_s: Num
+    fixed_s: Num
+    step_s: Num
+
+
+def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
+    """Split GPUs times step by phase; what is left of a side's time is waiting."""
+    split, training = scenario.split, parts.training
+    generating = parts.made.busy_s * np.maximum(scenario.n_replicas, 1.0) * scenario.engine.layout.n_gpus
+    phases: dict[str, Num] = {
+        "generation": generating,
+        "log-probs": training.logprob_s * split.n_training,
+        "update": training.update_s * split.n_training,
+        "weight sync": parts.sync_s * split.n_gpus,
+        "once per step": parts.fixed_s * split.n_gpus,
     }
-
-
-def search_rollout(
-    engine: ServingScenario, layouts: list[Layout], one: RLScenario, machine: Machine
-) -> tuple[Layout, float]:
-    """Find the generation layout that finishes a step's rollouts soonest, and its live batch.
-
-    Parameters
-    ----------
-    engine : ServingScenario
-        With single numbers; its layout and batch are replaced.
-    layouts : list of Layout
-        To try; each uses at most the run's GPUs.
-    one : RLScenario
-        With single numbers.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    tuple of Layout and float
-        Layout of a replica, and sequences decoding on it [-].
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no layout holds the weights and one rollout, or the run has too few GPUs for a replica.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.roofline import Precision
-    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 200.0, 1000.0, 1.0)
-    >>> one, machine = RLScenario(1000.0, 200.0, 3.0, 512.0, 8.0), Machine(load_system("h100-nvl8"))
-    >>> layout, batch = search_rollout(engine, [Layout(tp=1), Layout(tp=8)], one, machine)
-    >>> str(layout), batch
-    ('tp8', 512.0)
-    """
-    small = [layout for layout in layouts if layout.n_gpus <= one.n_gpus]
-    if not small:
-        smallest = int(min(layout.n_gpus for layout in layouts))
-        raise DoesNotFitError(
-            f"{int(one.n_gpus)} GPUs hold no replica of {engine.model.id}: the smallest takes {smallest}"
-        )
-    stacked = stack_layouts(small)
-    held = replace(engine, layout=stacked, input_tokens=one.prompt_tokens, output_tokens=one.rollout_tokens)
-    room = largest_batch(held, machine)
-    replicas = np.floor(one.n_gpus / stacked.n_gpus)
-    together = one.rollouts_per_step * (one.steps_in_flight if one.mode == "asynchronous" else 1.0)
-    batch = np.clip(together / replicas, 1.0, np.maximum(room, 1.0))
-    result = estimate_serving(replace(engine, layout=stacked, batch=batch), machine)
-    wall_s = one.rollouts_per_step / (batch * replicas) * one.rollout_tokens * result.tpot_s
-    wall_s = np.where(room >= 1, wall_s, np.inf)
-    best = int(np.argmin(wall_s))
-    if not np.isfinite(wall_s[best, 0]):
-        raise DoesNotFitError(
-            f"{engine.model.id} in {engine.precision.name}: no layout of at most {int(one.n_gpus)} x "
-            f"{machine.system.accelerator.id} holds its weights and one rollout"
-        )
-    return small[best], float(batch[best, 0])
+    if split.is_colocated:
+        phases["waiting for the longest rollouts"] = parts.made.wall_s * split.n_generation - generating
+        phases["waiting for verifiers"] = parts.late_s * split.n_gpus
+        return phases
+    pace_s = parts.step_s - parts.sync_s - parts.fixed_s
+    phases["generators waiting"] = pace_s * split.n_generation - generating
+    phases["trainer waiting for rollouts"] = (pace_s - training.wall_s) * split.n_training
+    return phases

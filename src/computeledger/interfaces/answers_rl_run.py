@@ -1,0 +1,323 @@
+"""From the options of ``rl`` to a run: lengths, verifiers, layouts, split. No formula here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from computeledger.arrays import Num, Range, Uncertain, median
+from computeledger.errors import DoesNotFitError, InputError, QuantityError, nearest, shown
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
+from computeledger.interfaces.answers_setting import (
+    check_positive,
+    draw_machine,
+    is_moe,
+    precision_of,
+    price_of,
+    whole_number,
+)
+from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors
+from computeledger.physics.efficiency import middle
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.training import RECOMPUTE
+from computeledger.units import parse_quantity
+from computeledger.workloads.rl_generation import Sampling
+from computeledger.workloads.rl_lengths import Lengths, empirical_lengths, lengths_of_mean, lognormal_lengths
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_search import (
+    SplitOption,
+    TrainerQuestion,
+    rl_machine,
+    search_generation,
+    search_split,
+    search_trainer,
+    with_share,
+)
+from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
+from computeledger.workloads.rl_training import Trainer
+from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving_search import layouts_that_fit
+
+#: Longest rollout over the mean where nothing is said (assumption).
+LONGEST_OVER_MEAN = 3.0
+#: Splits of the GPUs that an answer lists.
+SHOWN = 5
+#: Options that are numbers, certain or not, and must be greater than 0.
+_POSITIVE = (
+    "rollout", "rollout_p50", "rollout_p95", "longest", "prompts", "group_size", "steps", "kept", "sampling_rounds",
+    "oversampling", "updates", "optimizer_steps", "verifier_cores", "live_limit", "tokens_per_step", "mfu", "gpus",
+    "training_gpus", "pretraining_flop", "budget_flop",
+)  # fmt: skip
+_NUMBERS = (*_POSITIVE, "prompt", "logprob_passes", "critic_ratio", "reward_ratio", "verifier_time", "draft_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The run of a question, with samples and at the middle of its ranges.
+
+    Attributes
+    ----------
+    model, system : Model, System
+        The policy, and where it generates.
+    sureness : str
+        Class of the interval.
+    price_ground : dict
+        Where the price comes from.
+    draws, middles : dict of str to float or ndarray
+        Quantities of the question by option, as samples and as single numbers [-].
+    machines, typical_machines : RLMachines
+        With samples of the factors, and with their medians.
+    scenario, typical : RLScenario
+        The run with samples, and with single numbers.
+    options_found : list of SplitOption
+        Splits of the GPUs that a search found.
+    """
+
+    model: Model
+    system: System
+    sureness: str
+    price_ground: dict[str, Any]
+    draws: dict[str, Num]
+    middles: dict[str, Num]
+    machines: RLMachines
+    typical_machines: RLMachines
+    scenario: RLScenario
+    typical: RLScenario
+    options_found: list[SplitOption]
+
+
+def read_run(options: Mapping[str, Any]) -> Asked:
+    """The run that the options of ``rl`` ask about."""
+    one = _Question(options)
+    return Asked(
+        model=one.model,
+        system=one.system,
+        sureness=one.sureness,
+        price_ground=one.price_ground,
+        draws=one.draws,
+        middles=one.middles,
+        machines=one.machines,
+        typical_machines=one.typical_machines,
+        scenario=one.scenario,
+        typical=one.typical,
+        options_found=one.options_found,
+    )
+
+
+class _Question:
+    """Options on their way to a run."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        for name in ("model", "system"):
+            if not options[name]:
+                raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
+        self.options = options
+        self.model, self.system = load_model(options["model"]), load_system(options["system"])
+        for name in _POSITIVE:
+            check_positive(f"--{name.replace('_', '-')}", options[name])
+        self.price, self.price_ground = price_of(self.system, options["price"])
+        known: dict[str, Uncertain] = {name: options[name] for name in _NUMBERS if options[name] is not None}
+        known |= {"price": self.price, "power": self.system.facility_w_per_chip.uncertain}
+        ideal = options["backend"] == "ideal"
+        if not ideal:
+            known |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+        self.draws, drawn, typical = draw_machine(options, known, options["backend"])
+        self.middles: dict[str, Num] = {name: middle(value) for name, value in known.items() if "." not in name}
+        mean = median(self._lengths(self.middles).mean_tokens)
+        self.sureness = "physical limit" if ideal else rl_class(self.model, self.system.accelerator, mean)
+        factors = (RLFactors(), RLFactors())
+        if not ideal:
+            factors = (rl_factors_of(self.sureness, self.draws), rl_factors_of(self.sureness))
+        self.machines = self._machines(drawn, factors[0])
+        self.typical_machines = self._machines(typical, factors[1])
+        self.options_found: list[SplitOption] = []
+        self.typical = self._typical()
+        self.scenario = self._with(self.draws, self.typical)
+
+    def _machines(self, machine: Machine, factors: RLFactors) -> RLMachines:
+        one = Machine(self.system) if self.options["backend"] == "ideal" else rl_machine(machine)
+        other = self.options["training_system"]
+        return RLMachines(one, replace(one, system=load_system(other)) if other else one, factors)
+
+    def _typical(self) -> RLScenario:
+        """The run at the middle of its ranges, with layouts and split found where they are not given."""
+        gpus = whole_number("--gpus", self.options["gpus"]) or int(self.system.n_gpus_scale_up.value)
+        trains, lag = whole_number("--training-gpus", self.options["training_gpus"]), self.options["max_lag"]
+        if lag < 0:
+            raise InputError(f"--max-lag {lag}: must not be negative; 0 is synchronous")
+        if trains is not None and trains >= gpus:
+            raise InputError(f"--training-gpus {trains}: of {gpus} GPUs some must generate")
+        bare = self._with(self.middles, None)
+        check_context(self.model, bare.sampling)
+        apart = trains is not None or lag > 0
+        in_flight = self.options["in_flight"]
+        n_training = float(trains or max(gpus // 2, 1)) if apart else float(gpus)
+        split = Split(gpus - n_training if apart else gpus, n_training, not apart, lag, in_flight)
+        if apart and gpus < 2:
+            raise InputError("--gpus 1: a lag needs GPUs of its own for training")
+        one = replace(bare, split=split)
+        if self.options["search"] or (apart and trains is None):
+            return self._searched(one, gpus)
+        one = replace(one, trainer=self._trainer(one, int(n_training)))
+        return replace(one, engine=replace(one.engine, layout=self._layout(one)))
+
+    def _searched(self, one: RLScenario, gpus: int) -> RLScenario:
+        """The cheapest split, the trainer's cut of the model searched on all, a half and a quarter of the GPUs."""
+        found: dict[tuple[float, bool], SplitOption] = {}
+        refused: InputError | None = None
+        for share in (1, 2, 4):
+            try:
+                cut = replace(one, trainer=self._trainer(one, max(gpus // share, 1)))
+                options = search_split(cut, self.typical_machines, self.options["max_lag"])
+            except (DoesNotFitError, QuantityError) as error:
+                refused = refused or error
+                continue
+            for option in options:
+                key = (float(option.split.n_generation), option.split.is_colocated)
+                if key not in found or option.gpu_s_per_token < found[key].gpu_s_per_token:
+                    found[key] = option
+        if not found:
+            raise refused or DoesNotFitError("no split of the GPUs fits")
+        self.options_found = sorted(found.values(), key=lambda option: option.gpu_s_per_token)[:SHOWN]
+        best = self.options_found[0]
+        return replace(one, split=best.split, engine=replace(one.engine, layout=best.layout), trainer=best.trainer)
+
+    def _trainer(self, one: RLScenario, n_gpus: int) -> Trainer:
+        text, recompute = self.options["training_layout"], self.options["recompute"]
+        if recompute is not None and recompute not in RECOMPUTE:
+            raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
+        precision = parse_precision(self.options["training_precision"], is_moe(self.model))
+        if text:
+            layout = check_layout(parse_layout(text), self.model)
+            if layout.n_gpus > n_gpus:
+                raise InputError(f"--training-layout {layout}: takes {int(layout.n_gpus)} of {n_gpus} training GPUs")
+            trainer = Trainer(layout, precision, recompute=recompute or "full")
+            return with_share(trainer, float(n_gpus)) if layout.dp == 1 else trainer
+        question = TrainerQuestion(self.model, precision, n_gpus, recompute)
+        return search_trainer(question, one, self.typical_machines.training)
+
+    def _layout(self, one: RLScenario) -> Layout:
+        text = self.options["layout"]
+        if text:
+            layout = check_layout(parse_layout(text), self.model)
+            return search_generation(one, [layout], self.typical_machines)
+        longest = median(one.sampling.lengths.longest_tokens)
+        held = replace(one.engine, input_tokens=median(one.sampling.prompt_tokens), output_tokens=longest, batch=1.0)
+        layouts = layouts_that_fit(held, self.typical_machines.generation)
+        return search_generation(one, layouts, self.typical_machines)
+
+    def _with(self, numbers: Mapping[str, Num], found: RLScenario | None) -> RLScenario:
+        """The run with given numbers, and with layouts and split where they have been found."""
+        options = self.options
+        precision = precision_of(self.model, options["precision"], options["kv_precision"])
+        lengths = self._lengths(numbers)
+        engine = ServingScenario(
+            model=self.model,
+            layout=found.engine.layout if found else Layout(),
+            precision=precision,
+            input_tokens=numbers["prompt"],
+            output_tokens=lengths.mean_tokens,
+            batch=numbers["live_limit"],
+            draft_tokens=numbers["draft_tokens"],
+            tokens_per_step=numbers["tokens_per_step"],
+        )
+        return RLScenario(
+            engine=engine,
+            sampling=Sampling(lengths, numbers["prompt"], numbers["group_size"], not options["no_shared_prefix"]),
+            algorithm=self._algorithm(numbers),
+            trainer=found.trainer if found else Trainer(Layout()),
+            split=found.split if found else Split(1.0, 1.0),
+            domains=self._domains(numbers),
+        )
+
+    def _algorithm(self, numbers: Mapping[str, Num]) -> Algorithm:
+        return Algorithm(
+            prompts_per_step=numbers["prompts"],
+            group_size=numbers["group_size"],
+            kept_fraction=numbers["kept"],
+            sampling_rounds=numbers["sampling_rounds"],
+            started_ratio=numbers["oversampling"],
+            keeps_partial=self.options["partial_rollouts"],
+            logprob_passes=numbers["logprob_passes"],
+            updates_per_batch=numbers["updates"],
+            optimizer_steps=numbers["optimizer_steps"],
+            critic_ratio=numbers["critic_ratio"],
+            reward_ratio=numbers["reward_ratio"],
+        )
+
+    def _lengths(self, numbers: Mapping[str, Num]) -> Lengths:
+        options = self.options
+        given = [name for name in ("rollout", "rollout_p50", "rollout_lengths") if options[name] is not None]
+        if len(given) != 1:
+            raise InputError(
+                "rollout lengths: give one of --rollout L, --rollout-p50 with --rollout-p95, --rollout-lengths FILE"
+            )
+        if given == ["rollout_lengths"]:
+            return empirical_lengths(read_lengths(options["rollout_lengths"]))
+        if given == ["rollout_p50"]:
+            if options["rollout_p95"] is None:
+                raise InputError("--rollout-p50: needs --rollout-p95 beside it")
+            return lognormal_lengths(
+                numbers["rollout_p50"],
+                numbers["rollout_p95"],
+                numbers.get("longest", LONGEST_OVER_MEAN * numbers["rollout_p95"]),
+            )
+        return lengths_of_mean(numbers["rollout"], numbers.get("longest", LONGEST_OVER_MEAN * numbers["rollout"]))
+
+    def _domains(self, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
+        if self.options["verifier"]:
+            return tuple(parse_domain(text) for text in self.options["verifier"])
+        if not self.options["verifier_time"]:
+            return ()
+        return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
+
+
+def check_context(model: Model, sampling: Sampling) -> None:
+    """Refuse rollouts beyond the model's context."""
+    held = median(sampling.prompt_tokens) + median(sampling.lengths.longest_tokens)
+    if model.max_context_tokens and held > model.max_context_tokens:
+        raise InputError(
+            f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens}; state --longest"
+        )
+
+
+def parse_domain(text: str) -> Domain:
+    """Read one kind of verifier: ``30%:2s:512``."""
+    parts = text.split(":")
+    if len(parts) != 3:
+        raise InputError(f"--verifier {shown(text)}: expected SHARE:TIME:CORES, such as 30%:2s:512")
+    try:
+        share, time_s, cores = (
+            parse_quantity(part, dimension, unit)
+            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", "s", ""), strict=True)
+        )
+    except InputError as error:
+        raise InputError(f"--verifier {error}") from None
+    if isinstance(share, Range) or isinstance(time_s, Range) or isinstance(cores, Range):
+        raise InputError(f"--verifier {shown(text)}: expected single numbers; ranges go to --verifier-time")
+    if cores < 1:
+        raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
+    return Domain(share, time_s, cores)
+
+
+def read_lengths(path: str) -> list[float]:
+    """Read observed lengths, one number per line."""
+    try:
+        lines = Path(path).read_text("utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"{path}: cannot be read as a list of lengths") from None
+    found = []
+    for place, line in enumerate(lines, 1):
+        try:
+            found.append(float(line))
+        except ValueError:
+            raise InputError(f"{path}: line {place}: {shown(line)} is no number of tokens") from None
+    if not found:
+        raise InputError(f"{path}: no lengths")
+    return found

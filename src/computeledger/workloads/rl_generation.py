@@ -1,0 +1,368 @@
+"""Generating a step's rollouts: replicas that decode together, and the few long rollouts that end it.
+
+All rollouts of a step are released at once. While a queue is left, every place of a replica is taken; then the live
+batch shrinks as rollouts end, and the step waits for the longest of them. The time of a decode step follows the live
+batch and its contexts from position to position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.physics.calibration_rl import RLFactors
+from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
+from computeledger.physics.roofline import Machine, bound, total_s
+from computeledger.workloads.rl_lengths import Lengths, single
+from computeledger.workloads.serving import ServingScenario, largest_batch
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What generators are asked for.
+
+    Attributes
+    ----------
+    lengths : Lengths
+        Of rollouts, prompts not counted [token].
+    prompt_tokens : float or ndarray
+        Of each rollout [token].
+    group_size : float or ndarray
+        Rollouts per prompt; with a shared prefix its prompt is read once per group [-].
+    is_prefix_shared : bool
+        Whether the engine keeps a group's prompt in its cache.
+    """
+
+    lengths: Lengths
+    prompt_tokens: Num
+    group_size: Num = 1.0
+    is_prefix_shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What generating some rollouts takes.
+
+    Attributes
+    ----------
+    wall_s, busy_s : float or ndarray
+        From release to the end of the longest rollout; of it, the mean over replicas with work [s].
+    prefill_s : float or ndarray
+        Part of ``busy_s`` that reads prompts [s].
+    live : float or ndarray
+        Rollouts decoding on a replica in the average decode step [-].
+    n_places : float or ndarray
+        Rollouts a replica decodes at once at most [-].
+    tokens : float or ndarray
+        Sampled [token].
+    """
+
+    wall_s: Num
+    busy_s: Num
+    prefill_s: Num
+    live: Num
+    n_places: Num
+    tokens: Num
+
+    def times(self, factor: Num) -> Generation:
+        """Times and tokens of several such batches one after the other, or of a part of one.
+
+        Parameters
+        ----------
+        factor : float or ndarray
+            Number of batches [-].
+
+        Returns
+        -------
+        Generation
+            With the same live batch.
+
+        Examples
+        --------
+        >>> Generation(2.0, 1.0, 0.5, 8.0, 16.0, 100.0).times(2).wall_s
+        4.0
+        """
+        return replace(
+            self,
+            wall_s=factor * self.wall_s,
+            busy_s=factor * self.busy_s,
+            prefill_s=factor * self.prefill_s,
+            tokens=factor * self.tokens,
+        )
+
+    @property
+    def waiting_s(self) -> Num:
+        """Time in which a replica has no work and others finish [s]."""
+        return self.wall_s - self.busy_s
+
+
+def decode_step_s(engine: ServingScenario, live: Num, context_tokens: Num, made_of: tuple[Machine, RLFactors]) -> Num:
+    """Time of one decode step of a generation engine, per token of a rollout.
+
+    An RL framework's engine launches and schedules more slowly than a tuned server: that part, and the step as a
+    whole, carry factors of their own.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Model, layout, precision, speculative decoding; its lengths and batch are set aside.
+    live : float or ndarray
+        Rollouts decoding on the replica [-].
+    context_tokens : float or ndarray
+        Of each [token].
+    made_of : tuple of Machine and RLFactors
+        One GPU of the generators, and what RL adds.
+
+    Returns
+    -------
+    float or ndarray
+        Never below the physical limit [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration_rl import IDEAL_RL
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> bool(4e-3 < decode_step_s(engine, 1.0, 1.0, (Machine(load_system("h100-nvl8")), IDEAL_RL)) < 6e-3)
+    True
+    """
+    machine, factors = made_of
+    ranks = engine.layout.dp * engine.layout.pp
+    step = Step(np.maximum(live, ranks), context_tokens, 1.0 + engine.draft_tokens)
+    question = (engine.model, step, engine.layout, engine.precision)
+    operations = forward(*question, machine)
+    launched = total_s(one for one in operations if one.name in {"launch floors", "host"})
+    time_s = total_s(operations) + (factors.rl_launch_ratio - 1) * launched
+    if machine.efficiency is not IDEAL:
+        limit_s = total_s(forward(*question, replace(machine, efficiency=IDEAL)))
+        time_s = np.maximum(factors.rl_decode_ratio * time_s, limit_s)
+    return time_s * (1 + engine.draft_tokens / engine.model.n_layers) / engine.tokens_per_step
+
+
+def decode_bound(engine: ServingScenario, sampling: Sampling, live: Num, machine: Machine) -> NDArray[np.str_]:
+    """Name what binds a decode step at the live batch.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Of one replica.
+    sampling : Sampling
+        Lengths and prompts.
+    live : float or ndarray
+        Rollouts decoding on a replica [-].
+    machine : Machine
+        One GPU of the generators.
+
+    Returns
+    -------
+    ndarray of str
+        ``compute``, ``memory``, ``network`` or ``overhead``.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl_lengths import exact_lengths
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> str(decode_bound(engine, Sampling(exact_lengths(2000.0), 100.0), 8.0, Machine(load_system("h100-nvl8"))))
+    'memory'
+    """
+    ranks = engine.layout.dp * engine.layout.pp
+    context = sampling.prompt_tokens + sampling.lengths.mean_age_tokens
+    step = Step(np.maximum(live, ranks), context, 1.0 + engine.draft_tokens)
+    return bound(forward(engine.model, step, engine.layout, engine.precision, machine))
+
+
+def _prompt_s(engine: ServingScenario, sampling: Sampling, machine: Machine) -> Num:
+    """Replica time to read the prompt of one rollout, many prompts sharing a pass."""
+    ranks = engine.layout.dp * engine.layout.pp
+    tokens = np.maximum(sampling.prompt_tokens, 1.0)
+    packed = np.maximum(CHUNK_TOKENS / tokens, 1.0)
+    step = Step(ranks * packed, 0.0, tokens, decode=False)
+    each: Num = total_s(prefill(engine.model, step, engine.layout, engine.precision, machine)) / packed / ranks
+    return each / np.where(sampling.is_prefix_shared, sampling.group_size, 1.0)
+
+
+def places(engine: ServingScenario, sampling: Sampling, machine: Machine) -> Num:
+    """Rollouts that a replica can decode at once: the cache is given out as they grow.
+
+    Room is counted at the mean length of rollouts under way, and never below one rollout of the longest length.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Its batch is the engine's own limit.
+    sampling : Sampling
+        Lengths and prompts.
+    machine : Machine
+        One GPU of the generators.
+
+    Returns
+    -------
+    float or ndarray
+        0 where the weights and one longest rollout do not fit [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl_lengths import exact_lengths
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> float(places(engine, Sampling(exact_lengths(2000.0), 100.0), machine))
+    256.0
+    """
+    lengths = sampling.lengths
+    held = replace(engine, cached_tokens=0.0, input_tokens=sampling.prompt_tokens)
+    one = largest_batch(replace(held, output_tokens=lengths.longest_tokens), machine)
+    mean = largest_batch(replace(held, output_tokens=lengths.mean_age_tokens), machine)
+    return np.where(np.asarray(one) >= 1, np.minimum(mean, engine.batch), 0.0)
+
+
+def generate(
+    engine: ServingScenario, sampling: Sampling, load: tuple[Num, Num], made_of: tuple[Machine, RLFactors]
+) -> Generation:
+    """Time a batch of rollouts over some replicas.
+
+    A replica with ``n`` rollouts and ``c`` places takes ``(n - c) mean t(c) / c`` while a queue is left, then
+    ``integral P(any alive) t(live | any alive) ds`` over the positions ``s`` of the last ``c``.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Of one replica; its batch is the engine's own limit.
+    sampling : Sampling
+        Lengths and prompts.
+    load : tuple of float or ndarray
+        Rollouts, and replicas that share them [-].
+    made_of : tuple of Machine and RLFactors
+        One GPU of the generators, and what RL adds.
+
+    Returns
+    -------
+    Generation
+        Endless, and without work, where not one rollout fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration_rl import IDEAL_RL
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl_lengths import lengths_of_mean
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> made_of = Machine(load_system("h100-nvl8")), IDEAL_RL
+    >>> found = generate(engine, Sampling(lengths_of_mean(1000.0, 4096.0), 150.0), (2048.0, 16.0), made_of)
+    >>> bool(found.wall_s >= found.busy_s > 0)
+    True
+    """
+    rollouts, replicas = load
+    machine, _ = made_of
+    lengths = sampling.lengths
+    room = places(engine, sampling, machine)
+    share = np.maximum(rollouts / replicas, 1.0)
+    last = np.clip(share, 1.0, np.maximum(room, 1.0))
+    age = sampling.prompt_tokens + lengths.mean_age_tokens
+    # one call prices the queue's full house and every position of the tail
+    own, any_own = last * lengths.survival, lengths.any_alive(last)
+    together = np.maximum(own / np.maximum(any_own, np.finfo(float).tiny), 1.0)
+    context = sampling.prompt_tokens + lengths.tokens
+    shape = np.broadcast(together, context, age).shape
+    live = np.concatenate([np.broadcast_to(together, shape), np.broadcast_to(last, (1, *shape[1:]))])
+    contexts = np.concatenate([np.broadcast_to(context, shape), np.broadcast_to(age, (1, *shape[1:]))])
+    step_s = np.asarray(decode_step_s(engine, live, contexts, made_of))
+    queued_s = (share - last) * lengths.mean_tokens * single(step_s[-1]) / last
+    prompts_s = share * _prompt_s(engine, sampling, machine)
+    tail_s = lengths.integral(any_own * step_s[:-1])
+    longest_s = lengths.integral(lengths.any_alive(last * replicas) * step_s[:-1])
+    steps = (share - last) * lengths.mean_tokens / last + lengths.integral(any_own)
+    fits = room >= 1
+    busy_s = np.where(fits, queued_s + prompts_s + tail_s, 0.0)
+    wall_s = np.where(fits, queued_s + prompts_s + np.maximum(longest_s, tail_s), np.inf)
+    return Generation(
+        wall_s=wall_s,
+        busy_s=busy_s,
+        prefill_s=prompts_s,
+        live=share * lengths.mean_tokens / steps,
+        n_places=room,
+        tokens=rollouts * lengths.mean_tokens,
+    )
+
+
+def steady(
+    engine: ServingScenario, sampling: Sampling, load: tuple[Num, Num, Num], made_of: tuple[Machine, RLFactors]
+) -> Generation:
+    """Time a batch of rollouts where new ones start as old ones end: no tail is waited for.
+
+    ``t = rollouts mean t(c) / (c replicas)``
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Of one replica; its batch is the engine's own limit.
+    sampling : Sampling
+        Lengths and prompts.
+    load : tuple of float or ndarray
+        Rollouts, rollouts under way at most, and replicas that share them [-].
+    made_of : tuple of Machine and RLFactors
+        One GPU of the generators, and what RL adds.
+
+    Returns
+    -------
+    Generation
+        Endless, and without work, where not one rollout fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration_rl import IDEAL_RL
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl_lengths import lengths_of_mean
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> made_of, sampling = (Machine(load_system("h100-nvl8")), IDEAL_RL), Sampling(lengths_of_mean(1e3, 4e3), 150.0)
+    >>> flowing = steady(engine, sampling, (2048.0, 2048.0, 16.0), made_of)
+    >>> bool(flowing.wall_s < generate(engine, sampling, (2048.0, 16.0), made_of).wall_s)
+    True
+    """
+    rollouts, under_way, replicas = load
+    machine, _ = made_of
+    lengths = sampling.lengths
+    room = places(engine, sampling, machine)
+    live = np.clip(under_way / replicas, 1.0, np.maximum(room, 1.0))
+    step_s = decode_step_s(engine, live, sampling.prompt_tokens + lengths.mean_age_tokens, made_of)
+    prompts_s = rollouts / replicas * _prompt_s(engine, sampling, machine)
+    wall_s = np.where(room >= 1, prompts_s + rollouts / replicas * lengths.mean_tokens * step_s / live, np.inf)
+    busy_s = np.where(room >= 1, wall_s, 0.0)
+    return Generation(wall_s, busy_s, prompts_s, live, room, rollouts * lengths.mean_tokens)
+
+
+def sooner(one: Generation, other: Generation) -> Generation:
+    """Take whichever of two ways to generate a batch ends first.
+
+    Parameters
+    ----------
+    one, other : Generation
+        Of the same rollouts.
+
+    Returns
+    -------
+    Generation
+        Chosen sample by sample.
+
+    Examples
+    --------
+    >>> sooner(Generation(2.0, 1.0, 0.5, 8.0, 16.0, 1.0), Generation(3.0, 1.0, 0.5, 8.0, 16.0, 1.0)).wall_s
+    array(2.)
+    """
+    first = np.asarray(one.wall_s) <= np.asarray(other.wall_s)
+    names = (field.name for field in fields(Generation))
+    return Generation(**{name: np.where(first, getattr(one, name), getattr(other, name)) for name in names})

@@ -1,0 +1,300 @@
+"""How long rollouts are: a distribution as positions that a falling share of rollouts reaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Z_95, Num
+from computeledger.errors import QuantityError
+
+Array = NDArray[np.float64]
+
+#: Standard scores of the positions; the share that reaches one is that of a normal variable above its score.
+_SCORES = np.linspace(-4.0, 5.5, 77)
+#: Share of rollouts that reach each position, from the start to the longest that is allowed.
+SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z in _SCORES[1:-1]), 0.0, 0.0])
+#: Spread of the logarithm of rollout lengths where none is given (assumption: 0.4 to 1.2 in published runs).
+SPREAD = 0.8
+_COLUMN = SURVIVAL[:, None]
+#: Shortest rollout [token].
+_SHORTEST = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """A distribution of rollout lengths.
+
+    Attributes
+    ----------
+    tokens : ndarray
+        Positions that :data:`SURVIVAL` of the rollouts reach, along the first axis; samples along the second [token].
+    """
+
+    tokens: Array
+
+    def integral(self, rate: Num) -> Num:
+        """Add up a rate over the positions.
+
+        Parameters
+        ----------
+        rate : float or ndarray
+            At each position, along the first axis; per token, in any unit [-].
+
+        Returns
+        -------
+        float or ndarray
+            In the unit of the rate, times token [-].
+
+        Examples
+        --------
+        >>> round(float(exact_lengths(100.0).integral(SURVIVAL[:, None])), 6)
+        100.0
+        """
+        values = np.asarray(rate)
+        return single(np.sum((values[1:] + values[:-1]) / 2 * np.diff(self.tokens, axis=0), axis=0))
+
+    @property
+    def mean_tokens(self) -> Num:
+        """Mean length [token]."""
+        return self.integral(_COLUMN)
+
+    @property
+    def mean_age_tokens(self) -> Num:
+        """Tokens that a rollout under way has written on average, ``E[L^2] / 2 E[L]`` [token]."""
+        return self.integral(_COLUMN * self.tokens) / self.mean_tokens
+
+    @property
+    def longest_tokens(self) -> Num:
+        """Longest rollout that the distribution allows [token]."""
+        return single(self.tokens[-1])
+
+    def expected_longest_tokens(self, n: Num) -> Num:
+        """Longest of several rollouts, on average.
+
+        Parameters
+        ----------
+        n : float or ndarray
+            Rollouts [-].
+
+        Returns
+        -------
+        float or ndarray
+            ``integral of 1 - (1 - S)^n`` [token].
+
+        Examples
+        --------
+        >>> some = lognormal_lengths(1000.0, 4000.0, 8000.0)
+        >>> bool(some.mean_tokens < some.expected_longest_tokens(64.0) < 8000)
+        True
+        """
+        return self.integral(self.any_alive(n))
+
+    def any_alive(self, n: Num) -> Array:
+        """Chance that at least one of several rollouts reaches each position.
+
+        Parameters
+        ----------
+        n : float or ndarray
+            Rollouts [-].
+
+        Returns
+        -------
+        ndarray
+            Along the first axis [-].
+
+        Examples
+        --------
+        >>> float(exact_lengths(10.0).any_alive(4.0)[0, 0])
+        1.0
+        """
+        survival = _COLUMN
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(n * np.log1p(-survival)))
+
+    def until(self, survival_fraction: Num) -> Lengths:
+        """Cut where a share of rollouts is still being written.
+
+        Parameters
+        ----------
+        survival_fraction : float or ndarray
+            Share that reaches the cut [-].
+
+        Returns
+        -------
+        Lengths
+            The same below the cut.
+
+        Examples
+        --------
+        >>> some = lognormal_lengths(1000.0, 4000.0, 8000.0)
+        >>> round(float(some.until(0.5).longest_tokens), -2)
+        1000.0
+        """
+        below = self.survival >= np.asarray(survival_fraction)
+        cut = np.max(np.where(below, self.tokens, 0.0), axis=0, keepdims=True)
+        return Lengths(np.minimum(self.tokens, cut))
+
+    @property
+    def survival(self) -> Array:
+        """Share of rollouts that reach each position, shaped like the positions [-]."""
+        return np.broadcast_to(_COLUMN, self.tokens.shape)
+
+
+def single(values: Array) -> Num:
+    """Drop a sample axis of one: a point stays a number.
+
+    Parameters
+    ----------
+    values : ndarray
+        Along the sample axis, in any unit [-].
+
+    Returns
+    -------
+    float or ndarray
+        In the same unit [-].
+
+    Examples
+    --------
+    >>> float(single(np.array([2.0])))
+    2.0
+    """
+    return values.reshape(values.shape[1:]) if values.shape[:1] == (1,) else values
+
+
+def _positions(rising: Array, longest: Num) -> Lengths:
+    """Put a start before the positions, cut them at the longest allowed, and end there."""
+    end = np.asarray(longest, float)
+    cut = np.clip(rising, _SHORTEST, end)
+    return Lengths(np.concatenate([np.zeros_like(cut[:1]), cut, np.broadcast_to(end, cut[:1].shape)]))
+
+
+def exact_lengths(tokens: Num) -> Lengths:
+    """Rollouts of one length.
+
+    Parameters
+    ----------
+    tokens : float or ndarray
+        Of every rollout [token].
+
+    Returns
+    -------
+    Lengths
+        Without a tail.
+
+    Examples
+    --------
+    >>> float(exact_lengths(50.0).longest_tokens)
+    50.0
+    """
+    return _positions(np.asarray(tokens, float) + 0.0 * _SCORES[:, None], tokens)
+
+
+def lognormal_lengths(median_tokens: Num, p95_tokens: Num, longest_tokens: Num) -> Lengths:
+    """Log-normal lengths, cut at the longest that is allowed: a rollout that reaches it ends there.
+
+    Parameters
+    ----------
+    median_tokens, p95_tokens : float or ndarray
+        Quantiles before the cut [token].
+    longest_tokens : float or ndarray
+        Where rollouts are cut [token].
+
+    Returns
+    -------
+    Lengths
+        The share beyond the cut stands at the cut.
+
+    Raises
+    ------
+    QuantityError
+        A 95 % quantile below the median, or a cut below it.
+
+    Examples
+    --------
+    >>> round(float(lognormal_lengths(1000.0, 1000.0 * np.exp(1.6449), 1e9).mean_tokens), -1)
+    1650.0
+    """
+    if np.any(np.asarray(p95_tokens) < np.asarray(median_tokens)):
+        raise QuantityError("rollout lengths: the 95 % quantile must not lie below the median")
+    if np.any(np.asarray(longest_tokens) < np.asarray(median_tokens)):
+        raise QuantityError("rollout lengths: the longest must not lie below the median")
+    spread = np.log(np.asarray(p95_tokens) / np.asarray(median_tokens)) / Z_95
+    return _positions(median_tokens * np.exp(spread * _SCORES[:, None]), longest_tokens)
+
+
+def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREAD) -> Lengths:
+    """Log-normal lengths, cut at the longest, whose mean after the cut is given.
+
+    Parameters
+    ----------
+    mean_tokens : float or ndarray
+        After the cut [token].
+    longest_tokens : float or ndarray
+        Where rollouts are cut [token].
+    spread : float
+        Standard deviation of the logarithm before the cut [-].
+
+    Returns
+    -------
+    Lengths
+        With that mean, to a part in a thousand.
+
+    Raises
+    ------
+    QuantityError
+        A mean above the longest.
+
+    Examples
+    --------
+    >>> round(float(lengths_of_mean(1000.0, 4096.0).mean_tokens))
+    1000
+    """
+    mean, longest = np.broadcast_arrays(np.asarray(mean_tokens, float), np.asarray(longest_tokens, float))
+    if np.any(mean > longest):
+        raise QuantityError(
+            f"rollout lengths: a mean of {float(np.max(mean)):g} tokens exceeds the longest, {float(np.min(longest)):g}"
+        )
+    growth = np.exp(spread * _SCORES[:, None])
+    low, high = np.log(mean) - spread**2, np.log(longest) + 4 * spread + 1
+    for _ in range(40):
+        middle = (low + high) / 2
+        short = _positions(np.exp(middle) * growth, longest).mean_tokens < mean
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return _positions(np.exp(high) * growth, longest)
+
+
+def empirical_lengths(tokens: Sequence[float] | Array) -> Lengths:
+    """Lengths as they were observed.
+
+    Parameters
+    ----------
+    tokens : sequence of float
+        One per rollout [token].
+
+    Returns
+    -------
+    Lengths
+        Its quantiles.
+
+    Raises
+    ------
+    QuantityError
+        No rollout, or one without tokens.
+
+    Examples
+    --------
+    >>> found = empirical_lengths([100.0, 200.0, 300.0, 400.0])
+    >>> round(float(found.mean_tokens)), float(found.longest_tokens)
+    (250, 400.0)
+    """
+    given = np.sort(np.asarray(tokens, float))
+    if not given.size or given[0] < _SHORTEST or not np.isfinite(given[-1]):
+        raise QuantityError("rollout lengths: expected a list of token counts, each at least 1")
+    # a midpoint rule keeps the mean: each observation stands for an equal share
+    shares = (np.arange(given.size) + 0.5) / given.size
+    return _positions(np.interp(1 - SURVIVAL[1:-1], shares, given)[:, None], given[-1])

@@ -1,0 +1,217 @@
+"""A whole RL run: hours, money, energy, beta by phase, and how it compares with a pretraining run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from computeledger.arrays import Num
+from computeledger.physics.transformer import n_params_active
+from computeledger.units import DAY_S, HOUR_S
+from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.rl import RLResult
+from computeledger.workloads.rl_coverage import BudgetDemand, budget_demand
+
+#: Price of an output over an input token that public sheets show most often; read as decode's utilisation against
+#: prefill's it suggests that RL does so many times fewer FLOP in the same GPU-time (a heuristic).
+PRICE_RATIO = 5.0
+#: Times a set of tasks is gone through (assumption).
+EPOCHS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """An RL run with what it costs and what it is compared with.
+
+    Attributes
+    ----------
+    result : RLResult
+        One step.
+    steps : float or ndarray
+        Of the run [-].
+    usd_per_gpu_hour, facility_w_per_gpu : float or ndarray
+        Price, and power with cooling and losses [USD/h], [W].
+    pretraining_gpu_s_per_token : float or ndarray
+        Of the pretraining token that beta compares with [s/token].
+    """
+
+    result: RLResult
+    steps: Num
+    usd_per_gpu_hour: Num
+    facility_w_per_gpu: Num
+    pretraining_gpu_s_per_token: Num
+
+    @property
+    def gpu_hours(self) -> Num:
+        """Of the run, waiting included, failures not [h]."""
+        return self.steps * self.result.gpu_s_per_step / HOUR_S
+
+    @property
+    def phase_gpu_hours(self) -> dict[str, Num]:
+        """The same by phase [h]."""
+        return {name: self.steps * part / HOUR_S for name, part in self.result.phases_gpu_s.items()}
+
+    @property
+    def phase_fraction(self) -> dict[str, Num]:
+        """Share of each phase in the run's GPU-time [-]."""
+        whole = self.result.gpu_s_per_step
+        return {name: part / whole for name, part in self.result.phases_gpu_s.items()}
+
+    @property
+    def days(self) -> Num:
+        """Of the run, failures not counted [day]."""
+        return self.steps * self.result.step_s / DAY_S
+
+    @property
+    def flop(self) -> Num:
+        """Model FLOP of the run [FLOP]."""
+        return self.steps * self.result.flop_per_step
+
+    @property
+    def tokens(self) -> Num:
+        """Sampled in the run [token]."""
+        return self.steps * self.result.sampled_tokens
+
+    @property
+    def usd(self) -> Num:
+        """Money for the GPUs [USD]."""
+        return self.gpu_hours * self.usd_per_gpu_hour
+
+    @property
+    def energy_j(self) -> Num:
+        """Of the GPUs' share of the facility [J]."""
+        return self.gpu_hours * HOUR_S * self.facility_w_per_gpu
+
+    @property
+    def tokens_per_s_per_gpu(self) -> Num:
+        """Sampled tokens over the whole run's GPU-time [token/s]."""
+        return 1 / self.result.gpu_s_per_token
+
+    @property
+    def beta_gpu_time(self) -> Num:
+        """Against the pretraining token, per sampled token [-]."""
+        return self.result.beta_gpu_time(self.pretraining_gpu_s_per_token)
+
+    @property
+    def beta_by_phase(self) -> dict[str, Num]:
+        """Parts of ``beta_gpu_time`` by phase; they add up to it [-]."""
+        whole = self.beta_gpu_time
+        return {name: share * whole for name, share in self.phase_fraction.items()}
+
+    @property
+    def beta_flop_by_phase(self) -> dict[str, Num]:
+        """Parts of ``beta_flop`` by phase; they add up to it [-]."""
+        per_n = n_params_active(self.result.scenario.engine.model) * self.result.sampled_tokens
+        return {name: part / per_n for name, part in self.result.flop_by_phase.items()}
+
+    @property
+    def kept_ratio(self) -> Num:
+        """Sampled over kept tokens: either beta times this counts kept tokens [-]."""
+        return self.result.sampled_tokens / self.result.kept_tokens
+
+    def flop_at_equal_gpu_time(self, pretraining_flop: Num) -> Num:
+        """FLOP that RL performs in the GPU-time of a pretraining run.
+
+        ``C_pre beta_flop / beta_gpu_time``
+
+        Parameters
+        ----------
+        pretraining_flop : float or ndarray
+            ``C_pre`` [FLOP].
+
+        Returns
+        -------
+        float or ndarray
+            In RL [FLOP].
+
+        Examples
+        --------
+        >>> RunCost.flop_at_equal_gpu_time.__name__
+        'flop_at_equal_gpu_time'
+        """
+        return pretraining_flop * self.result.beta_flop / self.beta_gpu_time
+
+    def demand(self, flop: Num, epochs: Num = EPOCHS) -> BudgetDemand:
+        """Tokens, steps and tasks that put an amount of FLOP into RL of this kind.
+
+        Parameters
+        ----------
+        flop : float or ndarray
+            Budget [FLOP].
+        epochs : float or ndarray
+            Times the set of tasks is gone through [-].
+
+        Returns
+        -------
+        BudgetDemand
+            What the run must be fed.
+
+        Examples
+        --------
+        >>> RunCost.demand.__name__
+        'demand'
+        """
+        one = self.result.scenario
+        rollout = (one.sampling.lengths.mean_tokens, one.algorithm.rollouts)
+        return budget_demand(flop, self.result.flop_per_token, rollout, (one.algorithm.group_size, epochs))
+
+
+def rl_figures(run: RunCost) -> tuple[Figure, ...]:
+    """Show the working of the headline figures.
+
+    Parameters
+    ----------
+    run : RunCost
+        Of the answer.
+
+    Returns
+    -------
+    tuple of Figure
+        Step, both betas, FLOP and GPU-hours.
+
+    Examples
+    --------
+    >>> rl_figures.__name__
+    'rl_figures'
+    """
+    result, one = run.result, run.result.scenario
+    turns = one.split.max_lag == 0
+    step = (
+        "generation + late verdicts + log-probs + update + weight sync + once per step"
+        if turns
+        else "max(generation, log-probs + update, verification) + exposed weight sync and once per step"
+    )
+    parts = (
+        Term("generation", result.generation.wall_s, "s"),
+        Term("verification", result.verification_s, "s"),
+        Term("log-probs", result.training.logprob_s, "s"),
+        Term("update", result.training.update_s, "s"),
+    )
+    passes = (
+        Term("forward passes", one.algorithm.forward_passes, ""),
+        Term("updates x kept", one.algorithm.trained_passes, ""),
+        Term("prompt + rollout", one.sequence_tokens, "tokens"),
+        Term("sampled per rollout taken in", result.sampled_tokens / one.algorithm.rollouts, "tokens"),
+    )
+    times = (
+        Term("RL", result.gpu_s_per_token, "s"),
+        Term("pretraining", run.pretraining_gpu_s_per_token, "s"),
+    )
+    return (
+        Figure("rl.step", result.step_s, "s", step, parts),
+        Figure(
+            "rl.beta_flop", result.beta_flop, "", "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled", passes
+        ),
+        Figure(
+            "rl.beta_gpu_time",
+            run.beta_gpu_time,
+            "",
+            "6 (GPU-s per sampled token) / (GPU-s per pretraining token)",
+            times,
+        ),
+        Figure(
+            "rl.flop", run.flop, "FLOP", "beta_flop N D, D counts sampled tokens", (Term("D", run.tokens, "tokens"),)
+        ),
+        Figure(
+            "rl.gpu_hours", run.gpu_hours, "GPU-hours", "steps x GPUs x step / 3600", (Term("steps", run.steps, ""),)
+        ),
+    )

@@ -1,0 +1,231 @@
+"""What an RL run is asked for: its algorithm, its verifiers, who has which GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.errors import QuantityError
+from computeledger.physics.calibration_rl import RLFactors
+from computeledger.physics.roofline import Machine
+from computeledger.workloads.rl_generation import Sampling
+from computeledger.workloads.rl_lengths import Lengths
+from computeledger.workloads.rl_training import Trainer
+from computeledger.workloads.serving import ServingScenario
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Rollouts that one kind of verifier judges.
+
+    Attributes
+    ----------
+    share_fraction : float or ndarray
+        Of all rollouts [-].
+    cpu_s : float or ndarray
+        Processor time of one verdict [s].
+    n_cores : float or ndarray
+        Verdicts at a time [-].
+    """
+
+    share_fraction: Num
+    cpu_s: Num
+    n_cores: Num
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """What a step samples, keeps and trains on.
+
+    Attributes
+    ----------
+    prompts_per_step, group_size : float or ndarray
+        Prompts, and rollouts of each that the step takes in [-].
+    kept_fraction : float or ndarray
+        Share of them that the update trains on: groups without a signal are filtered out [-].
+    sampling_rounds : float or ndarray
+        Times the whole batch is sampled until enough groups have a signal [-].
+    started_ratio : float or ndarray
+        Rollouts started over those taken in; the step goes on when enough have ended [-].
+    keeps_partial : bool
+        Whether rollouts broken off go on in the next step.
+    logprob_passes : float or ndarray
+        Forward passes over every rollout: old policy, reference [-].
+    updates_per_batch, optimizer_steps : float or ndarray
+        Passes of the update over kept rollouts, and optimiser steps in one of them [-].
+    critic_ratio, reward_ratio : float or ndarray
+        Size of a critic that is trained beside, and of a reward model on the trainer, over the policy [-].
+    """
+
+    prompts_per_step: Num
+    group_size: Num
+    kept_fraction: Num = 1.0
+    sampling_rounds: Num = 1.0
+    started_ratio: Num = 1.0
+    keeps_partial: bool = False
+    logprob_passes: Num = 1.0
+    updates_per_batch: Num = 1.0
+    optimizer_steps: Num = 1.0
+    critic_ratio: Num = 0.0
+    reward_ratio: Num = 0.0
+
+    @property
+    def rollouts(self) -> Num:
+        """Rollouts that a step takes in [-]."""
+        return self.prompts_per_step * self.group_size
+
+    @property
+    def forward_passes(self) -> Num:
+        """Forward passes over every rollout, critic and reward model counted by size [-]."""
+        return self.logprob_passes + self.critic_ratio + self.reward_ratio
+
+    @property
+    def trained_passes(self) -> Num:
+        """Updates over every rollout of the step, kept or not, critic counted by size [-]."""
+        return self.kept_fraction * self.updates_per_batch * (1 + self.critic_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Who has which GPUs.
+
+    Attributes
+    ----------
+    n_generation, n_training : float or ndarray
+        GPUs of the generators and of the trainer [-].
+    is_colocated : bool
+        Whether both are the same GPUs, in turns.
+    max_lag : int
+        Versions of the weights by which a rollout may be behind the step that trains on it [-].
+    is_in_flight : bool
+        Whether live rollouts go on with new weights, so that generation never drains.
+    """
+
+    n_generation: Num
+    n_training: Num
+    is_colocated: bool = True
+    max_lag: int = 0
+    is_in_flight: bool = False
+
+    @property
+    def n_gpus(self) -> Num:
+        """GPUs of the run [-]."""
+        return self.n_generation if self.is_colocated else self.n_generation + self.n_training
+
+
+@dataclass(frozen=True, slots=True)
+class RLScenario:
+    """An RL run on rollouts.
+
+    Attributes
+    ----------
+    engine : ServingScenario
+        Of one generation replica; its batch is the engine's own limit of live rollouts.
+    sampling : Sampling
+        Lengths and prompts.
+    algorithm : Algorithm
+        What a step samples, keeps and trains on.
+    trainer : Trainer
+        Layout, precision, packing.
+    split : Split
+        Who has which GPUs.
+    domains : tuple of Domain
+        Verifiers by kind of task; none where checking takes no time.
+    """
+
+    engine: ServingScenario
+    sampling: Sampling
+    algorithm: Algorithm
+    trainer: Trainer
+    split: Split
+    domains: tuple[Domain, ...] = ()
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether rollouts are broken off and dropped when enough have ended."""
+        return bool(np.any(np.asarray(self.algorithm.started_ratio) > 1)) and not self.algorithm.keeps_partial
+
+    @property
+    def written(self) -> Lengths:
+        """Lengths that are written: cut where enough rollouts have ended [token]."""
+        lengths, ratio = self.sampling.lengths, self.algorithm.started_ratio
+        return lengths.until(1 - 1 / ratio) if self.breaks_off else lengths
+
+    @property
+    def taken_tokens(self) -> Num:
+        """Mean length of the rollouts that a step takes in: the shorter ones where others are broken off [token]."""
+        if not self.breaks_off:
+            return self.sampling.lengths.mean_tokens
+        ratio, written = self.algorithm.started_ratio, self.written
+        return ratio * written.mean_tokens - (ratio - 1) * written.longest_tokens
+
+    @property
+    def sequence_tokens(self) -> Num:
+        """Mean of prompt and rollout that the trainer sees [token]."""
+        return self.sampling.prompt_tokens + self.taken_tokens
+
+    @property
+    def sampled_tokens(self) -> Num:
+        """Tokens generated for one step, dropped ones included [token]."""
+        ratio = self.algorithm.started_ratio if self.breaks_off else 1.0
+        rollouts = self.algorithm.rollouts * self.algorithm.sampling_rounds
+        return rollouts * ratio * self.written.mean_tokens
+
+    @property
+    def n_replicas(self) -> Num:
+        """Whole generation replicas [-]."""
+        return np.floor(self.split.n_generation / self.engine.layout.n_gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class RLMachines:
+    """Where an RL run stands.
+
+    Attributes
+    ----------
+    generation, training : Machine
+        One GPU of each, its links, and what they reach.
+    factors : RLFactors
+        What an RL framework adds.
+    """
+
+    generation: Machine
+    training: Machine
+    factors: RLFactors = field(default_factory=RLFactors)
+
+
+def check_rl(scenario: RLScenario) -> RLScenario:
+    """Refuse a run that cannot be.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Whose numbers may be arrays.
+
+    Returns
+    -------
+    RLScenario
+        The same.
+
+    Raises
+    ------
+    QuantityError
+        A negative lag, a lag on shared GPUs, fewer rollouts started than taken in, no verifier.
+
+    Examples
+    --------
+    >>> check_rl.__name__
+    'check_rl'
+    """
+    split, algorithm = scenario.split, scenario.algorithm
+    if split.max_lag < 0:
+        raise QuantityError(f"max lag {split.max_lag}: must not be negative; 0 is synchronous")
+    if split.is_colocated and split.max_lag > 0:
+        raise QuantityError("a lag needs GPUs of its own for training: state training GPUs, or lag 0")
+    if np.any(np.asarray(algorithm.started_ratio) < 1):
+        raise QuantityError(f"over-sampling {algorithm.started_ratio}: at least 1, the rollouts that a step takes in")
+    if any(np.any(np.asarray(one.n_cores) < 1) for one in scenario.domains):
+        raise QuantityError("verifier cores: at least 1 is needed where a verdict takes processor time")
+    return scenario

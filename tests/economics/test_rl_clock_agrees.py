@@ -1,0 +1,45 @@
+"""The closed form of a step's rollouts against the clock that simulates each of them, on the same decode steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from computeledger.economics.plan import read_plan
+from computeledger.economics.rl_clock import planned_run
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration_rl import IDEAL_RL
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.simulation.rl import simulate_rl
+from computeledger.simulation.rl_loop import S_GENERATED, S_RELEASED
+from computeledger.workloads.rl_generation import Sampling, generate
+from computeledger.workloads.rl_lengths import empirical_lengths
+from computeledger.workloads.serving import ServingScenario
+
+
+@pytest.mark.parametrize("tail", [1.5, 4.0])
+def test_closed_form_and_clock_agree(tail: float) -> None:
+    """Within 5 % on the lengths that the clock drew, with a light and a heavy tail."""
+    plan = read_plan({
+        "model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+        "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
+        "rl": {"gpus": 8, "steps": 10, "prompts_per_step": 32, "group_size": 16, "rollout": "1K tokens",
+               "prompt": "150 tokens", "longest_over_mean": tail, "layout": "tp1", "training_layout": "tp8"},
+    })  # fmt: skip
+    run = planned_run(plan, 4)
+    result = simulate_rl(run.scenario, run.rollouts)
+    steps = result.run.steps[:4]
+    clock_s = float(np.mean(steps[:, S_GENERATED] - steps[:, S_RELEASED]))
+    machine = Machine(load_system("h100-nvl8"), efficiency())
+    engine = ServingScenario(load_model("llama-3.1-8b"), parse_layout("tp1"), Precision(), 150.0, 1000.0, 4096.0)
+    each = np.asarray(run.rollouts.output_tokens[: 4 * 512], float).reshape(4, 512)
+    walls = []
+    for drawn in each:
+        sampling = Sampling(empirical_lengths(drawn), 150.0)
+        made = generate(replace(engine, batch=4096.0), sampling, (512.0, 8.0), (machine, IDEAL_RL))
+        walls.append(float(made.wall_s))
+    assert np.mean(walls) == pytest.approx(clock_s, rel=0.05), (np.mean(walls), clock_s)

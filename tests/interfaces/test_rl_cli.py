@@ -1,0 +1,127 @@
+"""The command rl: its contract, its other questions, and one line for bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from computeledger.interfaces.cli import cli, main
+from computeledger.workloads.rl_returns import reward_sigmoid
+
+RUN = ["rl", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--gpus", "16", "--rollout", "1000", "--samples", "64"]
+
+
+def ask(*arguments: str) -> dict:
+    result = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    document: dict = json.loads(result.stdout)
+    return document
+
+
+def middle(value: float | dict) -> float:
+    return value["p50"] if isinstance(value, dict) else value
+
+
+def test_contract() -> None:
+    document = ask(*RUN, "--verifier-time", "1..3s", "--verifier-cores", "64", "--pretraining-flop", "1e24")
+    assert list(document)[4:11] == [
+        "step_s", "phases", "beta_flop", "beta_gpu_time", "utilization_fraction", "fits", "split",
+    ]  # fmt: skip
+    assert document["bound"] in {"compute", "memory", "network", "overhead", "cpu"}
+    assert document["fits"] is True
+    for part in document["phases"].values():
+        assert set(part) == {"gpu_hours", "fraction"}
+    assert sum(middle(part["fraction"]) for part in document["phases"].values()) == pytest.approx(1, abs=0.02)
+    assert document["step_s"]["p05"] < document["step_s"]["p95"]
+    parts = document["beta"]["flop_by_phase"]
+    assert sum(middle(part) for part in parts.values()) == pytest.approx(middle(document["beta_flop"]))
+    assert middle(document["equal_gpu_time"]["rl_flop"]) < 1e24
+
+
+def test_search_scale_up_levers_and_working() -> None:
+    document = ask(*RUN, "--max-lag", "4", "--in-flight", "--search", "--levers", "--scale-up", "--working")
+    costs = [one["gpu_s_per_kept_token"] for one in document["split_options"]]
+    assert costs == sorted(costs)
+    assert document["next_gpu"]["best"] in {"generation", "training", "both"}
+    hbm = {one["system"]: one["hbm_bytes"] for one in document["scale_up"]}
+    assert hbm["h200-nvl8"] == pytest.approx(1.13e12, rel=0.01)
+    assert hbm["gb200-nvl72"] == pytest.approx(13.4e12, rel=0.02)
+    assert {one["name"] for one in document["working"]} >= {"rl.beta_flop", "rl.beta_gpu_time", "rl.step"}
+    assert document["efficiency"]["rl_training_ratio"]["kind"] == "calibration"
+
+
+def test_published() -> None:
+    document = ask("rl", "--published")
+    assert len(document["published"]) == 31
+    assert 18 < document["beta_gpu_time"]["min"] < 20
+
+
+def test_what_rl_buys(tmp_path: Path) -> None:
+    compute = np.geomspace(200, 16_000, 12)
+    reward = np.asarray(reward_sigmoid(compute, 0.25, 0.61, 2500.0, 1.97))
+    lines = [f"{c},{r}" for c, r in zip(compute, reward, strict=True)]
+    (tmp_path / "reward.csv").write_text("\n".join(["compute,reward", *lines]))
+    document = ask("rl", "--reward", str(tmp_path / "reward.csv"), "--forecast", "32000")
+    assert document["reward"]["sigmoid"]["values"]["asymptote"] == pytest.approx(0.61, abs=1e-3)
+    assert document["forecast"]["power law"]["p50"] != document["forecast"]["sigmoid"]["p50"]
+    (tmp_path / "tries.csv").write_text("samples,correct\n64,1\n64,4\n64,0\n64,30\n")
+    document = ask("rl", "--coverage", str(tmp_path / "tries.csv"), "--forecast", "128")
+    assert document["pass_at_k"][0]["coverage"] == pytest.approx(35 / 256)
+    assert document["coverage"]["b"] < 0
+
+
+def test_lengths_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "lengths.txt").write_text("500\n1500\n1000\n")
+    run = [part for part in RUN if part not in {"--rollout", "1000"}]
+    document = ask(*run, "--rollout-lengths", str(tmp_path / "lengths.txt"))
+    assert middle(document["rollout_tokens"]["mean"]) == pytest.approx(1000, rel=0.01)
+
+
+@pytest.mark.parametrize("extra", [[], ["--working"], ["--scale-up", "--levers", "--search"]])
+def test_tables_print(extra: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*RUN, *extra], catch_exceptions=False)
+    assert "beta in GPU-time" in result.stdout
+
+
+BAD = {
+    "no model": (["rl", "--rollout", "1000"], "--model is missing"),
+    "no length": (RUN[:7], "give one of --rollout"),
+    "two lengths": ([*RUN, "--rollout-p50", "9"], "give one of --rollout"),
+    "beyond the context": ([*RUN, "--longest", "200K"], "exceed the context"),
+    "mean beyond the longest": ([*RUN, "--longest", "500"], "exceeds the longest"),
+    "negative lag": ([*RUN, "--max-lag", "-1"], "must not be negative"),
+    "no verifier": ([*RUN, "--verifier-time", "1s", "--verifier-cores", "0"], "must be greater than 0"),
+    "half a verifier": ([*RUN, "--verifier", "30%:2s"], "SHARE:TIME:CORES"),
+    "zero cores": ([*RUN, "--verifier", "30%:2s:0"], "at least 1 core"),
+    "too few started": ([*RUN, "--oversampling", "0.5"], "at least 1"),
+    "all train": ([*RUN, "--training-gpus", "16"], "some must generate"),
+    "no room": (
+        ["rl", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8", "--rollout", "1000"], "405B"
+    ),
+    "no table": (["rl", "--reward", "nowhere.csv"], "no such file"),
+    "unknown engine": ([*RUN, "--backend", "nobody"], "nobody"),
+    "recompute": ([*RUN, "--recompute", "some"], "selective"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, message = BAD[name]
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    printed = capsys.readouterr().err.strip()
+    assert message in printed
+    assert "\n" not in printed
+
+
+def test_a_forecast_too_far_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "\n".join(f"{c},{0.1 + 0.01 * n}" for n, c in enumerate((1, 2, 4, 8, 16, 32, 64)))
+    (tmp_path / "reward.csv").write_text(f"compute,reward\n{rows}\n")
+    with pytest.raises(SystemExit):
+        main(["rl", "--reward", str(tmp_path / "reward.csv"), "--forecast", "1000"])
+    assert "as far" in capsys.readouterr().err
