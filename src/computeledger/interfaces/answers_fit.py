@@ -10,7 +10,9 @@ import numpy as np
 
 from computeledger.errors import InputError, nearest
 from computeledger.interfaces.answers_fit_neighbours import fit_neighbours
+from computeledger.interfaces.answers_fit_rl import fit_of_rl
 from computeledger.interfaces.answers_fit_training import fit_of_training
+from computeledger.interfaces.documents_fit import summary_of_errors
 from computeledger.physics.efficiency import load_factors, middle
 from computeledger.validation.fit_serving import ServingFit, calibration_text, fit_serving, prior_sd
 
@@ -28,6 +30,7 @@ def answer_fit(what: str, data_folder: str, quick: bool) -> tuple[dict[str, Any]
     fits: dict[str, Callable[[Path, bool], tuple[dict[str, Any], str]]] = {
         "serving": _serving,
         "training": fit_of_training,
+        "rl": fit_of_rl,
         "neighbours": fit_neighbours,
     }
     if what not in fits:
@@ -86,14 +89,4 @@ def _errors(found: ServingFit) -> list[dict[str, Any]]:
 
 
 def _two(rows: Any) -> dict[str, Any]:
-    return {name: _summary(np.expm1(row)) for name, row in zip(("tpot", "ttft"), rows, strict=True)}
-
-
-def _summary(error: Any) -> dict[str, float]:
-    size = np.abs(error)
-    return {
-        "median_abs_error": float(np.median(size)),
-        "mean_abs_error": float(np.mean(size)),
-        "p90_abs_error": float(np.quantile(size, 0.9)),
-        "bias": float(np.median(1 + error)),
-    }
+    return {name: summary_of_errors(np.expm1(row)) for name, row in zip(("tpot", "ttft"), rows, strict=True)}

@@ -8,7 +8,7 @@ from computeledger.interfaces.cli_options import json_option, print_json, write_
 
 
 @click.command()
-@click.argument("what", metavar="serving|training|neighbours")
+@click.argument("what", metavar="serving|training|rl|neighbours")
 @click.option("--data", "data_folder", required=True, metavar="FOLDER", help="Folder of measured tables.")
 @click.option("--write", "target", metavar="FILE", help="Write the calibration to this file.")
 @click.option("--quick", is_flag=True, help="Without cross-validation: constants only, nothing to write.")
@@ -24,9 +24,9 @@ def fit(what: str, data_folder: str, target: str | None, quick: bool, as_json: b
     if as_json:
         print_json(document)
         return
-    from computeledger.interfaces.tables_fit import print_fit, print_neighbours, print_training_fit
+    from computeledger.interfaces.tables_fit import print_fit, print_neighbours, print_rl_fit, print_training_fit
 
-    printers = {"neighbours": print_neighbours, "training": print_training_fit}
+    printers = {"neighbours": print_neighbours, "training": print_training_fit, "rl": print_rl_fit}
     printers.get(what, print_fit)(document)
     if target is not None:
         click.echo(f"calibration: {target}")

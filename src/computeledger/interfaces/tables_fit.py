@@ -73,3 +73,24 @@ def print_training_fit(document: Mapping[str, Any]) -> None:
     out.print(errors)
     factors = (f"{name} {factor:.2f}" for name, factor in document["interval_factors"].items())
     note(out, f"90 % interval, x/÷: {', '.join(factors)}")
+
+
+def print_rl_fit(document: Mapping[str, Any]) -> None:
+    """Constants of RL, and errors of the step time by what was left out."""
+    out = console()
+    table = new_table(
+        f"{document['n_constants']} constants of RL on {document['n']} runs",
+        "constant", ">assumed", ">fitted", ">known to",
+    )  # fmt: skip
+    for one in document["constants"]:
+        unit = "s" if one["constant"].endswith("_s") else ""
+        table.add_row(
+            one["constant"], show(one["prior"], unit), show(one["value"], unit), f"±{format_percent(one['sd'])}"
+        )
+    out.print(table)
+    errors = new_table(
+        "Errors of the step time: median / mean / 90th percentile", "left out", "runs", ">n", ">step time"
+    )
+    for one in document["errors"]:
+        errors.add_row(one["left_out"], one["runs"], str(one["n"]), _three(one["step_time"]))
+    out.print(errors)
