@@ -167,6 +167,7 @@ class Group:
         for folder in self.folders:
             folder.mkdir(exist_ok=True)
         self.limits: Limits | None = None
+        self._handles: dict[str, int | None] = {}
         self.set_limits(limits)
 
     def set_limits(self, limits: Limits) -> None:
@@ -193,12 +194,9 @@ class Group:
         int
             Count [-].
         """
-        file = "memory.oom_control" if self.hierarchy.version == 1 else "memory.events"
-        for folder in self.folders:
-            if (folder / file).exists():
-                found = re.search(r"^oom_kill (\d+)", (folder / file).read_text("ascii"), re.MULTILINE)
-                return int(found[1]) if found else 0
-        return 0
+        text = self._read("memory.oom_control" if self.hierarchy.version == 1 else "memory.events")
+        found = re.search(rb"^oom_kill (\d+)", text, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def cpu_s(self) -> float | None:
         """Processor time that everything in the group has used so far.
@@ -208,13 +206,19 @@ class Group:
         float or None
             Time, or None where no controller counts it [s].
         """
-        for folder in self.folders:
-            if (folder / "cpuacct.usage").exists():
-                return int((folder / "cpuacct.usage").read_text("ascii")) / GIGA
-            if self.hierarchy.version == 2:
-                found = re.search(r"^usage_usec (\d+)", (folder / "cpu.stat").read_text("ascii"), re.MULTILINE)
-                return int(found[1]) / MEGA if found else None
-        return None
+        if self.hierarchy.version == 1:
+            text = self._read("cpuacct.usage")
+            return int(text) / GIGA if text else None
+        found = re.search(rb"^usage_usec (\d+)", self._read("cpu.stat"), re.MULTILINE)
+        return int(found[1]) / MEGA if found else None
+
+    def _read(self, name: str) -> bytes:
+        """A counter, through a handle that stays open: it is read around every job."""
+        if name not in self._handles:
+            found = [folder / name for folder in self.folders if (folder / name).exists()]
+            self._handles[name] = os.open(found[0], os.O_RDONLY) if found else None
+        handle = self._handles[name]
+        return b"" if handle is None else os.pread(handle, 4096, 0)
 
     def processes(self) -> list[int]:
         """Processes in the group.
@@ -237,6 +241,10 @@ class Group:
         bool
             Whether it is gone; a group with processes in it stays.
         """
+        for handle in self._handles.values():
+            if handle is not None:
+                os.close(handle)
+        self._handles.clear()
         for folder in self.folders:
             try:
                 folder.rmdir()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import io
 import json
@@ -33,6 +34,7 @@ ENDED, TIMEOUT, RECYCLE = 0, 1, 2
 #: Exit code of a program that cannot be compiled.
 SYNTAX = 96
 _DUMPABLE = 4
+_LIBC = ctypes.CDLL(None)
 _FILES = 64
 _MILLI = 1000  # poll counts in ms
 #: What programs import most; loaded once, shared by every job.
@@ -74,9 +76,9 @@ def _content(handle: int, cap: int) -> bytes:
 
 def _limit(rlimits: dict[str, int]) -> None:
     """What the child gives up before it runs anything of the job's."""
-    ctypes.CDLL(None).prctl(_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self and /dev/stdin are the job's again
-    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("1000")
+    _LIBC.prctl(_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self and /dev/stdin are the job's again
+    with open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+        file.write(b"1000")
     for name, wanted in rlimits.items():
         kind = getattr(resource, name)
         highest = resource.getrlimit(kind)[1]
@@ -314,8 +316,10 @@ def main() -> None:
     site = importlib.import_module("_sitebuiltins")
     for name in ("exit", "quit"):
         setattr(builtins, name, site.Quitter(name, "Ctrl-D (i.e. EOF)"))
-    ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
+    _LIBC.prctl(_DUMPABLE, 0, 0, 0, 0)
     service = _Service(setup["rlimits"])
+    gc.collect()
+    gc.freeze()  # what is loaded is never collected, so that children do not copy its pages
     connection.sendall(REPLY.pack(ENDED, 0, 0.0, 0.0, 0, 0))
     try:
         while True:
