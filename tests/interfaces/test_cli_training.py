@@ -38,6 +38,14 @@ def test_the_run_on_the_calendar(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["energy_j"]["unit"] == "J"
     assert {"level", "step_ratio", "faster_fraction", "schedule"} <= set(document["best_layouts"][0])
     assert set(document["stops"]) >= {"interruptions_per_gpu_s", "restart_s"}
+    assert document["efficiency_profile"] == "calibrated" and document["memory_bytes"]["usable"] < 80e9
+
+
+def test_a_working_shows_the_factors_that_were_used(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = answer(capsys, "--gpus", "8", "--working")["efficiency"]
+    assert shown["host_step_s"]["kind"] == "calibration" and "before the fit" in shown["host_step_s"]["why"]
+    before = shown["host_step_s"]["why"].partition("before the fit ")[2].partition(";")[0]
+    assert before.endswith(("µs", "ms"))
 
 
 def test_what_is_given_holds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.report_serving import serving_report
-from computeledger.interfaces.wording import point
+from computeledger.interfaces.wording import point, show
 
 DEEPSEEK = ["serve", "--model", "deepseek-v3", "--system", "h200-nvl8", "--samples", "64"]
 
@@ -133,6 +133,10 @@ def test_a_larger_discount_pays_for_longer(ask) -> None:
     assert small < large
 
 
+def test_long_times_are_in_minutes() -> None:
+    assert [show(one, "s") for one in (268.0, 2050.0, 9430.0)] == ["268 s", "34.2 min", "2.62 h"]
+
+
 def flags(text: str) -> dict[str, str]:
     """Arguments of the last command of a text."""
     command = [line for line in text.splitlines() if not line.startswith("#")]
@@ -143,7 +147,7 @@ def flags(text: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_launch_commands_say_the_same_in_each_engines_words(run) -> None:
+def test_launch_commands_say_the_same_in_each_engines_words(run, ask) -> None:
     """vLLM: ranks x tp, batch per rank; SGLang: tp counts all GPUs, batch of all ranks (their documentation)."""
     asked = [*DEEPSEEK, "--layout", "tp2-dp4-ep8", "--batch", "128", "--kv-precision", "fp8"]
     vllm, sglang = (flags(run(*asked, "--emit", engine)) for engine in ("vllm", "sglang"))
@@ -151,7 +155,65 @@ def test_launch_commands_say_the_same_in_each_engines_words(run) -> None:
     assert vllm["--max-num-seqs"] == "32" and "--enable-expert-parallel" in vllm and vllm["--kv-cache-dtype"] == "fp8"
     assert sglang["--tp-size"] == "8" and sglang["--dp-size"] == "4" and "--enable-dp-attention" in sglang
     assert sglang["--max-running-requests"] == "128" and sglang["--ep-size"] == "8"
-    assert 0.8 < float(sglang["--mem-fraction-static"]) < 1
+    held = ask(*asked)["memory_bytes"]
+    share = float(vllm["--gpu-memory-utilization"])
+    assert held["total"] / held["capacity"] <= share <= 0.97
+    assert held["weights"] / held["capacity"] < float(sglang["--mem-fraction-static"]) < share
+
+
+def test_an_unknown_engine_is_refused_with_engines_alone(refused) -> None:
+    assert "ideal" not in refused(*DEEPSEEK, "--emit", "foo")
+
+
+def test_a_launch_comes_with_the_answer_where_more_is_asked(run, tmp_path: Path) -> None:
+    page = tmp_path / "serving.html"
+    asked = [*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "16", "--emit", "vllm"]
+    text = run(*asked, "--kv-tiers", "--html", str(page))
+    assert "Hold or compute again" in text and "vllm serve" in text and "time per output token" in text
+    assert '<section id="tiers"' in page.read_text("utf-8")
+    assert "time per output token" not in run(*asked)
+
+
+def test_a_stated_point_is_held_against_its_limits(ask, run) -> None:
+    asked = [*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64"]
+    median_s = point(ask(*asked)["tpot_s"])
+    for factor, meets in ((0.99, False), (1.01, True)):
+        limits = ["--tpot", f"{median_s * factor}s", "--ttft", "1h"]
+        found = ask(*asked, *limits)["meets"]
+        assert found["tpot"]["meets"] is meets and 0.2 < found["tpot"]["probability"] < 0.8
+        assert found["ttft"]["probability"] == 1
+        assert f"TPOT {'meets' if meets else 'does not meet'} the limit" in run(*asked, *limits)
+
+
+def test_the_physical_limit_is_no_engine(run) -> None:
+    text = run(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", "--backend", "ideal")
+    assert "interval class" not in text and "fitted" not in text
+
+
+def test_stages_are_said(run) -> None:
+    asked = [*DEEPSEEK, "--batch", "8", "--layout"]
+    assert "through all stages" in run(*asked, "tp8-pp2-ep8")
+    assert "on the busiest GPU" in run(*asked, "tp8-ep8")
+
+
+def test_the_winner_is_on_the_printed_front(run) -> None:
+    text = run(*DEEPSEEK, "--gpus", "8", "--tpot", "30ms")
+    assert sum(line.startswith(" \u2192 ") for line in text.splitlines()) == 1
+
+
+def test_an_anchor_shows_what_it_said(run, tmp_path: Path) -> None:
+    page = tmp_path / "serving.html"
+    anchor = ["--anchor", "batch=64,isl=4096,osl=1024,tpot=60ms"]
+    text = " ".join(run(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", *anchor, "--html", str(page)).split())
+    assert "TPOT measured over predicted" in text and "carries over" in text
+    said = page.read_text("utf-8")
+    assert "engine vllm" in said and "measurements): " in said and "carries over" in said
+
+
+def test_a_precision_without_units_is_noted(run) -> None:
+    asked = [*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "8"]
+    assert "has no fp4 units" in run(*asked, "--precision", "fp4")
+    assert "has no fp" not in run(*asked)
 
 
 def test_a_launch_can_be_pasted(run, tmp_path: Path) -> None:
@@ -177,8 +239,12 @@ def test_a_launch_can_be_pasted(run, tmp_path: Path) -> None:
         (["--layout", "tp2-dp4-ep8", "--batch", "8", "--emit", "trtllm"], "attention data parallelism"),
         (["--layout", "tp8-ep4", "--batch", "8", "--emit", "vllm"], "not over 4"),
         (["--precision", "bf16", "--gpus", "16", "--emit", "vllm"], "name a checkpoint stored in bf16"),
-        (["--mode", "disaggregated", "--batch", "8"], "--batch belongs to one layout"),
+        (["--mode", "disaggregated", "--batch", "8"], "--batch is not built for two pools"),
         (["--kv-tiers", "--layout", "tp8-ep8", "--batch", "8", "--price", "$0/h"], "greater than 0"),
+        (["--emit", "vllm", "--backend", "ideal"], "the physical limit is no engine"),
+        (["--cache-discount", "5%"], "--kv-tiers"),
+        (["--tpot", "0ms"], "--tpot must be greater than 0"),
+        (["--rounds", "1.5"], "one whole number"),
     ],
 )
 def test_what_cannot_be_done_is_said(refused, arguments, message) -> None:
@@ -217,6 +283,7 @@ def test_two_pools_are_matched_and_within_the_limits(ask) -> None:
     assert used == document["n_gpus_per_replica"] <= 72 and used + document["n_idle_gpus"] == 72
     assert all(one["prefill_busy_fraction"] < 0.9 for one in document["pareto"])
     assert point(document["prefill_busy_fraction"]) < 0.95
+    assert all(one["memory_bytes"]["total"] <= one["memory_bytes"]["capacity"] for one in pools.values())
     rate = "output_tokens_per_s_per_gpu"
     assert point(document[rate]) > 0.8 * max(one[rate] for one in document["pareto"] if one["tpot_s"] <= 0.025)
     assert document["physical_limit"]["tpot_s"] < document["tpot_s"]["p50"]

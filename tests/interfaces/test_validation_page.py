@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from computeledger.interfaces.cli import cli
+from computeledger.interfaces.plots_validation import slices_figure
+from computeledger.validation.compare import Comparison
 
 SUMMARY = {"n", "median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage_80", "coverage_90"}
 COLUMNS = "mode,model_path,system,backend,precision"
@@ -57,6 +61,18 @@ def test_the_shipped_set_needs_no_file_and_prints() -> None:
     text = run("--by", "source", "--worst", "1")
     for words in ("time per output token", "output tokens/s per GPU", "In doubt", "Not predicted", "made of"):
         assert words in text
+
+
+def test_long_names_are_elided_and_no_line_runs_through_them() -> None:
+    names = ["a" * 60 + "-2025-nodes-8", "b" * 60 + "-2026"]
+    ones = np.ones(2)
+    comparison = Comparison([{"source": one} for one in names], {"tpot": ones}, {"tpot": np.ones((2, 3))}, {})
+    drawn = slices_figure(comparison, "tpot", "source")
+    notes = drawn["layout"]["annotations"]
+    assert len(notes) == 2 and all("\u2026" in one["text"] and len(one["text"]) < 80 for one in notes)
+    line = drawn["data"][1]["y"]
+    ends = [pair for pair in pairwise(line) if None not in pair]
+    assert not any(low < one["y"] < high for low, high in ends for one in notes)
 
 
 def test_the_page_stands_alone_and_escapes(points: Path, tmp_path: Path) -> None:

@@ -267,6 +267,8 @@ def test_launch_arguments_exist_and_say_the_layout(model, layout, batch, expecte
     arguments = dict(megatron_launch(one).arguments)
     assert {name.removeprefix("--") for name in arguments} <= set(MEGATRON.split())
     assert arguments.items() >= expected.items()
+    said = " ".join(megatron_launch(one).remarks)
+    assert "--rotary-base" in said and ("--moe-router-score-function" in said) == ("--num-experts" in arguments)
     world = int(one.layout.tp) * int(one.layout.pp)
     assert int(arguments["--tensor-model-parallel-size"]) * int(arguments["--pipeline-model-parallel-size"]) == world
 

@@ -19,7 +19,7 @@ from computeledger.workloads.pool_search import PoolOption, pools_usd_per_mtok, 
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import layouts_that_fit, pareto_front, search_serving
 
-#: Options that take one layout apart, or that name it: they have no meaning for two pools.
+#: Options that are built for one layout only.
 _ONE_LAYOUT = ("batch", "layout", "requests_per_s", "working", "html", "kv_tiers")
 
 
@@ -51,7 +51,7 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
     """Answer ``computeledger serve --mode disaggregated``."""
     for name in _ONE_LAYOUT:
         if asked.options.get(name):
-            raise InputError(f"--{name.replace('_', '-')} belongs to one layout: leave out --mode disaggregated")
+            raise InputError(f"--{name.replace('_', '-')} is not built for two pools: leave out --mode disaggregated")
     system = asked.typical.system
     gpus = whole_number("--gpus", asked.options["gpus"])
     layouts = layouts_to_search(asked.options, layouts_that_fit(asked.middles, asked.typical, gpus))
@@ -65,10 +65,15 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
     document |= documents_serving.pools_document(
         (result, pools_usd_per_mtok(result)), (limit, pools_usd_per_mtok(limit)), chosen, at_hand
     )
+    document["winner"] = documents_serving.pool_option_document(chosen)
     document["pareto"] = [documents_serving.pool_option_document(one) for one in pareto_front(found)]
     document["n_options"] = len(found)
     document["aggregated"] = _aggregated(asked, layouts, chosen)
     document |= {"price": dict(asked.price), "assumptions": documents_serving.serving_assumptions()}
+    limits = {name: middle(asked.options[name]) for name in ("tpot", "ttft") if asked.options[name] is not None}
+    if limits:
+        document["meets"] = documents_serving.meets_document(result, limits)
+    document["remarks"] = documents_serving.wider_products(asked.scenario.precision, system)
     if asked.options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     if asked.options.get("emit"):

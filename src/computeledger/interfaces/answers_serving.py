@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from computeledger.arrays import Uncertain
+from computeledger.arrays import Num, Uncertain, median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import (
@@ -16,7 +16,13 @@ from computeledger.facts.load import (
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
-from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, Answered, add_parts, layouts_to_search
+from computeledger.interfaces.answers_serving_parts import (
+    DEFAULT_TPOT_S,
+    Answered,
+    add_parts,
+    check_parts,
+    layouts_to_search,
+)
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -31,7 +37,6 @@ from computeledger.workloads.serving_search import (
     ServingOption,
     Slo,
     layouts_that_fit,
-    pareto_front,
     price_of_speed,
     search_serving,
     size_fleet,
@@ -40,6 +45,7 @@ from computeledger.workloads.serving_search import (
 
 def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger serve``."""
+    check_parts(options)
     model, system = load_model(options["model"]), load_system(options["system"])
     price, price_ground = price_of(system, options["price"])
     lengths = {name: options[f"{name}_tokens"] for name in ("input", "output", "cached")}
@@ -87,11 +93,8 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     at_middles = replace(middles, layout=chosen.layout, batch=float(chosen.batch))
     curve = price_of_speed(at_middles, typical)
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
-    if batch is None:
-        document["pareto"] = [documents_serving.option_document(one) for one in pareto_front(found)]
-        document["n_options"] = len(found)
     document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
-    document |= anchor_document
+    document |= _carried(anchor_document, sure, draws)
     document |= {"interval": _interval_document(sure), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
@@ -113,8 +116,8 @@ def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> Se
         raise InputError(
             f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({1 + drafts:g})"
         )
-    if rounds is not None and rounds < 1:
-        raise InputError(f"--rounds {rounds:g}: at least 1 is needed")
+    if rounds is not None and (rounds < 1 or rounds % 1 != 0):
+        raise InputError(f"--rounds {rounds:g}: expected one whole number, at least 1")
     rounds = float("inf") if rounds is None else rounds
     return replace(scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds)
 
@@ -153,6 +156,15 @@ _RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
 
 def _asked_precision(options: Mapping[str, Any], model: Model) -> Precision:
     return precision_of(model, options["precision"], options["kv_precision"])
+
+
+def _carried(found: Mapping[str, Any], sure: Interval | None, draws: Mapping[str, Num]) -> dict[str, Any]:
+    """An anchor's part of the document, with the factor by which each time is shifted at the median."""
+    if sure is None or "anchor" not in found:
+        return dict(found)
+    names = {"tpot": "efficiency.serving_ratio", "ttft": "efficiency.first_token_ratio"}
+    shift = {name: median(draws[key]) / middle(getattr(sure, name)) for name, key in names.items()}
+    return {**found, "anchor": {**found["anchor"], "carried_over": shift}}
 
 
 def _interval_document(sure: Interval | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Parts of a serving answer that are asked for: margins of a search, breakdown, tiers of memory, launch commands."""
+"""Parts of a serving answer: the front and margins of a search, breakdown, tiers of memory, launch commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from computeledger.arrays import Uncertain, sample
 from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.memory_design import design_memory
 from computeledger.errors import InputError, unknown_id
-from computeledger.interfaces.documents_serving import breakdown_document, margins_document
+from computeledger.interfaces.answers_setting import check_positive
+from computeledger.interfaces.documents_serving import (
+    breakdown_document,
+    margins_document,
+    meets_document,
+    option_document,
+    wider_products,
+)
 from computeledger.interfaces.documents_tiers import kv_tiers_document
 from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_text
 from computeledger.physics.efficiency import middle
@@ -21,7 +28,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of
-from computeledger.workloads.serving_search import ServingOption
+from computeledger.workloads.serving_search import ServingOption, pareto_front
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +60,38 @@ class Answered:
     typical: Machine
 
 
+def check_parts(options: Mapping[str, Any]) -> None:
+    """Refuse parts that cannot be, before anything is computed."""
+    engine = options.get("emit")
+    if engine is not None and engine not in ENGINES:
+        raise unknown_id("engine", engine, ENGINES)
+    if engine is not None and options["backend"] == "ideal":
+        raise InputError(f"--emit {engine}: the physical limit is no engine: leave out --backend ideal")
+    if options.get("cache_discount") is not None and not options.get("kv_tiers"):
+        raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
+    for name in ("tpot", "ttft"):
+        check_positive(f"--{name}", options[name])
+
+
 def layouts_to_search(options: Mapping[str, Any], layouts: list[Layout]) -> list[Layout]:
     """Layouts that the engine can run, where a launch command is asked for."""
     engine = options.get("emit")
     if not engine:
         return layouts
-    if engine not in ENGINES:
-        raise unknown_id("engine", engine, ENGINES)
     return [one for one in layouts if engine_runs(engine, one)]
 
 
 def add_parts(document: dict[str, Any], answered: Answered) -> None:
     """Add what was asked for to a serving document."""
     options = answered.options
+    document["remarks"] = wider_products(answered.middles.precision, answered.machine.system)
+    if options["batch"] is None:
+        document["winner"] = option_document(answered.chosen)
+        document["pareto"] = [option_document(one) for one in pareto_front(answered.found)]
+        document["n_options"] = len(answered.found)
+    limits = {name: middle(options[name]) for name in ("tpot", "ttft") if options[name] is not None}
+    if limits:
+        document["meets"] = meets_document(answered.result, limits)
     if options["batch"] is None and options["requests_per_s"] is None:
         document["margins"] = _margins(answered)
     if options["working"] or options.get("html"):

@@ -71,7 +71,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     if held is not None:
         document["anchor"] = documents_training.anchor_document(held, said)
     document |= _beside(question, found, result, options, held)
-    document |= {"price": question.price, "efficiency_profile": "assumed"}
+    document |= {"price": question.price, "efficiency_profile": "calibrated"}
     document |= {"asked_global_batch_tokens": question.wanted_tokens}
     document["stops"] = documents_training.stops_document(question.stops)
     if options["working"] or options.get("html_file") is not None:

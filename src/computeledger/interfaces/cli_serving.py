@@ -106,9 +106,11 @@ def serve(**options: Any) -> None:
     if options["as_json"]:
         print_json(document)
         return
-    if "launch" in document:
+    if "launch" in document and not (options["working"] or options["kv_tiers"] or options["html"] is not None):
         click.echo(document["launch"]["text"])
         return
     from computeledger.interfaces.tables_serving import print_serve
 
     print_serve(document, options["working"])
+    if options["html"] is not None:
+        click.echo(f"report: {options['html']}")

@@ -15,6 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.physics import transformer
+from computeledger.physics.efficiency import DEFAULT_ENGINE
 from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
@@ -160,7 +161,7 @@ def figure_document(figure: Figure) -> dict[str, Any]:
     }
 
 
-def efficiency_document(profile: str = "assumed", overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def efficiency_document(profile: str = DEFAULT_ENGINE, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Efficiency factors with their grounds; what a plan overrides is the plan's."""
     out = {}
     given = overrides or {}
@@ -215,7 +216,7 @@ def memory_document(held: ServingMemory) -> dict[str, Any]:
         "activations": median(held.activations_bytes),
         "workspace": median(held.workspace_bytes),
         "total": median(held.total_bytes),
-        "usable": held.capacity_bytes,
+        "capacity": held.capacity_bytes,
     }
 
 

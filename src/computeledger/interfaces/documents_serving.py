@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, median
+from computeledger.facts.schema import System
 from computeledger.interfaces.documents import bound_fractions, main_bound, memory_document, operations_document
 from computeledger.physics import memory, operations
 from computeledger.physics.efficiency import load_factors
-from computeledger.physics.roofline import Operation
+from computeledger.physics.roofline import Operation, Precision
 from computeledger.workloads.disaggregated import DisaggregatedResult
 from computeledger.workloads.pool_search import PoolOption
 from computeledger.workloads.result import quantities, quantity
@@ -21,10 +22,21 @@ from computeledger.workloads.serving_margins import DISTINGUISHABLE, Rival
 from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
 
 
+def wider_products(precision: Precision, system: System) -> list[str]:
+    """A note where a chip has no units for a precision: its products run in the next wider one."""
+    asked = {precision.attention, precision.dense, precision.experts}
+    peaks = system.accelerator.peak_flop_per_s
+    return [
+        f"{name}: {system.accelerator.id} has no {name} units; weights are stored in it, products run wider"
+        for name in ("fp8", "fp4")
+        if name in asked and name not in peaks
+    ]
+
+
 def serving_assumptions() -> dict[str, float]:
     """What serving takes for granted beside the efficiency factors."""
     return {
-        "usable_hbm_fraction": memory.USABLE_FRACTION,
+        "cache_share_of_free_hbm_fraction": memory.USABLE_FRACTION,
         "engine_workspace_bytes": memory.WORKSPACE_BYTES,
         "prefill_chunk_tokens": operations.CHUNK_TOKENS,
     }
@@ -54,7 +66,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
             "decode": operations_document([*result.decode, _beside(result)]),
             "prefill": operations_document(result.prefill),
         },
-        "components_of": "busiest GPU",
+        "components_of": f"busiest GPU{', through all stages' if median(scenario.layout.pp) > 1 else ''}",
         "memory_bytes": memory_document(result.memory),
         "largest_batch": median(result.memory.largest_batch),
         "physical_limit": quantities(serve_figures(ideal)),
@@ -209,6 +221,19 @@ def margins_document(rivals: Sequence[Rival], chances: dict[str, float], n_withi
     }
 
 
+def meets_document(result: ServingResult | DisaggregatedResult, limits: dict[str, float]) -> dict[str, Any]:
+    """Whether an answer is within limits on its times, at the median and over the samples."""
+    times = {name: getattr(result, f"{name}_s") for name in limits}
+    return {
+        name: {
+            "limit_s": limit,
+            "meets": bool(median(times[name]) <= limit),
+            "probability": float(np.mean(times[name] <= limit)),
+        }
+        for name, limit in limits.items()
+    }
+
+
 def pool_option_document(one: PoolOption) -> dict[str, Any]:
     """A point of a search over two pools."""
     return {
@@ -258,6 +283,7 @@ def pools_document(
     one = result.scenario.decode
     widths = ("attention", "dense", "experts", "kv")
     prompts = int(chosen.prefill_layout.dp * chosen.prefill_layout.pp)
+    staged = max(chosen.prefill_layout.pp, chosen.decode_layout.pp) > 1
     workers = (
         ("prefill", chosen.prefill_layout, chosen.n_prefill, prompts),
         ("decode", chosen.decode_layout, chosen.n_decode, round(chosen.decode_batch)),
@@ -278,7 +304,13 @@ def pools_document(
         **quantities(_pools_figures(*answer)),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "pools": {
-            name: {"layout": str(layout), "n_workers": n, "n_gpus_per_worker": int(layout.n_gpus), "batch": batch}
+            name: {
+                "layout": str(layout),
+                "n_workers": n,
+                "n_gpus_per_worker": int(layout.n_gpus),
+                "batch": batch,
+                "memory_bytes": memory_document(getattr(result, name).memory),
+            }
             for name, layout, n, batch in workers
         },
         "prefill_busy_fraction": quantity(result.prefill_busy_fraction, ""),
@@ -290,8 +322,9 @@ def pools_document(
             "decode": operations_document(result.decode.decode),
             "prefill": operations_document(result.prefill.prefill),
         },
-        "components_of": "busiest GPU of a worker",
+        "components_of": f"busiest GPU of a worker{', through all stages' if staged else ''}",
         "memory_bytes": memory_document(result.decode.memory),
+        "memory_of": "decode pool",
         "largest_batch": median(result.decode.memory.largest_batch),
         "physical_limit": quantities(_pools_figures(*limit)),
     }

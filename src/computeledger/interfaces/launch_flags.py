@@ -23,8 +23,18 @@ from computeledger.physics.parallelism import Layout, parse_layout
 LONGEST_RATIO = 1.25
 #: GPUs of the largest host (assumption); replicas beyond it get a word on how to start them.
 LARGEST_HOST = 8
+#: Share of HBM that an engine may take at most (assumption): the rest is the driver's and other processes'.
+MOST_FRACTION = 0.97
 _CONTEXT_STEP = 256
 _KV_NAMES = {"vllm": "fp8", "sglang": "fp8_e4m3", "trtllm": "fp8"}
+
+
+#: What an engine means by its share of the memory.
+_SHARES = {
+    "vllm": "--gpu-memory-utilization: the share of HBM for weights, activations, workspace and cache together",
+    "sglang": "--mem-fraction-static: the share of HBM for weights and cache; activations and graphs take the rest",
+    "trtllm": "free_gpu_memory_fraction: the share of the HBM that weights and workspace leave which the cache takes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +59,10 @@ class Launch:
         Whether stored bf16 weights are to be cut to fp8 on loading.
     role : str
         ``prefill`` or ``decode`` where the two are apart, else empty.
-    usable_fraction, static_fraction : float
-        Share of HBM for everything, and without the workspace [-].
+    whole_fraction, static_fraction : float
+        Share of HBM for everything, and for weights and cache alone [-].
+    short : bool
+        Whether the answer's own batch needs more than an engine may take.
     """
 
     model: str
@@ -61,8 +73,9 @@ class Launch:
     kv: str
     online_fp8: bool
     role: str
-    usable_fraction: float
+    whole_fraction: float
     static_fraction: float
+    short: bool
 
     @property
     def per_rank(self) -> int:
@@ -82,13 +95,18 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
         raise unknown_id("engine", engine, ENGINES)
     pools = document.get("pools")
     if pools is None:
-        return "\n".join([*_comments(engine, document), *ENGINES[engine](_launch(engine, document, document, ""))])
+        return "\n".join([*_comments(engine, document), *_commands(engine, _launch(engine, document, document, ""))])
     lines = _comments(engine, document)
     for role in ("prefill", "decode"):
         pool = pools[role]
         lines += ["", f"# {role}: start {pool['n_workers']} of these, {pool['n_gpus_per_worker']} GPUs each"]
-        lines += ENGINES[engine](_launch(engine, document, pool, role))
+        lines += _commands(engine, _launch(engine, document, pool, role))
     return "\n".join(lines)
+
+
+def _commands(engine: str, one: Launch) -> list[str]:
+    most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
+    return [*([most] if one.short else []), *ENGINES[engine](one)]
 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
@@ -104,9 +122,9 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
             f"--emit {engine}: layout {layout}: the engine spreads experts over all {stage} GPUs of a stage "
             f"(ep{stage}) or none, not over {ep}"
         )
-    held = document["memory_bytes"]
-    beside = held["total"] - held["kv_cache"]
-    kept = USABLE_FRACTION * (held["usable"] - beside) + held["weights"]
+    held = pool.get("memory_bytes", document["memory_bytes"])
+    beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
+    cache = USABLE_FRACTION * (capacity - beside)
     return Launch(
         model=document["model"],
         layout=layout,
@@ -116,9 +134,15 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         kv=precision["kv"],
         online_fp8=_online_fp8(engine, document),
         role=role,
-        usable_fraction=USABLE_FRACTION,
-        static_fraction=kept / held["usable"],
+        whole_fraction=_share((beside + cache) / capacity),
+        static_fraction=_share((held["weights"] + cache) / capacity),
+        short=held["total"] > MOST_FRACTION * capacity,
     )
+
+
+def _share(fraction: float) -> float:
+    """Rounded up to a hundredth, so that what was predicted has its room; the driver and the context keep theirs."""
+    return min(math.ceil(100 * fraction) / 100, MOST_FRACTION)
 
 
 def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
@@ -144,10 +168,11 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     said = ", ".join(f"{label} {_ends(document[name], unit)}" for label, name, unit in figures)
     where = document["layout"] if "pools" not in document else "prefill and decode apart"
     batch = "" if "pools" in document else f" at batch {document['batch']:.0f}"
-    assumed = f"longest request {LONGEST_RATIO:g} times that, {USABLE_FRACTION:.0%} of HBM used, prefill in chunks of "
+    assumed = f"longest request {LONGEST_RATIO:g} times that, prefill in chunks of "
     return [
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
+        f"# {_SHARES[engine]}",
         f"# assumed: {assumed}{CHUNK_TOKENS:.0f} tokens; CUDA graphs and overlap as {engine} sets them",
     ]
 
@@ -172,7 +197,7 @@ def _vllm(one: Launch) -> list[str]:
     if layout.ep > 1:
         options.append("--enable-expert-parallel")
     options += [f"--max-num-seqs {one.per_rank}", f"--max-model-len {one.context_tokens}"]
-    options += [f"--max-num-batched-tokens {CHUNK_TOKENS:.0f}", f"--gpu-memory-utilization {one.usable_fraction:g}"]
+    options += [f"--max-num-batched-tokens {CHUNK_TOKENS:.0f}", f"--gpu-memory-utilization {one.whole_fraction:.2f}"]
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += [f"--kv-cache-dtype {_KV_NAMES['vllm']}"] if one.kv == "fp8" else []
     options += ["--enable-prefix-caching"] if one.cached else []
@@ -203,7 +228,7 @@ def _sglang(one: Launch) -> list[str]:
         options.append(f"--ep-size {layout.ep}")
     options += [f"--max-running-requests {one.per_rank * layout.dp}", f"--context-length {one.context_tokens}"]
     options += [f"--chunked-prefill-size {CHUNK_TOKENS * layout.dp:.0f}"]
-    options += [f"--mem-fraction-static {one.static_fraction:.3f}"]
+    options += [f"--mem-fraction-static {one.static_fraction:.2f}"]
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += [f"--kv-cache-dtype {_KV_NAMES['sglang']}"] if one.kv == "fp8" else []
     options += ["--disable-radix-cache"] if not one.cached else []
@@ -227,7 +252,7 @@ def _trtllm(one: Launch) -> list[str]:
     settings += ["kv_cache_config:", f"  dtype: {'fp8' if one.kv == 'fp8' else 'auto'}"]
     settings += [
         f"  enable_block_reuse: {'true' if one.cached else 'false'}",
-        f"  free_gpu_memory_fraction: {one.usable_fraction:g}",
+        f"  free_gpu_memory_fraction: {USABLE_FRACTION:g}",
     ]
     options = [f"--tp_size {layout.n_gpus_per_stage}", f"--pp_size {layout.pp}", f"--ep_size {layout.ep}"]
     options += [f"--max_batch_size {one.per_rank}", f"--max_num_tokens {CHUNK_TOKENS:.0f}"]

@@ -19,6 +19,8 @@ MOST_GROUPS = 8
 COLORS = (*parts.SERIES, "#A87B2D", "#56B4E9", "#46688A", "#8C6BB1")
 #: Height of a scatter plot in pixels.
 PLOT_HEIGHT = 520
+#: Letters of a name beside a row.
+LONGEST_NAME = 31
 #: Beyond this many points the interval whiskers turn fainter.
 CROWD = 300
 
@@ -173,7 +175,9 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
             "hovertemplate": f"{plain(name)}: median {p50:.2f}, half within {p25:.2f} – {p75:.2f}<extra></extra>",
         })  # fmt: skip
         notes.append(
-            parts.note(f"<b>{plain(name)}</b>   n {len(ratios[name])}, median error {percent(error)}", row + 0.3)
+            parts.note(
+                f"<b>{plain(_elided(name))}</b>   n {len(ratios[name])}, median error {percent(error)}", row + 0.3
+            )
         )
     axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
     layout = parts.layout(
@@ -186,12 +190,19 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     return {"data": data, "layout": layout}
 
 
+def _elided(name: str) -> str:
+    """A long name without its middle: what tells sources apart stands at both ends."""
+    half = (LONGEST_NAME - 1) // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[:half]}\u2026{name[-half:]}"
+
+
 def _ratio_band(n_rows: int) -> list[Spec]:
     top = n_rows - 0.4
+    line = [end for row in range(n_rows) for end in (row - 0.5, row + 0.1, None)]  # a gap where a row's words stand
     return [
         {"type": "scatter", "mode": "lines", "x": [0.8, 1.2, 1.2, 0.8], "y": [-0.5, -0.5, top, top], "fill": "toself",
          "fillcolor": parts.faint(NEUTRAL, 0.14), "line": {"width": 0}, "hoverinfo": "skip"},
-        {"type": "scatter", "mode": "lines", "x": [1, 1], "y": [-0.5, top], "hoverinfo": "skip",
+        {"type": "scatter", "mode": "lines", "x": [1, 1, None] * n_rows, "y": line, "hoverinfo": "skip",
          "line": {"color": NEUTRAL, "width": 1.5}},
     ]  # fmt: skip
 

@@ -11,10 +11,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from computeledger.interfaces.tables_breakdown import NEGLIGIBLE, constant_words
-from computeledger.interfaces.wording import interval_words, margins_words, percent, point, span, words
+from computeledger.interfaces.tables_tiers import interval_span, span_words
+from computeledger.interfaces.wording import (
+    anchor_words,
+    engine_words,
+    interval_words,
+    margins_words,
+    meets_words,
+    percent,
+    place_words,
+    point,
+    span,
+    sureness_words,
+    words,
+)
 from computeledger.physics.roofline import BOUNDS
 from computeledger.sources import load_sources
-from computeledger.units import format_si
+from computeledger.units import KILO, format_si
 
 Context = dict[str, Any]
 
@@ -43,6 +56,7 @@ def serving_report(document: Mapping[str, Any]) -> str:
     return environment.get_template("serving.html").render(
         title=f"{document['model']} on {document['system']}",
         how=_how(document),
+        remarks=_remarks(document),
         lead=_lead(document),
         tiles=[_tile(document, *tile) for tile in _TILES],
         steps=[_step(document, phase) for phase in ("decode", "prefill")],
@@ -51,6 +65,7 @@ def serving_report(document: Mapping[str, Any]) -> str:
         constants=[_constant(one) for one in found["constants"]],
         figures=[_figure(one) for one in document.get("working", ())],
         front=_front(document),
+        tiers=_tiers(document["kv_tiers"]) if "kv_tiers" in document else None,
         sources=[load_sources()[key] for key in sorted(keys & set(load_sources()))],
         price=_price(document),
         version=_version(),
@@ -85,7 +100,15 @@ def _how(document: Mapping[str, Any]) -> list[str]:
         f"{widths} weights, {document['precision']['kv']} cache",
         f"batch {document['batch']:.0f}",
         f"{', '.join(lengths)} tokens per request",
+        engine_words(document),
     ]
+
+
+def _remarks(document: Mapping[str, Any]) -> list[str]:
+    """How sure the answer is, and what a reader must know of it."""
+    anchor = [anchor_words(document["anchor"])] if "anchor" in document else []
+    meets = [meets_words(name, one) for name, one in document.get("meets", {}).items()]
+    return [sureness_words(document["interval"]), *anchor, *document.get("remarks", ()), *meets]
 
 
 def _lead(document: Mapping[str, Any]) -> Context:
@@ -122,6 +145,7 @@ def _step(document: Mapping[str, Any], phase: str) -> Context:
         "key": phase,
         "name": phase.capitalize(),
         "time": words(step["time_s"], "s"),
+        "place": place_words(document, phase),
         "limit": words(step["limit_s"], "s"),
         "reached": percent(step["limit_s"] / step["time_s"]),
         "bars": [
@@ -183,14 +207,14 @@ def _signed(value: float) -> str:
 
 
 def _memory(memory: Mapping[str, float]) -> Context:
-    usable = memory["usable"]
+    capacity = memory["capacity"]
     parts = [
         {"name": name.replace("_", " ").replace("kv", "KV"), "bound": _MEMORY.get(name, "overhead"),
-         "width": round(100 * value / max(usable, memory["total"]), 2), "text": words(value, "B"),
-         "labelled": value / usable > _LABELLED}
-        for name, value in memory.items() if name not in ("total", "usable")
+         "width": round(100 * value / max(capacity, memory["total"]), 2), "text": words(value, "B"),
+         "labelled": value / capacity > _LABELLED}
+        for name, value in memory.items() if name not in ("total", "capacity")
     ]  # fmt: skip
-    return {"parts": parts, "total": words(memory["total"], "B"), "usable": words(usable, "B")}
+    return {"parts": parts, "total": words(memory["total"], "B"), "capacity": words(capacity, "B")}
 
 
 def _constant(one: Mapping[str, Any]) -> Context:
@@ -222,6 +246,48 @@ def _figure(one: Mapping[str, Any]) -> Context:
         "formula": one["formula"],
     }
 
+
+def _tiers(found: Mapping[str, Any]) -> Context:
+    """A prefix in every tier of memory, and stages with less HBM."""
+    return {
+        "size": words(point(found["prefix_bytes"]), "B"),
+        "tokens": words(point(found["prefix_tokens"]), ""),
+        "again": words(point(found["recompute_s"]), "s"),
+        "again_usd": words(point(found["recompute_usd"]), "USD"),
+        "reuse": [span_words(float(key)) for key in found["tiers"][0]["hit_usd"]],
+        "rows": [
+            {
+                "id": one["id"],
+                "name": one["name"],
+                "hit": words(point(one["hit_s"]), "s") if point(one["hit_s"]) else "at once",
+                "costs": [words(KILO * point(cost), "USD") for cost in one["hit_usd"].values()],
+                "hold": interval_span(one["hold_or_recompute_s"]),
+                "pays": interval_span(one["discount_pays_s"]),
+            }
+            for one in found["tiers"]
+        ],
+        "share": percent(found["assumptions"]["cache_read_fraction"]),
+        "stages": [
+            {
+                "stages": one["stages"],
+                "n_gpus": one["n_gpus"],
+                "cells": [words(point(one[name]), unit) for name, unit in _STAGE_CELLS],
+            }
+            for one in found["memory_design"]
+        ],
+        "edition": found["edition"],
+        "left_out": found["assumptions"]["left_out"],
+    }
+
+
+_STAGE_CELLS = (
+    ("hbm_bytes", "B"),
+    ("saved_usd_per_gpu", "USD"),
+    ("tpot_s", "s"),
+    ("ttft_s", "s"),
+    ("output_tokens_per_s_per_gpu", ""),
+    ("usd_per_mtok_output", "USD/Mtok"),
+)
 
 _WIDE, _HIGH, _EDGE = 720.0, 420.0, 46.0
 

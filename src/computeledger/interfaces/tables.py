@@ -222,14 +222,21 @@ def _unit(unit: str) -> str:
     return _UNITS.get(unit, unit)
 
 
+#: Assumptions whose name alone does not say what they are.
+_ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the HBM that weights and workspace leave"}
+
+
 def print_grounds(out: Console, document: Mapping[str, Any], more: str) -> None:
     """Print what an answer rests on: its price, its factors, what was assumed."""
     price = _price_words(document["price"])
-    note(out, f"GPU-hour: {price}; efficiency factors are fitted or assumed, each with its ground (--working){more}")
+    limit = document.get("backend") == "ideal"  # nothing is fitted there
+    factors = "" if limit else "; efficiency factors are fitted or assumed, each with its ground (--working)"
+    note(out, f"GPU-hour: {price}{factors}{more}")
     words = []
     for name, value in document.get("assumptions", {}).items():
-        unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else ""
-        words.append(f"{name.replace('_bytes', '').replace('_s_', ' ').replace('_', ' ')} {show(value, unit)}")
+        unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else "fraction" if "fraction" in name else ""
+        plain = name.replace("_bytes", "").replace("_s_", " ").replace("_", " ")
+        words.append(f"{_ASSUMED.get(name, plain)} {show(value, unit)}")
     if words:
         note(out, f"assumed: {', '.join(words)}")
 
@@ -240,15 +247,17 @@ def _price_words(price: Mapping[str, Any]) -> str:
     return f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
 
 
-def print_memory(out: Console, memory: Mapping[str, float], remark: str) -> None:
-    """Print the memory of one GPU by tenant."""
-    parts = [name for name in memory if name not in ("total", "usable")]
-    text = Text("Memory of one GPU  ", style="bold")
+def print_memory(out: Console, memory: Mapping[str, float], remark: str, pool: str = "") -> None:
+    """Print the memory of one GPU by tenant, against its HBM or the part of it that can be used."""
+    parts = [name for name in memory if name not in ("total", "capacity", "usable")]
+    text = Text(f"Memory of one GPU{f' of the {pool}' if pool else ''}  ", style="bold")
     text.append(
         "  ".join(f"{name.replace('_', ' ')} {format_si(memory[name], 'B')}" for name in parts), style="not bold"
     )
-    total, usable = format_si(memory["total"], "B"), format_si(memory["usable"], "B")
-    text.append(f"  = {total} of {usable} usable; {remark}", style="not bold")
+    key = "capacity" if "capacity" in memory else "usable"
+    total, held = format_si(memory["total"], "B"), format_si(memory[key], "B")
+    what = "of HBM" if key == "capacity" else "usable"
+    text.append(f"  = {total} of {held} {what}; {remark}", style="not bold")
     out.print(text)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import DIM, console, new_table, note
-from computeledger.interfaces.wording import joined, show
+from computeledger.interfaces.wording import joined, place_words, show
 from computeledger.physics.roofline import BOUNDS
 from computeledger.units import format_percent, format_si
 
@@ -27,16 +27,16 @@ def print_breakdown(document: Mapping[str, Any]) -> None:
     out = console()
     found = document["breakdown"]
     for phase, quantity, whole in (("decode", "TPOT", "tpot"), ("prefill", "TTFT", "ttft")):
-        _print_step(out, phase, found[phase])
+        _print_step(out, f"{phase.capitalize()} step {place_words(document, phase)}", found[phase])
         terms = " + ".join(f"{name} {show(value, 's')}" for name, value in found[whole].items())
         total = show(sum(found[whole].values()), "s")
         out.print(Text(f"{quantity} ", style="bold").append(f"= {terms} = {total}\n", style="not bold"))
     _print_constants(out, found["constants"])
 
 
-def _print_step(out: Console, phase: str, step: Mapping[str, Any]) -> None:
+def _print_step(out: Console, name: str, step: Mapping[str, Any]) -> None:
     reached = step["limit_s"] / step["time_s"]
-    title = f"{phase.capitalize()} step on the busiest GPU: {show(step['time_s'], 's')}"
+    title = f"{name}: {show(step['time_s'], 's')}"
     limit = f", physical limit {show(step['limit_s'], 's')}: {format_percent(reached)} of it is reached"
     out.print(Text(title, style="bold").append(limit, style="not bold"))
     operations = step["operations"]

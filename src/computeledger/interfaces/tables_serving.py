@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -21,7 +21,16 @@ from computeledger.interfaces.tables import (
 )
 from computeledger.interfaces.tables_breakdown import print_breakdown
 from computeledger.interfaces.tables_tiers import print_kv_tiers
-from computeledger.interfaces.wording import margins_words, point, show
+from computeledger.interfaces.wording import (
+    anchor_words,
+    engine_words,
+    margins_words,
+    meets_words,
+    place_words,
+    point,
+    show,
+    sureness_words,
+)
 from computeledger.units import format_percent, format_si, format_usd
 
 #: Rivals of a winner that are printed.
@@ -47,7 +56,8 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
     else:
         for phase in ("decode", "prefill"):
             _print_operations(out, phase, document)
-    print_memory(out, document["memory_bytes"], f"largest batch that fits: {document['largest_batch']:.0f}")
+    largest = f"largest batch that fits: {document['largest_batch']:.0f}"
+    print_memory(out, document["memory_bytes"], largest, document.get("memory_of", ""))
     if "price_of_speed" in document:
         _print_speed(out, document)
     _print_search(out, document)
@@ -61,6 +71,9 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
         for figure in document["working"]:
             listed = figure["name"] in ("decode_s", "prefill_s")  # their terms are the operations above
             print_figure(out, {**figure, "terms": ()} if listed else figure)
+    if "launch" in document:
+        out.print(Text(f"Launch with {document['launch']['engine']}", style="bold"))
+        out.print(Text(document["launch"]["text"]), soft_wrap=True)
 
 
 def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
@@ -71,12 +84,12 @@ def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
     lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
     replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
     idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
-    note(out, f"{replicas}{idle}; per request {', '.join(lengths)} tokens; engine {document['backend']}")
-    sure = document["interval"]
-    count = f" ({sure['n']:,} measurements)" if sure["n"] else ""
-    note(out, f"interval of a {sure['class']}{count}: {sure['why']}")
+    note(out, f"{replicas}{idle}; per request {', '.join(lengths)} tokens; {engine_words(document)}")
+    note(out, sureness_words(document["interval"]))
     if "anchor" in document:
-        note(out, f"shifted and narrowed by {document['anchor']['n']} of your own measurements")
+        note(out, anchor_words(document["anchor"]))
+    for remark in document.get("remarks", ()):
+        note(out, remark)
     if "pools" in document:
         _print_pools(out, document)
     table = new_table("", "", "median and 90 % interval", "physical limit")
@@ -85,6 +98,8 @@ def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
             limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
             table.add_row(label, interval(document[key], unit), limit)
     out.print(table)
+    for name, one in document.get("meets", {}).items():
+        note(out, meets_words(name, one))
 
 
 def _print_search(out: Console, document: Mapping[str, Any]) -> None:
@@ -108,7 +123,7 @@ def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
 
 def _print_operations(out: Console, phase: str, document: Mapping[str, Any]) -> None:
     bound = document["bound"] if phase == "decode" else document["prefill_bound"]
-    title = f"{phase.capitalize()}, one step on the busiest GPU: bound by {bound}"
+    title = f"{phase.capitalize()}, one step {place_words(document, phase)}: bound by {bound}"
     table = new_table(title, "operation", ">FLOP", ">HBM", ">network", "time", "share", "bound")
     for one in document["components"][phase]:
         kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
@@ -129,7 +144,7 @@ def _print_speed(out: Console, document: Mapping[str, Any]) -> None:
 
 def _print_front(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table(
-        f"Pareto front of {document['n_options']} options (medians)",
+        f"Pareto front of {document['n_options']} options (medians; \u2192 the answer)",
         "layout",
         ">GPUs",
         ">batch",
@@ -140,14 +155,25 @@ def _print_front(out: Console, document: Mapping[str, Any]) -> None:
         ">output",
         ">input",
     )
-    front = document["pareto"]
-    step = max(1, len(front) // 16)
-    for one in [*front[::step], *([front[-1]] if (len(front) - 1) % step else [])]:
+    winner = document["winner"]
+    for one in _some_of_the_front(document["pareto"], winner):
         rates = [format_si(one[f"output_tokens_per_s_per_{whom}"]) for whom in ("user", "gpu")]
         costs = [format_usd(one[f"usd_per_mtok_{kind}"]) for kind in ("output", "input")]
         times = [show(one[name], "s") for name in ("tpot_s", "ttft_s")]
-        table.add_row(one["layout"], str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs)
+        here = one == winner
+        name = f"\u2192 {one['layout']}" if here else one["layout"]
+        table.add_row(
+            name, str(one["n_gpus"]), str(one["batch"]), times[0], *rates, times[1], *costs,
+            style="bold" if here else "",
+        )  # fmt: skip
     out.print(table)
+
+
+def _some_of_the_front(front: Sequence[Mapping[str, Any]], winner: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """About sixteen points of a front, its ends and the answer among them, in the front's order."""
+    step = max(1, len(front) // 16)
+    kept = [one for place, one in enumerate(front) if place % step == 0 or place == len(front) - 1 or one == winner]
+    return kept if winner in kept else sorted([*kept, winner], key=lambda one: float(one["tpot_s"]))
 
 
 def _print_margins(out: Console, margins: Mapping[str, Any]) -> None:
@@ -161,8 +187,6 @@ def _print_margins(out: Console, margins: Mapping[str, Any]) -> None:
         table.add_row(one["layout"], str(one["batch"]), *times, rate, behind, chance)
     if margins["rivals"]:
         out.print(table)
-    for name, chance in margins["meets_limit_probability"].items():
-        note(out, f"the chance that the winner meets the limit on {name.upper()} is {format_percent(chance)}")
 
 
 def _print_pools(out: Console, document: Mapping[str, Any]) -> None:

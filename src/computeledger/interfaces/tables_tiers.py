@@ -58,12 +58,18 @@ def span_words(value_s: float) -> str:
     return words(value_s, "s")
 
 
-def _interval_s(value: Any) -> Text:
+def interval_span(value: Any) -> tuple[str, str]:
+    """A duration, and its interval where that is wider."""
     if not point(value, "p95"):
-        return Text("never: reading alone costs more", style=DIM)
+        return "never: reading alone costs more", ""
     low, high = span_words(point(value, "p05")), span_words(point(value, "p95"))
-    text = Text(span_words(point(value)))
-    return text.append(f"  {low} – {high}", style=DIM) if low != high else text
+    return span_words(point(value)), f"{low} – {high}" if low != high else ""
+
+
+def _interval_s(value: Any) -> Text:
+    middle, band = interval_span(value)
+    text = Text(middle, style="" if point(value, "p95") else DIM)
+    return text.append(f"  {band}", style=DIM) if band else text
 
 
 def _print_design(found: Mapping[str, Any]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from computeledger.units import DAY_S, HOUR_S, KILO, WH_J, format_percent, format_si, format_usd
+from computeledger.physics.parallelism import parse_layout
+from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, format_percent, format_si, format_usd
 
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
@@ -48,6 +49,8 @@ def show(value: float, unit: str) -> str:
         return format_si(value * KILO, unit.removeprefix("k"))
     if unit == "s" and value >= DAY_S:
         return f"{format_si(value / DAY_S)} days"
+    if unit == "s" and value >= KILO:
+        return f"{format_si(value / HOUR_S)} h" if value >= HOUR_S else f"{format_si(value / MINUTE_S)} min"
     if unit in ("days", "x"):
         return f"{format_si(value)} {unit}"
     return format_si(value, "" if unit == "GPU-hours" else unit)
@@ -77,8 +80,6 @@ def words(value: float, unit: str) -> str:
         text = f"{format_si(value)} GPU-hours"
     elif unit in ("", "-", "count", "params", "GPUs"):
         text = format_si(value)
-    elif unit == "s" and HOUR_S <= value < DAY_S:
-        text = f"{format_si(value / HOUR_S)} h"
     else:
         text = show(value, _SPELT.get(unit, unit))
     return text.replace(" ", _SPACE)
@@ -105,6 +106,45 @@ def span(low: float, high: float, unit: str) -> str:
     ['4', '–', '4.85', 'GW']
     """
     return joined(words(low, unit), words(high, unit))
+
+
+def place_words(document: Mapping[str, Any], phase: str) -> str:
+    """Where a step of serving is counted: on one GPU, or on one of each pipeline stage that a pass goes through."""
+    layout = document.get("pools", {}).get(phase, document)["layout"]
+    return "through all stages, the busiest GPU of each" if parse_layout(layout).pp > 1 else "on the busiest GPU"
+
+
+def engine_words(document: Mapping[str, Any]) -> str:
+    """What runs the model."""
+    engine = document["backend"]
+    return "no engine, every peak reached" if engine == "ideal" else f"engine {engine}"
+
+
+def sureness_words(sure: Mapping[str, Any]) -> str:
+    """Whose interval an answer carries; the physical limit has none."""
+    if not sure["n"]:
+        return f"{sure['class']}: {sure['why']}"
+    return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
+
+
+def anchor_words(anchor: Mapping[str, Any]) -> str:
+    """What the user's own measurements said, and how much of it the answer takes over."""
+    parts = []
+    for name, ratios in anchor["measured_over_predicted"].items():
+        if ratios:
+            said = ", ".join(f"{one:.3g}" for one in ratios)
+            carried = f", of which {anchor['carried_over'][name]:.3g} carries over"
+            parts.append(f"{name.upper()} measured over predicted {said}{carried}")
+    count = anchor["n"]
+    whose = "one measurement" if count == 1 else f"{count} measurements"
+    return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"
+
+
+def meets_words(name: str, one: Mapping[str, Any]) -> str:
+    """Whether an answer is within a limit, and with what chance."""
+    verdict = "meets" if one["meets"] else "does not meet"
+    limit, chance = show(one["limit_s"], "s"), format_percent(one["probability"])
+    return f"{name.upper()} {verdict} the limit of {limit}; the chance that it does is {chance}"
 
 
 def joined(first: str, last: str) -> str:

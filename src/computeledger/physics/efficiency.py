@@ -17,7 +17,7 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import FactError, unknown_id
 from computeledger.physics.calibration import ENGINES, load_calibration
 from computeledger.sources import load_sources
-from computeledger.units import parse_quantity
+from computeledger.units import format_si, parse_quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,8 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
     fit = load_calibration()
     out = dict(assumed)
     for name, one in fit.of(profile).items():
-        why = f"{assumed[name].why}; before the fit {one.prior:.3g}; fitted on {fit.data}; residual {fit.residual}"
+        before = format_si(one.prior, "s") if factor_dimension(name) == "s" else f"{one.prior:.3g}"
+        why = f"{assumed[name].why}; before the fit {before}; fitted on {fit.data}; residual {fit.residual}"
         out[name] = Factor(name, one.value, "calibration", why, fit.source, fit.date)
     for name, quantity in _RATIOS.items():
         low, inner_low, mid, inner_high, high = fit.intervals[_FAR][quantity]

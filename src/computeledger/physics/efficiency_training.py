@@ -230,13 +230,13 @@ def chip_family(chip: Accelerator) -> str:
 
 
 @functools.cache
-def load_training_factors(profile: str = "assumed") -> dict[str, Factor]:
+def load_training_factors(profile: str = "calibrated") -> dict[str, Factor]:
     """Load the factors of training, as ranges, with their grounds.
 
     Parameters
     ----------
     profile : str
-        Of serving: an engine, ``assumed`` or ``ideal``; the last holds for training too.
+        ``calibrated`` (``assumed`` means the same) or ``ideal``.
 
     Returns
     -------
@@ -258,8 +258,8 @@ def load_training_factors(profile: str = "assumed") -> dict[str, Factor]:
     text = resources.files("computeledger.physics").joinpath("calibration_training.toml").read_text("utf-8")
     if profile == "ideal":
         return {}
-    if profile != "assumed":
-        raise unknown_id("efficiency profile", profile, ("assumed", "ideal"))
+    if profile not in ("calibrated", "assumed"):
+        raise unknown_id("efficiency profile", profile, ("calibrated", "ideal"))
     entries = tomllib.loads(text)
     known = {field.name for field in fields(TrainingEfficiency)}
     if known != set(entries):
@@ -302,16 +302,16 @@ def load_all_factors(profile: str = DEFAULT_ENGINE) -> dict[str, Factor]:
     >>> {"gemm_fraction_bf16", "training_gemm_fraction_hopper"} <= set(load_all_factors())
     True
     """
-    return {**load_factors(profile), **load_training_factors("ideal" if profile == "ideal" else "assumed")}
+    return {**load_factors(profile), **load_training_factors("ideal" if profile == "ideal" else "calibrated")}
 
 
-def training_efficiency(profile: str = "assumed", draws: Mapping[str, Num] | None = None) -> TrainingEfficiency:
+def training_efficiency(profile: str = "calibrated", draws: Mapping[str, Num] | None = None) -> TrainingEfficiency:
     """Build the factors of training as numbers.
 
     Parameters
     ----------
     profile : str
-        ``assumed`` or ``ideal``.
+        ``calibrated`` or ``ideal``.
     draws : mapping of str to float or ndarray, optional
         Samples by ``efficiency.NAME``; a factor without samples takes its median.
 

@@ -229,10 +229,25 @@ def _experts(model: Model) -> bool:
     return any(group.feed_forward.n_experts for group in model.layers)
 
 
+#: What a configuration holds and a layout does not: nothing of it moves the time of a step.
+_LEFT_OUT = (
+    "left out, from the model's config.json: --rotary-base (rope_theta), --use-rope-scaling with --rope-scaling-factor "
+    "(rope_scaling), --norm-epsilon (rms_norm_eps), --qk-layernorm and --add-qkv-bias where the model has them"
+)
+_LEFT_OUT_EXPERTS = (
+    "left out of the router: --moe-router-score-function (scoring_func), --moe-router-num-groups (n_group), "
+    "--moe-router-group-topk (topk_group), --moe-router-topk-scaling-factor (routed_scaling_factor), "
+    "--moe-router-enable-expert-bias, --moe-router-load-balancing-type, --moe-aux-loss-coeff"
+)
+
+
 def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
     n_gpus = int(median(scenario.layout.n_gpus))
     yield f"$LAUNCH holds torchrun's own arguments for {n_gpus} GPUs, such as --nnodes and --nproc-per-node"
     yield "data, tokenizer, learning rate, initialisation and checkpoints are not part of a layout: add them"
+    yield _LEFT_OUT
+    if _experts(scenario.model):
+        yield _LEFT_OUT_EXPERTS
     kinds = {group.attention.kind for group in scenario.model.layers}
     windows = {group.attention.window for group in scenario.model.layers}
     if len(kinds) > 1 or len(windows) > 1 or kinds - {"gqa", "mla"}:
