@@ -1,4 +1,4 @@
-"""What a training system can train, can do RL with, and can serve: from the project's own models, at stated assumptions."""
+"""What a training system can train, do RL with, and serve: from the project's own models, at stated assumptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from computeledger.physics.critical_batch import critical_batch_merrill_2025_tok
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.transformer import n_params_active, n_params_total
-from computeledger.units import MONTH_S
 from computeledger.workloads.rl import RLScenario, search_rollout
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 from computeledger.workloads.serving_search import ServingOption, layouts_that_fit, search_serving
@@ -83,8 +82,8 @@ class Sparsity:
     compute_ratio: float = 1.0
 
 
-#: Of the documents (assumption): 1:32 takes 6x to 7x less compute (training-systems C084), and about five times the tokens
-#: per active parameter (C086: 4.98 at 1:20).
+#: Of the documents (assumption): 1:32 takes 6x to 7x less compute (training-systems C084), and about five times the
+#: tokens per active parameter (C086: 4.98 at 1:20).
 MIXTURE = Sparsity(total_over_active_ratio=32.0, tokens_ratio=5.0, compute_ratio=6.5)
 
 
@@ -136,16 +135,16 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
 
 
 def trains(
-    system: TrainingSystem, months: float, utilization_fraction: Num = DEFAULT_UTILIZATION_FRACTION
+    system: TrainingSystem, duration_s: float, utilization_fraction: Num = DEFAULT_UTILIZATION_FRACTION
 ) -> dict[str, Trainable]:
-    """What a system trains in some months in bf16: a dense model and a mixture of experts.
+    """What a system trains in some time in bf16: a dense model and a mixture of experts.
 
     Parameters
     ----------
     system : TrainingSystem
         Described.
-    months : float
-        Length of the run [month].
+    duration_s : float
+        Length of the run [s].
     utilization_fraction : float or ndarray
         Of the dense peak [-].
 
@@ -162,17 +161,17 @@ def trains(
     Examples
     --------
     >>> from computeledger.frontier.systems import described_system
-    >>> run = trains(described_system("100K chips of h100-sxm5-80gb"), 3)["dense"]
+    >>> from computeledger.units import MONTH_S
+    >>> run = trains(described_system("100K chips of h100-sxm5-80gb"), 3 * MONTH_S)["dense"]
     >>> f"{run.flop:.3g}"
     '3.12e+26'
     """
-    if months <= 0:
-        raise InputError(f"months = {months:g}: a run takes more than 0")
-    duration = months * MONTH_S
-    flop = system.flop("bf16", duration, utilization_fraction)
+    if duration_s <= 0:
+        raise InputError(f"duration = {duration_s:g} s: a run takes more than 0")
+    flop = system.flop("bf16", duration_s, utilization_fraction)
     return {
-        "dense": trainable(flop, duration),
-        "moe": trainable(flop, duration, MIXTURE),
+        "dense": trainable(flop, duration_s),
+        "moe": trainable(flop, duration_s, MIXTURE),
     }
 
 
@@ -313,7 +312,7 @@ def reinforces(generation: Generation) -> Reinforces | None:
     return Reinforces(
         model=REFERENCE_MODEL,
         layout=str(layout),
-        fits_scale_up=layout.n_gpus <= world,
+        fits_scale_up=int(layout.n_gpus) <= world,
         world_hbm_bytes=hbm,
         largest_n_params=hbm / 2,
         rollout_s=LONGEST_OVER_MEAN * ROLLOUT_TOKENS * tpot,

@@ -1,4 +1,4 @@
-"""Read a training system as people describe it: chips, power at a named boundary, money, buildings, mixed generations."""
+"""Read a training system as people describe it: chips, power at a boundary, money, buildings, mixed generations."""
 
 from __future__ import annotations
 

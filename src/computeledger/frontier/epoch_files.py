@@ -12,7 +12,7 @@ from pathlib import Path
 
 from computeledger.errors import FactError, InputError, nearest, shown
 from computeledger.facts.catalog import shipped_file
-from computeledger.units import GIGA, MEGA
+from computeledger.units import GIGA, HOUR_S, MEGA
 
 #: Shown wherever these data are.
 CREDIT = "Data: Epoch AI, Frontier Data Centers, CC BY 4.0 (https://epoch.ai/data/ai-data-centers)"
@@ -122,6 +122,12 @@ def read_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[str, Mapping[
     ------
     InputError
         No such file, or a column that is missing.
+
+    Examples
+    --------
+    >>> list(read_rows(Path("nowhere.csv"), ["Date"]))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file; ...
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file; --data names the folder with {TIMELINES} and {CHIPS}")
@@ -264,8 +270,8 @@ class TrainingRun:
         As published; ``accelerator`` in Epoch's words, may be empty.
     training_flop : float
         Estimate [FLOP].
-    n_chips, n_params, tokens, hours, mfu_fraction : float or None
-        Where known: chips [-], parameters stored [-], trained on [token], length of the run [h], utilisation [-].
+    n_chips, n_params, tokens, duration_s, mfu_fraction : float or None
+        Where known: chips [-], parameters stored [-], trained on [token], length of the run [s], utilisation [-].
     """
 
     name: str
@@ -276,13 +282,13 @@ class TrainingRun:
     n_chips: float | None
     n_params: float | None
     tokens: float | None
-    hours: float | None
+    duration_s: float | None
     mfu_fraction: float | None
     confidence: str
     source: str
 
 
-_RUN_NUMBERS = ("n_chips", "n_params", "tokens", "hours", "mfu_fraction")
+_RUN_NUMBERS = ("n_chips", "n_params", "tokens", "mfu_fraction")
 
 
 @functools.cache
@@ -310,9 +316,12 @@ def shipped_runs() -> tuple[TrainingRun, ...]:
         flop = _number(row["training_flop"], "runs.csv")
         if flop is None:
             raise FactError(f"runs.csv: {row['name']} has no training_flop")
-        numbers = {key: _number(row[key], "runs.csv") for key in _RUN_NUMBERS}
-        words = {key: row[key] for key in ("name", "date", "organization", "accelerator", "confidence", "source")}
-        run = TrainingRun(**words, **numbers, training_flop=flop)
+        chips, params, tokens, mfu = (_number(row[key], "runs.csv") for key in _RUN_NUMBERS)
+        duration_s = _scaled(row["hours"], "runs.csv", HOUR_S)
+        run = TrainingRun(
+            row["name"], row["date"], row["organization"], flop, row["accelerator"], chips, params, tokens,
+            duration_s, mfu, row["confidence"], row["source"],
+        )  # fmt: skip
         key = run.name.replace("-", " ").lower()
         if key not in kept or run.source == "epoch-frontier-models":
             kept[key] = run

@@ -70,7 +70,7 @@ def site_series(sites: Sequence[SiteDate] | None = None, last: str = COPY_DATE) 
     Examples
     --------
     >>> found = site_series()
-    >>> found.dates[-1], found.values[-1] / 1e6
+    >>> found.dates[-1], float(found.values[-1] / 1e6)
     ('2026-06-30', 1092.0)
     """
     data = shipped_sites() if sites is None else sites
@@ -180,7 +180,7 @@ class Backtest:
 
     @property
     def n(self) -> int:
-        """Quarters forecast."""
+        """Quarters forecast [-]."""
         return len(self._all("inside"))
 
     @property
@@ -301,7 +301,9 @@ def when_reached(series: Series, target: float, n_samples: int = 10_000, seed: i
     draw = np.random.default_rng([seed, *series.name.encode()])
     years, slope = (_trend if model == "trend" else _walk)(series, float(np.log10(target)), n_samples, draw)
     if series.values[-1] >= target:
-        years = np.full(n_samples, year_of(next(d for d, v in zip(series.dates, series.values, strict=True) if v >= target)))
+        years = np.full(
+            n_samples, year_of(next(d for d, v in zip(series.dates, series.values, strict=True) if v >= target))
+        )
     return Reached(series, model, target, years, 10.0**slope)
 
 

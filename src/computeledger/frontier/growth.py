@@ -327,9 +327,10 @@ class Projection:
 def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Projection:
     """Compute of the largest system: the least of what money, power and chips allow.
 
-    ``money: min(g_f^t, cap) x dollar(t)``, ``power: g_w^t x (H100e per W)^t``, ``chips: g_c^t x (H100e per chip)^t``, the
-    last two only where the scenario bounds them. With HBM a share ``s`` of the cost and its price growing by ``p``, a
-    dollar buys ``g_d^t / (1 - s + s (p g_d)^t)``: the rest of the system follows the fitted price-performance.
+    ``money: min(g_f^t, cap) x dollar(t)``, ``power: g_w^t x (H100e per W)^t``, ``chips: g_c^t x dollar(t)`` at a
+    steady price per chip, the last two only where the scenario bounds them. With HBM a share ``s`` of the cost and its
+    price growing by ``p``, a dollar buys ``g_d^t / (1 - s + s (p g_d)^t)``: the rest follows the fitted
+    price-performance.
 
     Parameters
     ----------

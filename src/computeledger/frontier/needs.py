@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from computeledger.arrays import Num, sample
+from computeledger.facts.load import load_accelerator
 from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
 from computeledger.frontier.described import Part
 from computeledger.frontier.systems import TrainingSystem, described_system
 from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
-from computeledger.facts.load import load_accelerator
 from computeledger.physics.blackboard import inference_flop
 from computeledger.physics.blackboard_training import cluster_time_s
 from computeledger.units import HOUR_S
 
-#: Utilisation of RL and of inference over that of pretraining (assumption: both are bound by memory, as the documents say).
+#: Utilisation of RL and of inference over that of pretraining (assumption: memory binds both, as the documents say).
 DECODE_UTILIZATION_RATIO = 0.3
 
 

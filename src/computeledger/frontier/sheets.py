@@ -17,6 +17,8 @@ from computeledger.units import HOUR_S, MONTH_S, YEAR_S
 
 #: Utilisation of a whole run (assumption: what Epoch's runs of 2021 to 2025 lie in).
 UTILIZATION = Range(0.19, 0.46, bounded=True)
+#: Point estimates agree within this share.
+AGREES_FRACTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,11 @@ class SheetLine:
     Attributes
     ----------
     side, formula : str
-        ``parameters``, ``hardware``, ``price`` or ``published``, and how.
+        ``parameters``, ``hardware``, ``price``, ``published`` or ``claimed``, and how.
     flop : float or ndarray
         Estimate [FLOP].
     utilization_fraction : float or None
-        At which this side would agree with parameters and tokens [-].
+        At which the hardware would give what parameters and tokens give, or what is claimed [-].
     agrees : bool
         Whether its 90 % interval holds the figure of parameters and tokens.
     """
@@ -60,6 +62,8 @@ class Spending:
         Whose peak the utilisation is of.
     utilization_fraction : float or Range
         Of that peak [-].
+    claimed_flop : float or None
+        What somebody says that the run took [FLOP].
     """
 
     accelerator_id: str
@@ -68,12 +72,13 @@ class Spending:
     usd_per_gpu_hour: float = 2.0
     precision: str = "bf16"
     utilization_fraction: Uncertain = UTILIZATION
+    claimed_flop: float | None = None
 
 
 def model_sheet(model_id: str, spending: Spending) -> list[SheetLine]:
     """Estimate a model's training FLOP from parameters and tokens, from hardware-time, and from its price.
 
-    ``6 N D``; ``hours x 3600 x peak x utilisation``; ``dollars / price per hour`` for the hours.
+    ``6 N D``; ``hours x 3600 x peak x utilisation``; the same for the hours that the dollars buy.
 
     Parameters
     ----------
@@ -117,7 +122,12 @@ def model_sheet(model_id: str, spending: Spending) -> list[SheetLine]:
         lines.append(_line("price", formula, (usd / spending.usd_per_gpu_hour, peak), used, counted))
     if "training_flop" in known:
         other = known["training_flop"]
-        lines.append(SheetLine("published", "as others estimate it", other, None, bool(abs(other / counted - 1) < 0.1)))
+        near = bool(abs(other / counted - 1) < AGREES_FRACTION)
+        lines.append(SheetLine("published", "as others estimate it", other, None, near))
+    if spending.claimed_flop is not None:
+        off = bool(abs(spending.claimed_flop / counted - 1) < AGREES_FRACTION)
+        needed = None if hours is None else float(mfu_fraction(spending.claimed_flop, hours, HOUR_S, peak))
+        lines.append(SheetLine("claimed", "as claimed", spending.claimed_flop, needed, off))
     return lines
 
 

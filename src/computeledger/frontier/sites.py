@@ -1,4 +1,4 @@
-"""Sites over time: H100-equivalents recomputed from chip counts, beside what Epoch publishes; a user's claim beside both."""
+"""Sites over time: H100-equivalents from chip counts, beside the published ones, and a user's claim beside both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from computeledger.physics.blackboard_training import h100e
 
 #: Two figures agree within this share.
 AGREES_FRACTION = 0.10
-#: Chips and power are told apart as of two stages beyond this share: the IT power of a chip itself is known to -12..+18 %.
+#: Beyond this share, chips and power are of two stages: the IT power of a chip itself is known to -12..+18 %.
 POWER_FRACTION = 0.20
 #: A published figure that moved by less has not changed.
 _SAME_FRACTION = 0.005

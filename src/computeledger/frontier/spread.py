@@ -9,12 +9,11 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.physics.blackboard_network import gradient_exchange_bytes
-from computeledger.units import BITS_PER_BYTE
 
 #: Speed of light in glass over that in vacuum, and in vacuum [m/s]: group index 1.468 (constant of standard fibre).
 FIBRE_METRES_PER_S = 299_792_458.0 / 1.468
-#: One fibre pair with dense wavelength multiplexing (assumption: about 80 channels of 400 Gbit/s).
-FIBRE_BITS_PER_S = 32e12
+#: One pair of fibres with dense wavelength multiplexing (assumption: 80 channels of 400 Gbit/s).
+FIBRE_BYTES_PER_S = 4e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Spread:
     n_sites : int
         Two or more.
     distance_metres : float
-        Of fibre between the furthest two.
+        Of fibre between the furthest two, in metres [-].
     local_steps : float or ndarray
         Steps between exchanges, as in DiLoCo; 1 exchanges every step [-].
     bytes_per_gradient : float or ndarray
@@ -53,10 +52,10 @@ class SpreadResult:
     ----------
     exchange_bytes : float or ndarray
         That a site sends, and receives, per exchange [byte].
-    least_bits_per_s : float or ndarray
-        Each way, when the exchange may take the whole time between exchanges [bit/s].
-    bits_per_s : float or ndarray
-        Each way, when it must take ``exchange_s`` [bit/s].
+    least_bytes_per_s : float or ndarray
+        Each way, when the exchange may take the whole time between exchanges [byte/s].
+    bytes_per_s : float or ndarray
+        Each way, when it must take ``exchange_s`` [byte/s].
     exchange_s : float or ndarray
         Time of an exchange, with the way there and back [s].
     step_s : float or ndarray
@@ -64,12 +63,12 @@ class SpreadResult:
     slowdown_ratio : float or ndarray
         Of the step [-].
     fibres : float or ndarray
-        Pairs of fibre at :data:`FIBRE_BITS_PER_S` [-].
+        Pairs of fibre at :data:`FIBRE_BYTES_PER_S` [-].
     """
 
     exchange_bytes: Num
-    least_bits_per_s: Num
-    bits_per_s: Num
+    least_bytes_per_s: Num
+    bytes_per_s: Num
     exchange_s: Num
     step_s: Num
     slowdown_ratio: Num
@@ -79,7 +78,7 @@ class SpreadResult:
 def estimate_spread(spread: Spread, exchange_s: Num) -> SpreadResult:
     """Bandwidth for an exchange of gradients in a given time.
 
-    ``bits/s = 8 x exchange / (time - round trip)``; the mean step is ``step + time / local steps``.
+    ``bytes/s = exchange / (time - round trip)``; the mean step is ``step + time / local steps``.
 
     Parameters
     ----------
@@ -105,8 +104,8 @@ def estimate_spread(spread: Spread, exchange_s: Num) -> SpreadResult:
     Examples
     --------
     >>> llama = estimate_spread(Spread(405e9, 6.0), 1.0)
-    >>> f"{llama.exchange_bytes:.3g} {llama.bits_per_s:.4g} {llama.least_bits_per_s:.3g}"
-    '1.62e+12 1.296e+13 2.16e+12'
+    >>> f"{llama.exchange_bytes:.3g} {llama.bytes_per_s:.3g} {llama.least_bytes_per_s:.3g}"
+    '1.62e+12 1.62e+12 2.7e+11'
     """
     if spread.n_sites < 2:
         raise InputError(f"sites = {spread.n_sites}: at least 2 are needed")
@@ -116,17 +115,17 @@ def estimate_spread(spread: Spread, exchange_s: Num) -> SpreadResult:
     if np.any(np.asarray(exchange_s, float) <= round_trip):
         raise InputError(f"exchange in {exchange_s} s: light alone takes {round_trip:.3g} s there and back")
     moved = gradient_exchange_bytes(spread.n_params, spread.n_sites, spread.bytes_per_gradient)
-    rate = moved * BITS_PER_BYTE / (exchange_s - round_trip)
+    rate = moved / (exchange_s - round_trip)
     between = spread.step_s * spread.local_steps
     if np.any(np.asarray(between, float) <= round_trip):
         raise InputError(f"step of {spread.step_s} s: light alone takes {round_trip:.3g} s there and back")
     step = spread.step_s + exchange_s / spread.local_steps
     return SpreadResult(
         exchange_bytes=moved,
-        least_bits_per_s=moved * BITS_PER_BYTE / (between - round_trip),
-        bits_per_s=rate,
+        least_bytes_per_s=moved / (between - round_trip),
+        bytes_per_s=rate,
         exchange_s=exchange_s,
         step_s=step,
         slowdown_ratio=step / spread.step_s,
-        fibres=np.ceil(rate / FIBRE_BITS_PER_S),
+        fibres=np.ceil(rate / FIBRE_BYTES_PER_S),
     )

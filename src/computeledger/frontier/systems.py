@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from computeledger.arrays import Z_95, Num, Range, Uncertain, sample
-from computeledger.economics.cost import Ownership, OwnedGpu, annuity_fraction
+from computeledger.economics.cost import OwnedGpu, Ownership, annuity_fraction
 from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.frontier.described import Part, parse_description
@@ -59,7 +61,7 @@ class TrainingSystem:
     generations : tuple of Generation
         One or more.
     yearly_usd : float or ndarray
-        Capital, electricity and operation of a year [USD/year].
+        Capital, electricity and operation of a year [USD].
     """
 
     text: str
@@ -224,10 +226,12 @@ def _generation(part: Part, n_samples: int, seed: int) -> tuple[Generation, Num]
     inputs: dict[str, Uncertain] = {name: fact.uncertain for name, fact in facts.items() if not _is_power(name)}
     draws = sample({**inputs, "power": _STANDARD_NORMAL}, n_samples, seed)
     draws |= {name: _at(fact, draws["power"]) for name, fact in facts.items() if _is_power(name)}
-    one = owned.owned(draws)
+    it_w = owned.it_w(draws)
+    # in the tails of the two ranges a site would use less than its servers do
+    one = replace(owned.owned(draws), facility_w_per_gpu=np.maximum(owned.facility_w(draws), it_w))
     per = {
         "chip": owned.accelerator.chip_tdp_w.value,
-        "it": owned.it_w(draws),
+        "it": it_w,
         "facility": one.facility_w_per_gpu,
         "capex": one.capex_usd_per_gpu,
         "rent": HOURS_PER_YEAR,

@@ -1,7 +1,7 @@
 """Trends of records by quarter: two models, chosen by their own past errors, with prediction intervals.
 
-``trend`` is a straight line of the logarithm through the quarters; ``walk`` starts at the last quarter and drifts by the
-mean of the past steps, its spread growing with the root of the time.
+``trend`` is a straight line of the logarithm through the quarters; ``walk`` starts at the last quarter and drifts by
+the mean of the past steps, its spread growing with the root of the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from computeledger.units import DAY_S, YEAR_S
 Floats = NDArray[np.float64]
 
 MODELS = ("trend", "walk")
-#: Quarters that a model must have seen before it is judged, quarters ahead it is judged on, fewest quarters of a series.
+#: Quarters that a model has seen before it is judged, quarters ahead it is judged on, fewest quarters of a series.
 _FIRST, _AHEAD, MIN_QUARTERS = 8, 6, 10
 QUARTERS_PER_YEAR = 4.0
 
@@ -94,12 +94,12 @@ def year_of(date: str) -> float:
     return day.year + (day - datetime.date(day.year, 1, 1)).days * DAY_S / YEAR_S
 
 
-def date_of(year: float) -> str:
+def date_of(years: float) -> str:
     """The day that a number of years names.
 
     Parameters
     ----------
-    year : float
+    years : float
         Such as 2025.5 [year].
 
     Returns
@@ -112,10 +112,10 @@ def date_of(year: float) -> str:
     >>> date_of(2025.5)
     '2025-07-02'
     """
-    if not math.isfinite(year) or year > 9000:
+    if not math.isfinite(years) or years > 9000:
         return "never"
-    whole = math.floor(year)
-    return (datetime.date(whole, 1, 1) + datetime.timedelta(seconds=(year - whole) * YEAR_S)).isoformat()
+    whole = math.floor(years)
+    return (datetime.date(whole, 1, 1) + datetime.timedelta(seconds=(years - whole) * YEAR_S)).isoformat()
 
 
 def quarter_ends(first: str, last: str) -> list[str]:
@@ -237,8 +237,8 @@ def past_error(model: str, series: Series) -> float:
     Examples
     --------
     >>> dates = tuple(quarter_ends("2020-01-01", "2023-12-31"))
-    >>> round(past_error("trend", Series("x", "", dates, 10.0 ** np.arange(16.0))), 2)
-    0.0
+    >>> past_error("trend", Series("x", "", dates, 10.0 ** np.arange(16.0))) < 0.02
+    True
     """
     years, logs = series.years, series.log10
     errors = []

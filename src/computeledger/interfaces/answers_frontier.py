@@ -23,7 +23,7 @@ from computeledger.frontier.text import text_facts
 from computeledger.interfaces import documents_frontier as documents
 from computeledger.interfaces.answers_setting import check_positive
 from computeledger.physics.efficiency import middle
-from computeledger.units import MONTH_S
+from computeledger.units import KILO, MONTH_S
 
 
 def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     document = documents.system_document(system)
     monthly = flop_per_month(system, utilization)
     document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
-    runs = {name: documents.trainable_document(one) for name, one in trains(system, months, utilization).items()}
+    runs = {name: documents.trainable_document(one) for name, one in trains(system, duration, utilization).items()}
     document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16", **runs}
     document["rl"] = documents.ability_document(reinforces(main))
     document["serves"] = documents.ability_document(serves(main))
@@ -135,7 +135,7 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
         n_params=middle(options["params"]),
         step_s=step,
         n_sites=options["sites"],
-        distance_metres=options["distance_km"] * 1000.0,
+        distance_metres=options["distance_km"] * KILO,
         local_steps=options["local_steps"],
         bytes_per_gradient=options["bytes_per_gradient"],
     )
@@ -144,13 +144,20 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """A model's training FLOP from three sides."""
-    given = {name: None if options[name] is None else middle(options[name]) for name in ("gpu_hours", "usd", "price")}
-    price = given["price"] or 0.0
-    check_positive("--price", price)
+    names = ("gpu_hours", "usd", "price", "claim")
+    given = {name: None if options[name] is None else middle(options[name]) for name in names}
+    for name, value in given.items():
+        check_positive(f"--{name.replace('_', '-')}", value)
     used: float | Range = options["utilization"] or UTILIZATION
     spending = Spending(
-        options["accelerator"], given["gpu_hours"], given["usd"], price, options["precision"], used
-    )  # fmt: skip
+        accelerator_id=options["accelerator"],
+        gpu_hours=given["gpu_hours"],
+        usd=given["usd"],
+        usd_per_gpu_hour=given["price"] or 0.0,
+        precision=options["precision"],
+        utilization_fraction=used,
+        claimed_flop=given["claim"],
+    )
     lines = model_sheet(model, spending)
     return {
         "model": model,
@@ -165,4 +172,7 @@ def answer_schedule(start: str, options: Mapping[str, Any]) -> dict[str, Any]:
     names = ("delivery", "installation", "pretraining", "post_training")
     schedule = Schedule(*(options[name] for name in names))
     ends = release_dates(checked_day(start, "START"), schedule)
-    return {"start": start, "ends": {name: dict(zip(("p05", "p50", "p95"), one, strict=True)) for name, one in ends.items()}}
+    return {
+        "start": start,
+        "ends": {name: dict(zip(("p05", "p50", "p95"), one, strict=True)) for name, one in ends.items()},
+    }

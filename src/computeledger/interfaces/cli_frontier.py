@@ -59,7 +59,7 @@ def frontier_systems(spec: str, as_json: bool, **options: Any) -> None:
     """A system by chips, power, money or buildings: what it has, costs, trains, and serves.
 
     SPEC is "[NUMBER UNIT] [boundary] [of ACCELERATOR_ID]", several joined by " + ": "400 MW facility of gb200-gpu",
-    "$10bn of gb200-gpu", "7 buildings x 65 MW IT of trainium2", "150K chips of h100-sxm5-80gb + 30K chips of gb200-gpu",
+    "$10bn of gb200-gpu", "7 buildings x 65 MW IT of trainium2", "50K chips of h100-sxm5-80gb + 30K chips of gb200-gpu",
     "$6bn a year at $2.50 per GPU-hour of h100-sxm5-80gb".
     """
     from computeledger.interfaces.answers_frontier import answer_systems
@@ -132,7 +132,7 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 @frontier.command("spread")
 @click.option("--params", required=True, callback=quantity_option("count", ""), help="Parameters exchanged.")
 @click.option("--step", required=True, callback=parse_seconds, metavar="T", help="Optimiser step within a site.")
-@click.option("--exchange", callback=parse_seconds, metavar="T", help="Time of an exchange. [default: a sixth of --step]")
+@click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
 @click.option("--sites", default=2, show_default=True, help="Sites.")
 @click.option("--distance-km", default=0.0, show_default=True, help="Fibre between the furthest two.")
 @click.option("--local-steps", default=1.0, show_default=True, help="Steps between exchanges (DiLoCo).")
@@ -151,6 +151,7 @@ def frontier_spread(as_json: bool, **options: Any) -> None:
 @click.option("--gpu-hours", callback=quantity_option("gpu_hours", "GPU-hours"), help="Of pretraining.")
 @click.option("--usd", callback=quantity_option("usd", "$"), help="Price of the run.")
 @click.option("--price", default="$2/h", show_default=True, callback=parse_price, metavar="$/h", help="GPU-hour.")
+@click.option("--claim", callback=quantity_option("flop", "FLOP"), metavar="FLOP", help="What somebody says it took.")
 @click.option("--precision", default="bf16", show_default=True, metavar="P", help="Whose peak utilisation is of.")
 @click.option("--utilization", callback=quantity_option("fraction", ""), help="Of the peak. [default: 19%..46%]")
 @json_option

@@ -16,7 +16,7 @@ from computeledger.frontier.growth import Growth, Projection
 from computeledger.frontier.needs import Needed, Reading
 from computeledger.frontier.sheets import SheetLine
 from computeledger.frontier.sites import ClaimedPower, SiteRow
-from computeledger.frontier.spread import FIBRE_BITS_PER_S, Spread, SpreadResult
+from computeledger.frontier.spread import FIBRE_BYTES_PER_S, Spread, SpreadResult
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of
 
@@ -30,7 +30,7 @@ def quantity(value: Num, unit: str) -> Any:
 def _fields(one: object, units: Mapping[str, str]) -> dict[str, Any]:
     values = {name: getattr(one, name) for name in (field.name for field in dataclasses.fields(one))}  # type: ignore[arg-type]
     return {
-        name: quantity(value, units.get(name, "")) if isinstance(value, float | np.ndarray | np.floating) else value
+        name: quantity(value, units.get(name, "")) if isinstance(value, float | np.ndarray) else value
         for name, value in values.items()
     }
 
@@ -46,7 +46,9 @@ def trainable_document(one: Trainable) -> dict[str, Any]:
 
 def ability_document(one: Serves | Reinforces | None) -> dict[str, Any] | None:
     """What a system serves, or does RL with."""
-    return None if one is None else _fields(one, {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"})
+    return (
+        None if one is None else _fields(one, {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"})
+    )
 
 
 def system_document(system: TrainingSystem) -> dict[str, Any]:
@@ -112,7 +114,15 @@ def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]
 def tested_document(one: Tested) -> dict[str, Any]:
     """A series forecast from a cut-off."""
     middle, spread = one.predicted.middle, one.predicted.spread
-    rows = zip(one.dates, 10**middle, 10 ** (middle - spread), 10 ** (middle + spread), 10**one.observed, one.inside, strict=True)  # noqa: E501
+    rows = zip(
+        one.dates,
+        10**middle,
+        10 ** (middle - spread),
+        10 ** (middle + spread),
+        10**one.observed,
+        one.inside,
+        strict=True,
+    )
     return {
         "series": one.series.name,
         "unit": one.series.unit,
@@ -206,4 +216,4 @@ def spread_document(run: Spread, found: SpreadResult) -> dict[str, Any]:
     """A run over several sites."""
     units = {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"}
     asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps}
-    return asked | _fields(found, units) | {"fibre_bits_per_s": FIBRE_BITS_PER_S}
+    return asked | _fields(found, units) | {"fibre_bytes_per_s": FIBRE_BYTES_PER_S}
