@@ -23,6 +23,7 @@ from computeledger.frontier.growth import (
     project,
     shipped_scenarios,
 )
+from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.needs import needed_system
 from computeledger.frontier.sheets import Schedule, release_dates
 from computeledger.frontier.sites import check_claimed_power, flop_per_s_8bit, share_within, site_rows
@@ -198,6 +199,17 @@ def test_dates_go_both_ways() -> None:
     assert ends["pretraining"][0] < ends["post-training"][0]
 
 
+def test_labs_of_the_sites_stay_within_epoch_s_fleets(epoch: Path) -> None:
+    """End of 2025, 95 % ends of lab_compute_year_end_by_lab.csv; one lab is also seen nearly whole."""
+    chips = read_chips(epoch)
+    for lab, most in (("OpenAI", 2_185_142), ("Anthropic", 1_716_535), ("Meta", 1_637_713), ("SpaceXAI", 786_633)):
+        last = [one for one in lab_timeline(lab, chips) if one.date <= "2025-12-31"][-1]
+        assert 0 < last.low <= last.mid <= last.high <= most, lab
+    assert last.mid > 0.8 * 634_793
+    with pytest.raises(InputError, match="OpenAI"):
+        lab_timeline("OpenA", chips)
+
+
 def test_the_contracts(run_json: Any, epoch: Path) -> None:
     found = run_json("frontier", "backtest", "--json")
     assert {"coverage_90", "n", "median_abs_log10_error", "median_width_log10_90"} <= set(found)
@@ -239,4 +251,4 @@ def test_the_report_is_one_page(tmp_path: Path, run_json: Any) -> None:
     page = tmp_path / "forecast.html"
     run_json("frontier", "forecast", "1e28", "--html", str(page), "--json")
     text = page.read_text("utf-8")
-    assert 'data-plot="runs"' in text and 'data-plot="sites"' in text and "CC BY 4.0" in text
+    assert all(f'data-plot="{name}"' in text for name in ("runs", "sites", "cost", "fits")) and "CC BY 4.0" in text

@@ -9,7 +9,7 @@ from computeledger.economics.scaling import tokens_per_param_at_optimum
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.load import load_model
 from computeledger.frontier.systems import DEFAULT_UTILIZATION_FRACTION, Generation, TrainingSystem
-from computeledger.frontier.text import epochs, text_facts
+from computeledger.frontier.text import absorbed_tokens_morris_2025, epochs, text_facts
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.blackboard_training import optimizer_steps
 from computeledger.physics.critical_batch import critical_batch_merrill_2025_tokens
@@ -50,6 +50,8 @@ class Trainable:
         Passes over the stock of text, at its middle estimate [-].
     dense_equivalent_flop : float or ndarray
         What a dense model of the same loss would take [FLOP].
+    absorbs_fraction : float or ndarray
+        Of the stock of text, held by heart at the capacity of its parameters; above 1 all of it would fit [-].
     """
 
     flop: Num
@@ -61,6 +63,7 @@ class Trainable:
     step_s: Num
     epochs: Num
     dense_equivalent_flop: Num
+    absorbs_fraction: Num
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,7 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
         step_s=duration_s / steps,
         epochs=epochs(tokens, stock),
         dense_equivalent_flop=flop * moe.compute_ratio,
+        absorbs_fraction=absorbed_tokens_morris_2025(active * moe.total_over_active_ratio) / stock,
     )
 
 

@@ -210,7 +210,7 @@ def read_chips(folder: Path) -> list[ChipCount]:
     Returns
     -------
     list of ChipCount
-        By site and date; rows without a number are left out.
+        By site and date; rows without a number or a site are left out.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def read_chips(folder: Path) -> list[ChipCount]:
     found = [
         ChipCount(row["Data center"], day, row["Chip type"], count, row["User"])
         for row, day, count in rows
-        if count is not None
+        if count is not None and row["Data center"]
     ]
     return sorted(found, key=lambda one: (one.name, one.date, one.chip))
 

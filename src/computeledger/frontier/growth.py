@@ -113,6 +113,27 @@ def _steps(sites: Sequence[SiteDate]) -> list[SiteDate]:
     return out
 
 
+def largest_systems(sites: Sequence[SiteDate] | None = None) -> list[SiteDate]:
+    """Every site as it stands at the date of the copy.
+
+    Parameters
+    ----------
+    sites : sequence of SiteDate, optional
+        Data; what ships when left out.
+
+    Returns
+    -------
+    list of SiteDate
+        Those with chips and capital, by name.
+
+    Examples
+    --------
+    >>> max(largest_systems(), key=lambda one: one.h100e_8bit or 0.0).name
+    'Colossus 2'
+    """
+    return list({one.name: one for one in _steps(shipped_sites() if sites is None else sites)}.values())
+
+
 def dated_quantities(sites: Sequence[SiteDate] | None = None) -> dict[str, list[tuple[str, float]]]:
     """What growth is fitted on.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.economics.scaling import load_loss_law
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.reading import Document, read_facts, read_file
 from computeledger.facts.schema import Fact
@@ -97,3 +99,31 @@ def worth_tokens_muennighoff_2023(tokens: Num, stock_tokens: Num) -> Num:
     worth = text_facts()["worth_of_epochs_ratio"].value
     unique = np.minimum(tokens, stock_tokens)
     return unique + unique * worth * -np.expm1(-(tokens / unique - 1.0) / worth)
+
+
+def absorbed_tokens_morris_2025(n_params_total: Num) -> Num:
+    """Text that a model can hold by heart, ``3.6 N ln 2 / E``: its capacity over the information of a token.
+
+    ``E`` is the irreducible loss of the law of Besiroglu et al., in nats per token: what no better model can guess.
+
+    Parameters
+    ----------
+    n_params_total : float or ndarray
+        Parameters stored; measured to 1.5e9 [-].
+
+    Returns
+    -------
+    float or ndarray
+        Capacity [token].
+
+    References
+    ----------
+    morris-2025; besiroglu-2024.
+
+    Examples
+    --------
+    >>> round(float(absorbed_tokens_morris_2025(1e12)) / 1e12, 2)
+    1.37
+    """
+    bits = text_facts()["capacity_bits_ratio"].value
+    return n_params_total * bits * math.log(2.0) / load_loss_law("besiroglu_2024").E

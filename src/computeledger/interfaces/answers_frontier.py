@@ -12,8 +12,10 @@ from computeledger.arrays import Range
 from computeledger.errors import InputError
 from computeledger.frontier.abilities import MIXTURE, REFERENCE_MODEL, reinforces, serves, trains
 from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
+from computeledger.frontier.fits import weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
-from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, load_scenarios, project
+from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
+from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.needs import needed_system
 from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
 from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
@@ -65,7 +67,11 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["claim"] is not None:
         found = check_claimed_power(options["site"], middle(options["claim"]), date or "", timelines)
         return {"claim": documents.claim_document(found), "credit": CREDIT}
-    rows = site_rows(timelines, read_chips(folder or Path()))
+    chips = read_chips(folder or Path())
+    if options["lab"] is not None:
+        dated = lab_timeline(options["lab"], chips)
+        return documents.lab_document([one for one in dated if date is None or one.date <= date])
+    rows = site_rows(timelines, chips)
     shares = {
         "power_checked": share_within(rows),
         "power_checked_observed": share_within(rows, projected=False),
@@ -123,6 +129,8 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     document["ahead"] = documents.ahead_document(series, ends, ahead)
     ends, ahead = forecast_series(site_series(), "2030-12-31")
     document["sites_ahead"] = documents.ahead_document(site_series(), ends, ahead)
+    document["known_systems"] = documents.known_systems_document(largest_systems())
+    document["fits"] = documents.fits_document(weights_fractions())
     return document | {"credit": CREDIT}
 
 

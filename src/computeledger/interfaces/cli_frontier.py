@@ -70,6 +70,7 @@ def frontier_systems(spec: str, as_json: bool, **options: Any) -> None:
 @frontier.command("sites")
 @_data
 @click.option("--site", metavar="NAME", help="Only this site.")
+@click.option("--lab", metavar="NAME", help="Chips of a lab over time, at the sites that the data name.")
 @click.option("--claim", callback=quantity_option("w", "MW"), metavar="W", help="Facility power claimed for --site.")
 @click.option("--date", metavar="YYYY-MM-DD", help="Day of the claim, or the last day shown.")
 @json_option

@@ -10,9 +10,11 @@ import numpy as np
 
 from computeledger.arrays import Num, quantiles
 from computeledger.frontier.abilities import Reinforces, Serves, Trainable
-from computeledger.frontier.epoch_files import CREDIT
+from computeledger.frontier.epoch_files import CREDIT, SiteDate
+from computeledger.frontier.fits import Fit
 from computeledger.frontier.forecast import Backtest, Reached, Tested
 from computeledger.frontier.growth import Growth, Projection
+from computeledger.frontier.labs import LabDate
 from computeledger.frontier.needs import Needed, Reading
 from computeledger.frontier.sheets import SheetLine
 from computeledger.frontier.sites import ClaimedPower, SiteRow
@@ -109,6 +111,22 @@ def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]
     """Sites with how many agree."""
     agree = {name: {"within_10_percent": within, "compared": n} for name, (within, n) in shares.items()}
     return {"sites": [site_document(row) for row in rows], "agreement": agree, "credit": CREDIT}
+
+
+def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:
+    """Sites as they stand: compute and capital."""
+    names = ("name", "date", "h100e_8bit", "capex_usd")
+    return [{name: getattr(one, name) for name in names} for one in sites]
+
+
+def fits_document(fits: Iterable[Fit]) -> list[dict[str, Any]]:
+    """Weights over the HBM of scale-up domains."""
+    return [dataclasses.asdict(one) for one in fits]
+
+
+def lab_document(rows: Iterable[LabDate]) -> dict[str, Any]:
+    """Chips of a lab over time."""
+    return {"lab": [dataclasses.asdict(row) | {"sites": list(row.sites)} for row in rows], "credit": CREDIT}
 
 
 def tested_document(one: Tested) -> dict[str, Any]:

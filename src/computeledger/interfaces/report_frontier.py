@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.interfaces.plots_frontier import ahead_figure
+from computeledger.interfaces.plots_frontier import ahead_figure, cost_figure, fits_figure
 from computeledger.interfaces.tables_frontier import run_rows, system_rows
 from computeledger.interfaces.wording import interval_words, point, words
 from computeledger.units import format_percent, format_si
@@ -20,6 +20,10 @@ def frontier_report(document: Mapping[str, Any]) -> str:
          ahead_figure(document["ahead"], document["target"])),
         ("sites", "Power of the largest site", "Facility power; projections of the data are left out.",
          ahead_figure(document["sites_ahead"], point(document["needs"]["power_w"]["facility"]))),
+        ("cost", "Cost against compute", "Capital of the sites as they stand, in dollars of 2025, and of this system.",
+         cost_figure(document)),
+        ("fits", "What fits where", "8-bit weights over the HBM of a scale-up domain; from 100 % on they do not fit.",
+         fits_figure(document)),
     ]  # fmt: skip
     data = {"figures": {name: spec for name, _, _, spec in figures}, "config": plot_parts.CONFIG,
             "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}  # fmt: skip

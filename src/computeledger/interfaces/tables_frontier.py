@@ -50,6 +50,7 @@ def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
     """What a run trains: label, quantity, unit."""
     rows = [(f"{name}: active parameters", run["n_params_active"], ""), ("total parameters", run["n_params_total"], "")]
     rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
+    rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
     rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
     return [*rows, ("step", run["step_s"], "s"), ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
 
@@ -81,6 +82,14 @@ def _print_sites(out: Console, document: Document) -> None:
         text = f"{one['name']}, {one['date']}: claimed {claimed}, the data have {found}"
         when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
         out.print(Text(f"{text} ({low} to {high}): {one['verdict']}; {when}"))
+        return
+    if "lab" in document:
+        table = new_table("H100-equivalents at 8 bit", "lab", "date", ">confident", ">likely", ">all", "sites")
+        for row in document["lab"]:
+            numbers = [format_si(row[name]) for name in ("low", "mid", "high")]
+            mark = " (projected)" if row["projected"] else ""
+            table.add_row(row["lab"], row["date"] + mark, *numbers, str(len(row["sites"])))
+        out.print(table)
         return
     table = new_table("Sites", "site", "date", ">facility", ">published H100e", ">recomputed", "remark")
     shown = [row for row in document["sites"] if row["published_h100e_8bit"]]
