@@ -37,6 +37,7 @@ GOLDEN = [
     ("$6bn a year at $2.50 per GPU-hour of h100-sxm5-80gb", "chips", 273e3, 275e3, "training-systems C077"),
     ("200K chips of gb200-gpu", "h100e_bf16", 500e3, 510e3, "training-systems C063"),
     ("16K superchips of gb200-gpu", "h100e_bf16", 80e3, 82e3, "training-systems C059"),
+    ("16K GB200 superchips", "h100e_bf16", 80e3, 82e3, "training-systems C059, as people write it"),
     ("85K dies of gb200-gpu", "chips", 42.5e3, 42.5e3, "training-systems C066: 42.5 thousand chips"),
 ]  # fmt: skip
 

@@ -23,7 +23,8 @@ _PER_YEAR = re.compile(
 )
 _OF = re.compile(r"(?P<amount>.*?)\s*\bof\s+(?P<chip>\S+)\s*", re.IGNORECASE)
 _POWER = re.compile(r"(?P<power>.+?[kMGT]?W)\b\s*(?P<boundary>.*)")
-_COUNT = re.compile(r"(?P<count>[\d.,]+\s*[kKMB]?)\s*(?P<word>[A-Za-z][\w.-]*)?")
+_COUNT = re.compile(r"(?P<count>[\d.,]+(?:e\d+)?\s*[kKMB]?)\s*(?P<word>[A-Za-z][\w.-]*)?")
+_CHIP_FIRST = re.compile(r"(?P<count>[\d.,]+(?:e\d+)?\s*[kKMB]?)\s+(?P<chip>\S*\d\S*)\s+(?P<word>[a-zA-Z]+)")
 _COUNTED = {"chip": 1.0, "gpu": 1.0, "package": 1.0, "superchip": CHIPS_PER_SUPERCHIP}
 #: Families of which one name means a package or a superchip of two.
 _SUPERCHIPS = ("gb200", "gb300")
@@ -76,6 +77,8 @@ def parse_description(text: str) -> tuple[Part, ...]:
     --------
     >>> parse_description("400 MW facility of gb200-gpu")
     (Part(kind='facility', amount=400000000.0, accelerator_id='gb200-gpu', assumed=False),)
+    >>> parse_description("100K GB200 superchips")[0].amount
+    200000.0
     >>> [part.amount for part in parse_description("150K chips of h100-sxm5-80gb + 30K chips of gb200-gpu")]
     [150000.0, 30000.0]
     """
@@ -86,6 +89,9 @@ def parse_description(text: str) -> tuple[Part, ...]:
 
 
 def _part(text: str) -> Part:
+    turned = _CHIP_FIRST.fullmatch(text)
+    if turned is not None and turned["word"].lower().removesuffix("s") in (*_COUNTED, "die"):
+        return _counted(f"{turned['count']} {turned['word']}", _accelerator(turned["chip"]), text)
     found = _OF.fullmatch(text)
     amount = text if found is None else found["amount"]
     accelerator = None if found is None else _accelerator(found["chip"])
@@ -167,7 +173,8 @@ def _accelerator(given: str) -> str:
     try:
         return load_accelerator(given).id
     except UnknownIdError:
-        whole = [one for one in accelerator_ids() if one.startswith(given.lower() + "-")]
+        families = [given.lower(), given.lower().removesuffix("s")]
+        whole = [one for one in accelerator_ids() if one.startswith(tuple(f"{name}-" for name in families))]
         if len(whole) == 1:
             return whole[0]
         raise
