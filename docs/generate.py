@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from computeledger.frontier.forecast import backtest
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
@@ -173,7 +174,40 @@ def readme_page() -> str:
     return re.sub(r"(?<=\nsrc/\n).*?(?=\ntests/ )", lambda _: lines, text, count=1, flags=re.DOTALL)
 
 
-PAGES = {"sources.md": sources_page, "cli.md": cli_page, "../README.md": readme_page}
+def backtest_image() -> str:
+    """The back-test as a picture: forecast, its 90 % interval, and what came, by quarter."""
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 300" font-family="sans-serif" font-size="12">',
+        "<title>Back-test from 2024-12-31: 90 % interval, forecast and outcome by quarter</title>",
+        '<rect width="720" height="300" fill="#ffffff"/>',
+    ]
+    for place, one in enumerate(backtest().parts):
+        left, middle, spread = 60 + 350 * place, one.predicted.middle, one.predicted.spread
+        low, high = float((middle - spread).min()) - 0.1, float((middle + spread).max()) + 0.1
+
+        def height(value: float, low: float = low, high: float = high) -> float:
+            """Vertical place of a logarithm."""
+            return round(250 - 210 * (value - low) / (high - low), 1)
+
+        parts.append(f'<text x="{left}" y="24" font-weight="bold">{one.series.name} [{one.series.unit}]</text>')
+        for power in range(int(low) + 1, int(high) + 1):
+            y = height(power)
+            parts.append(f'<line x1="{left}" x2="{left + 270}" y1="{y}" y2="{y}" stroke="#e1e4e7"/>')
+            parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">1e{power}</text>')
+        for number, date in enumerate(one.dates):
+            x = left + 20 + 46 * number
+            ends = [height(float(middle[number] + side * spread[number])) for side in (-1, 1)]
+            parts.append(f'<line x1="{x}" x2="{x}" y1="{ends[0]}" y2="{ends[1]}" stroke="#0072B2" stroke-width="3"/>')
+            parts.append(f'<circle cx="{x}" cy="{height(float(middle[number]))}" r="4" fill="#0072B2"/>')
+            y = height(float(one.observed[number]))
+            parts.append(f'<path d="M{x - 5} {y}h10M{x} {y - 5}v10" stroke="#D55E00" stroke-width="3"/>')
+            parts.append(f'<text x="{x}" y="272" text-anchor="middle" font-size="10">{date[:7]}</text>')
+    parts.append('<text x="60" y="294">line and dot: 90 % interval and median of the forecast; cross: what came</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+PAGES = {"sources.md": sources_page, "cli.md": cli_page, "../README.md": readme_page,
+         "images/backtest.svg": backtest_image}  # fmt: skip
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ DATA = resources.files("computeledger.facts").joinpath("data")
 KINDS = ("accelerators", "systems", "prices", "ownership", "tiers", "models")
 FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
 FILES += [("laws", DATA.joinpath("laws.toml")), ("reliability", DATA.joinpath("reliability.toml"))]
+FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]
 FILES += [("observations", resources.files("computeledger.validation").joinpath("observations.toml"))]
 
 

@@ -1,0 +1,1 @@
+"""Training systems, sites, growth and forecasts: what power and money can train, and when."""

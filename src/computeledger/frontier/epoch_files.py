@@ -1,0 +1,328 @@
+"""Epoch AI's data-centre files as downloaded: timelines of sites and the chips that stand in them. CC BY 4.0."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from computeledger.errors import FactError, InputError, nearest, shown
+from computeledger.facts.catalog import shipped_file
+from computeledger.units import GIGA, HOUR_S, MEGA
+
+#: Shown wherever these data are.
+CREDIT = "Data: Epoch AI, Frontier Data Centers, CC BY 4.0 (https://epoch.ai/data/ai-data-centers)"
+#: Day of the copy that ships: later rows are projections.
+COPY_DATE = "2026-08-22"
+
+TIMELINES, CHIPS = "epoch_dc_timelines.csv", "epoch_dc_chips.csv"
+_TIMELINE_COLUMNS = ("Data center", "Date", "IT power (MW)", "Power (MW)", "H100 equivalents")
+_CAPEX_COLUMN = "Total capital cost (2025 USD billions)"
+_CHIP_COLUMNS = ("Data center", "Date", "Chip type", "Number of Units", "User")
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDate:
+    """A site at a date, as published.
+
+    Attributes
+    ----------
+    name, date : str
+        Of the site, and ISO.
+    it_w, facility_w : float or None
+        Power of its servers and network, and with cooling and losses [W].
+    h100e_8bit : float or None
+        H100-equivalents at 8 bit [-].
+    capex_usd : float or None
+        Of all that stands, in dollars of 2025 [USD].
+    """
+
+    name: str
+    date: str
+    it_w: float | None
+    facility_w: float | None
+    h100e_8bit: float | None
+    capex_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChipCount:
+    """Chips of one kind at a site from a date on.
+
+    Attributes
+    ----------
+    name, date : str
+        Of the site, and ISO.
+    chip : str
+        As the file names it.
+    count : float
+        Chips of this kind at the site [-].
+    user : str
+        Who computes there, as the file says it; may be empty.
+    """
+
+    name: str
+    date: str
+    chip: str
+    count: float
+    user: str
+
+
+def checked_day(text: str, where: str) -> str:
+    """Refuse a day that is none.
+
+    Parameters
+    ----------
+    text : str
+        ISO date; a time behind it is cut off.
+    where : str
+        For the message.
+
+    Returns
+    -------
+    str
+        ``YYYY-MM-DD``.
+
+    Raises
+    ------
+    InputError
+        Not a date.
+
+    Examples
+    --------
+    >>> checked_day("2025-12-31", "--date")
+    '2025-12-31'
+    """
+    try:
+        return datetime.date.fromisoformat(text[:10]).isoformat()
+    except ValueError:
+        raise InputError(f"{where}: {shown(text)} is no date; write YYYY-MM-DD") from None
+
+
+def read_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Rows of a CSV file with the columns that are needed.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    needed : iterable of str
+        Columns.
+
+    Yields
+    ------
+    tuple of str and mapping
+        File and line, and the row.
+
+    Raises
+    ------
+    InputError
+        No such file, or a column that is missing.
+
+    Examples
+    --------
+    >>> list(read_rows(Path("nowhere.csv"), ["Date"]))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file; ...
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; --data names the folder with {TIMELINES} and {CHIPS}")
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        try:
+            reader = csv.DictReader(stream)
+            columns = reader.fieldnames or []
+            for name in needed:
+                if name not in columns:
+                    raise InputError(f"{path}: the column {name!r} is missing; {nearest(name, columns)}")
+            for row in reader:
+                yield f"{path}:{reader.line_num}", {key: value or "" for key, value in row.items() if key}
+        except (UnicodeDecodeError, csv.Error):
+            raise InputError(f"{path}: is no CSV file in UTF-8") from None
+
+
+def _number(text: str, where: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        raise InputError(f"{where}: {shown(text)} is no number") from None
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{where}: {shown(text)} must be a number of 0 or more")
+    return value
+
+
+def _scaled(text: str, where: str, factor: float) -> float | None:
+    value = _number(text, where)
+    return None if value is None else value * factor
+
+
+def read_timelines(folder: Path) -> list[SiteDate]:
+    """Read the timelines of the sites.
+
+    Parameters
+    ----------
+    folder : Path
+        That holds ``epoch_dc_timelines.csv``.
+
+    Returns
+    -------
+    list of SiteDate
+        By site and date.
+
+    Raises
+    ------
+    InputError
+        No such file, other columns, or a row that cannot be read.
+
+    Examples
+    --------
+    >>> read_timelines(Path("nowhere"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: ...epoch_dc_timelines.csv: no such file; ...
+    """
+    found = [
+        SiteDate(
+            row["Data center"],
+            checked_day(row["Date"], where),
+            _scaled(row["IT power (MW)"], where, MEGA),
+            _scaled(row["Power (MW)"], where, MEGA),
+            _number(row["H100 equivalents"], where),
+            _scaled(row.get(_CAPEX_COLUMN, ""), where, GIGA),
+        )
+        for where, row in read_rows(folder / TIMELINES, _TIMELINE_COLUMNS)
+    ]
+    return sorted(found, key=lambda one: (one.name, one.date))
+
+
+def read_chips(folder: Path) -> list[ChipCount]:
+    """Read the chips of the sites.
+
+    Parameters
+    ----------
+    folder : Path
+        That holds ``epoch_dc_chips.csv``.
+
+    Returns
+    -------
+    list of ChipCount
+        By site and date; rows without a number or a site are left out.
+
+    Raises
+    ------
+    InputError
+        No such file, other columns, or a row that cannot be read.
+
+    Examples
+    --------
+    >>> read_chips(Path("nowhere"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: ...epoch_dc_chips.csv: no such file; ...
+    """
+    rows = [
+        (row, checked_day(row["Date"], where), _number(row["Number of Units"], where))
+        for where, row in read_rows(folder / CHIPS, _CHIP_COLUMNS)
+    ]
+    found = [
+        ChipCount(row["Data center"], day, row["Chip type"], count, row["User"])
+        for row, day, count in rows
+        if count is not None and row["Data center"]
+    ]
+    return sorted(found, key=lambda one: (one.name, one.date, one.chip))
+
+
+@functools.cache
+def shipped_sites() -> tuple[SiteDate, ...]:
+    """Timelines of the copy that ships, without their notes.
+
+    Returns
+    -------
+    tuple of SiteDate
+        By site and date.
+
+    Examples
+    --------
+    >>> next(one.facility_w for one in shipped_sites() if one.name == "Colossus 1" and one.date == "2024-09-02")
+    181000000.0
+    """
+    text = shipped_file("frontier", "sites.csv").read_text("utf-8").splitlines()
+    return tuple(
+        SiteDate(
+            row["name"], row["date"], _scaled(row["it_mw"], "sites.csv", MEGA),
+            _scaled(row["facility_mw"], "sites.csv", MEGA), _number(row["h100e_8bit"], "sites.csv"),
+            _scaled(row["capex_bn_usd"], "sites.csv", GIGA),
+        )
+        for row in csv.DictReader(text)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """A model's training run as Epoch estimates it.
+
+    Attributes
+    ----------
+    name, date, organization, confidence, source, accelerator : str
+        As published; ``accelerator`` in Epoch's words, may be empty.
+    training_flop : float
+        Estimate [FLOP].
+    n_chips, n_params, tokens, duration_s, mfu_fraction : float or None
+        Where known: chips [-], parameters stored [-], trained on [token], length of the run [s], utilisation [-].
+    """
+
+    name: str
+    date: str
+    organization: str
+    training_flop: float
+    accelerator: str
+    n_chips: float | None
+    n_params: float | None
+    tokens: float | None
+    duration_s: float | None
+    mfu_fraction: float | None
+    confidence: str
+    source: str
+
+
+_RUN_NUMBERS = ("n_chips", "n_params", "tokens", "mfu_fraction")
+
+
+@functools.cache
+def shipped_runs() -> tuple[TrainingRun, ...]:
+    """Training runs that ship; where both copies hold a model, the later one.
+
+    Returns
+    -------
+    tuple of TrainingRun
+        By date.
+
+    Raises
+    ------
+    FactError
+        The shipped file is malformed.
+
+    Examples
+    --------
+    >>> next(one.training_flop for one in shipped_runs() if one.name == "Grok 3")
+    3.5e+26
+    """
+    text = shipped_file("frontier", "runs.csv").read_text("utf-8").splitlines()
+    kept: dict[str, TrainingRun] = {}
+    for row in csv.DictReader(text):
+        flop = _number(row["training_flop"], "runs.csv")
+        if flop is None:
+            raise FactError(f"runs.csv: {row['name']} has no training_flop")
+        chips, params, tokens, mfu = (_number(row[key], "runs.csv") for key in _RUN_NUMBERS)
+        duration_s = _scaled(row["hours"], "runs.csv", HOUR_S)
+        run = TrainingRun(
+            row["name"], row["date"], row["organization"], flop, row["accelerator"], chips, params, tokens,
+            duration_s, mfu, row["confidence"], row["source"],
+        )  # fmt: skip
+        key = run.name.replace("-", " ").lower()
+        if key not in kept or run.source == "epoch-frontier-models":
+            kept[key] = run
+    return tuple(sorted(kept.values(), key=lambda one: (one.date, one.name)))

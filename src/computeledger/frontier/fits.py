@@ -1,0 +1,65 @@
+"""What fits where: weights of known models over the HBM of scale-up domains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from computeledger.arrays import Num
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.transformer import n_params_total
+
+#: Models and scale-up domains that the map shows where none are named (assumption: the best known ones).
+MODELS = ("llama-3.1-8b", "llama-3.1-70b", "qwen3-235b-a22b", "llama-3.1-405b", "deepseek-v3", "kimi-k2-instruct")
+SYSTEMS = ("a100-nvl8", "h100-nvl8", "h200-nvl8", "b200-nvl8", "trn2-ultra-64", "gb200-nvl72", "vr-nvl144")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A model in a scale-up domain.
+
+    Attributes
+    ----------
+    model, system : str
+        Ids.
+    weights_fraction : float or ndarray
+        Weights over the domain's HBM; above 1 it does not fit, the rest holds caches [-].
+    """
+
+    model: str
+    system: str
+    weights_fraction: Num
+
+
+def weights_fractions(
+    models: Sequence[str] = MODELS, systems: Sequence[str] = SYSTEMS, precision: str = "fp8"
+) -> list[Fit]:
+    """Share of each domain's HBM that each model's weights take.
+
+    Parameters
+    ----------
+    models, systems : sequence of str
+        Ids.
+    precision : str
+        In which the weights are stored.
+
+    Returns
+    -------
+    list of Fit
+        Every pair, model by model.
+
+    Examples
+    --------
+    >>> one = weights_fractions(["deepseek-v3"], ["h100-nvl8", "gb200-nvl72"])
+    >>> [round(fit.weights_fraction, 2) for fit in one]
+    [1.05, 0.05]
+    """
+    out = []
+    for given in models:
+        model = load_model(given)
+        for name in systems:
+            system = load_system(name)
+            hbm = system.n_gpus_scale_up.value * system.accelerator.hbm_bytes.value
+            out.append(Fit(given, name, float(n_params_total(model)) * PRECISION_BYTES[precision] / hbm))
+    return out

@@ -1,0 +1,139 @@
+"""What a run of a given size takes: the system, the model, the text, and RL and inference of its size in GPU-time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num, sample
+from computeledger.facts.load import load_accelerator
+from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
+from computeledger.frontier.described import Part
+from computeledger.frontier.systems import TrainingSystem, described_system
+from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
+from computeledger.physics.blackboard import inference_flop
+from computeledger.physics.blackboard_training import cluster_time_s
+from computeledger.units import HOUR_S
+
+#: Utilisation of RL and of inference over that of pretraining (assumption: memory binds both, as the documents say).
+DECODE_UTILIZATION_RATIO = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A run's tokens against the stock of text.
+
+    Attributes
+    ----------
+    epochs : float or ndarray
+        Passes over the stock [-].
+    worth_fraction : float or ndarray
+        Worth of its tokens over that of fresh ones [-].
+    exceeds_fraction : float
+        Chance that the stock is smaller than the run's tokens [-].
+    """
+
+    epochs: Num
+    worth_fraction: Num
+    exceeds_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a run takes.
+
+    Attributes
+    ----------
+    system : TrainingSystem
+        That does it in the time given.
+    runs : mapping of str to Trainable
+        ``dense`` and ``moe``.
+    text : mapping of str to Reading
+        The same keys.
+    pretraining_gpu_hours, rl_gpu_hours, inference_gpu_hours : float
+        Of the run; of as many FLOP of RL, and of serving as many tokens as the run read with its mixture of
+        experts, at the lower utilisation of decoding [h].
+    """
+
+    system: TrainingSystem
+    runs: Mapping[str, Trainable]
+    text: Mapping[str, Reading]
+    pretraining_gpu_hours: float
+    rl_gpu_hours: float
+    inference_gpu_hours: float
+
+
+def reading(tokens: float, n_samples: int = 4096, seed: int = 0) -> Reading:
+    """Set a run's tokens against the stock of text.
+
+    Parameters
+    ----------
+    tokens : float
+        Trained on [token].
+    n_samples : int
+        Samples of the stock [-].
+    seed : int
+        Of the sampling [-].
+
+    Returns
+    -------
+    Reading
+        Passes, worth, chance.
+
+    Examples
+    --------
+    >>> round(reading(300e12).exceeds_fraction, 2)
+    0.5
+    """
+    stock = sample({"stock": text_facts()["stock_tokens"].uncertain}, n_samples, seed)["stock"]
+    worth = worth_tokens_muennighoff_2023(tokens, stock) / tokens
+    return Reading(epochs(tokens, stock), worth, float(np.mean(np.asarray(stock) < tokens)))
+
+
+def needed_system(flop: float, accelerator_id: str, duration_s: float, utilization_fraction: float) -> Needed:
+    """The system that trains a run in a given time, and what else the run takes.
+
+    Parameters
+    ----------
+    flop : float
+        Of the run, in bf16 [FLOP].
+    accelerator_id : str
+        Its chips.
+    duration_s : float
+        Time that it may take [s].
+    utilization_fraction : float
+        Of the dense peak [-].
+
+    Returns
+    -------
+    Needed
+        Chips, power, cost, model, text, GPU-time.
+
+    Examples
+    --------
+    >>> found = needed_system(3.12e26, "h100-sxm5-80gb", 7889400.0, 0.4)
+    >>> round(float(found.system.chips), -3)
+    100000.0
+    """
+    chip = load_accelerator(accelerator_id)
+    chips = float(cluster_time_s(flop, 1.0, chip.peak("bf16"), utilization_fraction)) / duration_s
+    part = Part("chips", chips, chip.id)
+    system = described_system(f"{part.amount!r} chips of {part.accelerator_id}")
+    runs = {"dense": trainable(flop, duration_s), "moe": trainable(flop, duration_s, MIXTURE)}
+    decode = utilization_fraction * DECODE_UTILIZATION_RATIO
+    served = inference_flop(runs["moe"].n_params_active, runs["moe"].tokens)
+
+    def gpu_hours(work: Num, utilization: float) -> float:
+        """GPU-time of some work."""
+        return float(cluster_time_s(work, 1.0, chip.peak("bf16"), utilization)) / HOUR_S
+
+    return Needed(
+        system=system,
+        runs=runs,
+        text={name: reading(float(run.tokens)) for name, run in runs.items()},
+        pretraining_gpu_hours=gpu_hours(flop, utilization_fraction),
+        rl_gpu_hours=gpu_hours(flop, decode),
+        inference_gpu_hours=gpu_hours(served, decode),
+    )

@@ -1,0 +1,186 @@
+"""From parsed options to frontier documents: the calls that the command line and the web share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Range
+from computeledger.errors import InputError
+from computeledger.frontier.abilities import MIXTURE, REFERENCE_MODEL, reinforces, serves, trains
+from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
+from computeledger.frontier.fits import weights_fractions
+from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
+from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
+from computeledger.frontier.labs import lab_timeline
+from computeledger.frontier.needs import needed_system
+from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
+from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
+from computeledger.frontier.spread import Spread, estimate_spread
+from computeledger.frontier.systems import described_system, flop_per_month
+from computeledger.frontier.text import text_facts
+from computeledger.interfaces import documents_frontier as documents
+from computeledger.interfaces.answers_setting import check_positive
+from computeledger.physics.efficiency import middle
+from computeledger.units import KILO, MONTH_S
+
+
+def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a system has, costs, trains, and serves."""
+    utilization, duration = middle(options["utilization"]), middle(options["duration"])
+    check_positive("--utilization", utilization)
+    system = described_system(spec, options["samples"], options["seed"])
+    months = duration / MONTH_S
+    main = max(system.generations, key=lambda one: float(np.median(one.chips * one.accelerator.peak("bf16"))))
+    document = documents.system_document(system)
+    monthly = flop_per_month(system, utilization)
+    document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
+    runs = {name: documents.trainable_document(one) for name, one in trains(system, duration, utilization).items()}
+    document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16", **runs}
+    document["rl"] = documents.ability_document(reinforces(main))
+    document["serves"] = documents.ability_document(serves(main))
+    stock = text_facts()["stock_tokens"]
+    document["text"] = {"stock_tokens": documents.quantity(stock.value, "tokens"), "low": stock.low, "high": stock.high}
+    document["assumptions"] = {
+        "utilization_fraction": utilization,
+        "reference_model": REFERENCE_MODEL,
+        "rl_and_serving_on": main.accelerator.id,
+        "moe_total_over_active_ratio": MIXTURE.total_over_active_ratio,
+        "moe_tokens_ratio": MIXTURE.tokens_ratio,
+        "moe_compute_ratio": MIXTURE.compute_ratio,
+    }
+    return document
+
+
+def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Sites over time, and a claim about one of them."""
+    date = None if options["date"] is None else checked_day(options["date"], "--date")
+    if options["claim"] is not None and (options["site"] is None or date is None):
+        raise InputError("--claim needs --site and --date: power of which site, on which day")
+    if options["data"] is None and options["claim"] is None:
+        raise InputError("--data: the folder with Epoch's CSV files is missing (https://epoch.ai/data/ai-data-centers)")
+    folder = None if options["data"] is None else Path(options["data"])
+    timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
+    if options["claim"] is not None:
+        found = check_claimed_power(options["site"], middle(options["claim"]), date or "", timelines)
+        return {"claim": documents.claim_document(found), "credit": CREDIT}
+    chips = read_chips(folder or Path())
+    if options["lab"] is not None:
+        dated = lab_timeline(options["lab"], chips)
+        return documents.lab_document([one for one in dated if date is None or one.date <= date])
+    rows = site_rows(timelines, chips)
+    shares = {
+        "power_checked": share_within(rows),
+        "power_checked_observed": share_within(rows, projected=False),
+        "counted": share_within(rows, counted=True),
+        "counted_observed": share_within(rows, projected=False, counted=True),
+    }
+    shown = [row for row in rows if options["site"] is None or options["site"].lower() in row.published.name.lower()]
+    if not shown:
+        raise InputError(f"--site {options['site']!r}: none of the {len({r.published.name for r in rows})} sites")
+    return documents.sites_document([row for row in shown if date is None or row.published.date <= date], shares)
+
+
+def _sites(options: Mapping[str, Any]) -> Any:
+    return None if options["data"] is None else read_timelines(Path(options["data"]))
+
+
+def answer_backtest(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Forecasts from a cut-off beside what came."""
+    return documents.backtest_document(backtest(checked_day(options["cutoff"], "--cutoff"), _sites(options)))
+
+
+def answer_growth(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fitted growth, and scenarios."""
+    first, last = (checked_day(options[name], f"--{name}") for name in ("first", "last"))
+    fits = fitted_growth(first, last, _sites(options))
+    years = np.arange(options["years"] + 1.0)
+    found = [project(one, fits, years) for one in load_scenarios(options["scenario"]).values()]
+    return {
+        "growth": [documents.growth_document(one) for one in fits.values()],
+        "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
+        "scenarios": [documents.projection_document(one) for one in found],
+        "credit": CREDIT,
+    }
+
+
+def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """When a run is possible, and what it takes."""
+    target, duration, utilization = middle(flop), middle(options["duration"]), middle(options["utilization"])
+    for name, value in (("FLOP", target), ("--duration", duration), ("--utilization", utilization)):
+        check_positive(name, value)
+    series = run_series()
+    reached = when_reached(series, target, options["samples"], options["seed"])
+    document = documents.reached_document(reached)
+    if options["by"] is not None:
+        day = checked_day(options["by"], "--by")
+        document["probability_by"] = {"date": day, "probability": reached.probability_by(day)}
+    needed = needed_system(target, options["accelerator"], duration, utilization)
+    document["needs"] = documents.system_document(needed.system)
+    document["trains"] = {name: documents.trainable_document(one) for name, one in needed.runs.items()}
+    document["repetition"] = {name: documents.repetition_document(one) for name, one in needed.text.items()}
+    document["gpu_time"] = documents.gpu_time_document(needed)
+    powered = when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), options["samples"])
+    document["largest_site_has_the_power"] = documents.reached_document(powered)
+    ends, ahead = forecast_series(series, "2030-12-31")
+    document["ahead"] = documents.ahead_document(series, ends, ahead)
+    ends, ahead = forecast_series(site_series(), "2030-12-31")
+    document["sites_ahead"] = documents.ahead_document(site_series(), ends, ahead)
+    document["known_systems"] = documents.known_systems_document(largest_systems())
+    document["fits"] = documents.fits_document(weights_fractions())
+    return document | {"credit": CREDIT}
+
+
+def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A run over several sites."""
+    step = middle(options["step"])
+    check_positive("--step", step)
+    exchange = step / 6 if options["exchange"] is None else middle(options["exchange"])
+    run = Spread(
+        n_params=middle(options["params"]),
+        step_s=step,
+        n_sites=options["sites"],
+        distance_metres=options["distance_km"] * KILO,
+        local_steps=options["local_steps"],
+        bytes_per_gradient=options["bytes_per_gradient"],
+    )
+    return documents.spread_document(run, estimate_spread(run, exchange))
+
+
+def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's training FLOP from three sides."""
+    names = ("gpu_hours", "usd", "price", "claim")
+    given = {name: None if options[name] is None else middle(options[name]) for name in names}
+    for name, value in given.items():
+        check_positive(f"--{name.replace('_', '-')}", value)
+    used: float | Range = options["utilization"] or UTILIZATION
+    spending = Spending(
+        accelerator_id=options["accelerator"],
+        gpu_hours=given["gpu_hours"],
+        usd=given["usd"],
+        usd_per_gpu_hour=given["price"] or 0.0,
+        precision=options["precision"],
+        utilization_fraction=used,
+        claimed_flop=given["claim"],
+    )
+    lines = model_sheet(model, spending)
+    return {
+        "model": model,
+        "accelerator": spending.accelerator_id,
+        "lines": [documents.sheet_line_document(line) for line in lines],
+        "reconciled": all(line.agrees for line in lines),
+    }
+
+
+def answer_schedule(start: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """When a model is out."""
+    names = ("delivery", "installation", "pretraining", "post_training")
+    schedule = Schedule(*(options[name] for name in names))
+    ends = release_dates(checked_day(start, "START"), schedule)
+    return {
+        "start": start,
+        "ends": {name: dict(zip(("p05", "p50", "p95"), one, strict=True)) for name, one in ends.items()},
+    }

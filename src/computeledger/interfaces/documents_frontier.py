@@ -1,0 +1,237 @@
+"""Frontier results as JSON documents."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Num, quantiles
+from computeledger.frontier.abilities import Reinforces, Serves, Trainable
+from computeledger.frontier.epoch_files import CREDIT, SiteDate
+from computeledger.frontier.fits import Fit
+from computeledger.frontier.forecast import Backtest, Reached, Tested
+from computeledger.frontier.growth import Growth, Projection
+from computeledger.frontier.labs import LabDate
+from computeledger.frontier.needs import Needed, Reading
+from computeledger.frontier.sheets import SheetLine
+from computeledger.frontier.sites import ClaimedPower, SiteRow
+from computeledger.frontier.spread import FIBRE_BYTES_PER_S, Spread, SpreadResult
+from computeledger.frontier.systems import TrainingSystem
+from computeledger.frontier.trends import Predicted, Series, date_of
+
+
+def quantity(value: Num, unit: str) -> Any:
+    """An exact number, or quantiles with their unit."""
+    found = quantiles(value)
+    return found | {"unit": unit} if isinstance(found, dict) else found
+
+
+def _fields(one: object, units: Mapping[str, str]) -> dict[str, Any]:
+    values = {name: getattr(one, name) for name in (field.name for field in dataclasses.fields(one))}  # type: ignore[arg-type]
+    return {
+        name: quantity(value, units.get(name, "")) if isinstance(value, float | np.ndarray) else value
+        for name, value in values.items()
+    }
+
+
+_RUN_UNITS = {"flop": "FLOP", "tokens": "tokens", "critical_batch_tokens": "tokens", "step_s": "s",
+              "dense_equivalent_flop": "FLOP"}  # fmt: skip
+
+
+def trainable_document(one: Trainable) -> dict[str, Any]:
+    """A run that fills a system's time."""
+    return _fields(one, _RUN_UNITS)
+
+
+def ability_document(one: Serves | Reinforces | None) -> dict[str, Any] | None:
+    """What a system serves, or does RL with."""
+    return (
+        None if one is None else _fields(one, {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"})
+    )
+
+
+def system_document(system: TrainingSystem) -> dict[str, Any]:
+    """What a system has and costs."""
+    return {
+        "spec": system.text,
+        "generations": [
+            {
+                "accelerator": one.accelerator.id,
+                "assumed_accelerator": one.part.assumed,
+                "system": None if one.system is None else one.system.id,
+                "chips": quantity(one.chips, "chips"),
+                "capex_usd_per_chip": quantity(one.capex_usd_per_chip, "USD"),
+                "it_w_per_chip": quantity(one.it_w_per_chip, "W"),
+                "facility_w_per_chip": quantity(one.facility_w_per_chip, "W"),
+                "scale_up_chips": None if one.system is None else one.system.n_gpus_scale_up.value,
+            }
+            for one in system.generations
+        ],
+        "chips": quantity(system.chips, "chips"),
+        "dies": quantity(system.dies, "dies"),
+        "h100e_bf16": quantity(system.h100e("bf16"), "H100e"),
+        "h100e_8bit": quantity(system.h100e("fp8"), "H100e"),
+        "peak_flop_per_s": {one: quantity(system.peak_flop_per_s(one), "FLOP/s") for one in system.precisions},
+        "power_w": {name: quantity(value, "W") for name, value in system.power_w.items()},
+        "hbm_bytes": quantity(system.hbm_bytes, "bytes"),
+        "capex_usd": quantity(system.capex_usd, "USD"),
+        "yearly_usd": quantity(system.yearly_usd, "USD"),
+    }
+
+
+def site_document(row: SiteRow) -> dict[str, Any]:
+    """A site at a date."""
+    interval = row.interval_w()
+    return {
+        "name": row.published.name,
+        "date": row.published.date,
+        "h100e_8bit": row.h100e_8bit,
+        "h100e_8bit_counted": row.h100e_counted,
+        "published_h100e_8bit": row.published.h100e_8bit,
+        "facility_w": row.published.facility_w,
+        "it_w": row.published.it_w,
+        "facility_w_interval": None if interval is None else list(interval),
+        "capex_usd": row.published.capex_usd,
+        "projected": row.projected,
+        "chips": {one.chip: one.count for one in row.chips},
+        "users": sorted({one.user for one in row.chips if one.user}),
+        "reason": row.reason,
+    }
+
+
+def claim_document(found: ClaimedPower) -> dict[str, Any]:
+    """A claim beside the data."""
+    return dataclasses.asdict(found) | {"interval_w": list(found.interval_w)}
+
+
+def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    """Sites with how many agree."""
+    agree = {name: {"within_10_percent": within, "compared": n} for name, (within, n) in shares.items()}
+    return {"sites": [site_document(row) for row in rows], "agreement": agree, "credit": CREDIT}
+
+
+def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:
+    """Sites as they stand: compute and capital."""
+    names = ("name", "date", "h100e_8bit", "capex_usd")
+    return [{name: getattr(one, name) for name in names} for one in sites]
+
+
+def fits_document(fits: Iterable[Fit]) -> list[dict[str, Any]]:
+    """Weights over the HBM of scale-up domains."""
+    return [dataclasses.asdict(one) for one in fits]
+
+
+def lab_document(rows: Iterable[LabDate]) -> dict[str, Any]:
+    """Chips of a lab over time."""
+    return {"lab": [dataclasses.asdict(row) | {"sites": list(row.sites)} for row in rows], "credit": CREDIT}
+
+
+def tested_document(one: Tested) -> dict[str, Any]:
+    """A series forecast from a cut-off."""
+    middle, spread = one.predicted.middle, one.predicted.spread
+    rows = zip(
+        one.dates,
+        10**middle,
+        10 ** (middle - spread),
+        10 ** (middle + spread),
+        10**one.observed,
+        one.inside,
+        strict=True,
+    )
+    return {
+        "series": one.series.name,
+        "unit": one.series.unit,
+        "model": one.model,
+        "past_errors_log10": dict(one.past_errors),
+        "known": {
+            "dates": list(one.series.dates),
+            "values": one.series.values.tolist(),
+        },
+        "quarters": [
+            dict(zip(("date", "p50", "p05", "p95", "observed", "inside"), row, strict=True)) | {"inside": bool(row[-1])}
+            for row in rows
+        ],
+    }
+
+
+def backtest_document(found: Backtest) -> dict[str, Any]:
+    """Both series forecast from a cut-off."""
+    return {
+        "cutoff": found.cutoff,
+        "coverage_90": found.coverage_90,
+        "n": found.n,
+        "median_abs_log10_error": found.median_abs_log10_error,
+        "median_width_log10_90": found.median_width_log10_90,
+        "largest_width_log10_90": found.largest_width_log10_90,
+        "series": [tested_document(one) for one in found.parts],
+        "credit": CREDIT,
+    }
+
+
+def growth_document(one: Growth) -> dict[str, Any]:
+    """A fitted growth."""
+    return dataclasses.asdict(one)
+
+
+def projection_document(one: Projection) -> dict[str, Any]:
+    """A scenario."""
+    return {
+        "scenario": one.scenario.name,
+        "note": one.scenario.note,
+        "compute_ratio_by_year": one.compute_ratio.tolist(),
+        "binds_by_year": list(one.bounds),
+    }
+
+
+def reached_document(found: Reached) -> dict[str, Any]:
+    """When a series reaches a value."""
+    points = np.quantile(found.years, [0.05, 0.1, 0.5, 0.9, 0.95], method="inverted_cdf")
+    dates = {name: date_of(float(year)) for name, year in zip(("p05", "p10", "p50", "p90", "p95"), points, strict=True)}
+    return {
+        "series": found.series.name,
+        "model": found.model,
+        "target": found.target,
+        "unit": found.series.unit,
+        "known_until": found.series.dates[-1],
+        "largest_known": float(found.series.values[-1]),
+        "date": dates,
+        "growth_per_year": quantity(found.growth_ratio, "x"),
+    }
+
+
+def sheet_line_document(line: SheetLine) -> dict[str, Any]:
+    """Training FLOP from one side."""
+    return _fields(line, {"flop": "FLOP"})
+
+
+def repetition_document(one: Reading) -> dict[str, Any]:
+    """A run's tokens against the stock of text."""
+    return _fields(one, {})
+
+
+def gpu_time_document(needed: Needed) -> dict[str, float]:
+    """GPU-time of the three ledgers."""
+    names = ("pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
+    return {name: getattr(needed, name) for name in names}
+
+
+def ahead_document(series: Series, ends: list[str], found: Predicted) -> dict[str, Any]:
+    """A series with its forecast."""
+    low, high = found.middle - found.spread, found.middle + found.spread
+    return {
+        "series": series.name,
+        "unit": series.unit,
+        "known": {"dates": list(series.dates), "values": series.values.tolist()},
+        "dates": ends,
+        **{name: (10.0**one).tolist() for name, one in (("p05", low), ("p50", found.middle), ("p95", high))},
+    }
+
+
+def spread_document(run: Spread, found: SpreadResult) -> dict[str, Any]:
+    """A run over several sites."""
+    units = {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"}
+    asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps}
+    return asked | _fields(found, units) | {"fibre_bytes_per_s": FIBRE_BYTES_PER_S}

@@ -1,0 +1,196 @@
+"""Frontier answers as terminal tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from computeledger.interfaces.tables import console, interval, new_table, note
+from computeledger.interfaces.wording import point, show
+from computeledger.units import BITS_PER_BYTE, format_percent, format_si
+
+Document = Mapping[str, Any]
+#: Site-dates listed with their reason, at most.
+MOST_ROWS = 60
+
+
+def print_frontier(command: str, document: Document) -> None:
+    """Print the answer of a command under ``frontier``."""
+    out = console()
+    _PRINTERS[command](out, document)
+    if "credit" in document:
+        note(out, document["credit"])
+
+
+def _pairs(out: Console, title: str, rows: list[tuple[str, Any, str]]) -> None:
+    table = new_table(title, "", "")
+    for name, value, unit in rows:
+        table.add_row(name, interval(value, unit))
+    out.print(table)
+
+
+def system_rows(document: Document) -> list[tuple[str, Any, str]]:
+    """What a system has and costs: label, quantity, unit."""
+    power = document["power_w"]
+    rows = [("chips", document["chips"], ""), ("compute dies", document["dies"], "")]
+    rows += [
+        ("H100-equivalents, bf16", document["h100e_bf16"], ""),
+        ("H100-equivalents, 8 bit", document["h100e_8bit"], ""),
+    ]
+    rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
+    rows += [(f"power, {name}", power[name], "W") for name in ("chip", "it", "facility")]
+    rows += [("HBM", document["hbm_bytes"], "B"), ("capital", document["capex_usd"], "USD")]
+    return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
+
+
+def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
+    """What a run trains: label, quantity, unit."""
+    rows = [(f"{name}: active parameters", run["n_params_active"], ""), ("total parameters", run["n_params_total"], "")]
+    rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
+    rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
+    rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
+    return [*rows, ("step", run["step_s"], "s"), ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
+
+
+def _print_systems(out: Console, document: Document) -> None:
+    _pairs(out, document["spec"], system_rows(document))
+    _pairs(out, "FLOP of a month", [(name, value, "FLOP") for name, value in document["flop_per_month"].items()])
+    trains = document["trains"]
+    title = f"Trains in {trains['months']:.3g} months at {format_percent(trains['utilization_fraction'])} of bf16 peak"
+    _pairs(out, title, [row for name in ("dense", "moe") for row in run_rows(name, trains[name])])
+    rl, served = document["rl"], document["serves"]
+    if rl is not None:
+        fits = "within one scale-up domain" if rl["fits_scale_up"] else "over several scale-up domains"
+        rate = show(point(rl["sampled_tokens_per_s"]), "tokens/s")
+        out.print(Text(f"RL: {rl['model']} generates on {rl['layout']}, {fits}; {rate} at the physical limit"))
+    if served is not None:
+        rate = show(point(served["output_tokens_per_s"]), "tokens/s")
+        out.print(Text(f"Serves: {served['model']} on {served['layout']}: {rate} at the physical limit"))
+    assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
+    if assumed:
+        note(out, f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'")
+
+
+def _print_sites(out: Console, document: Document) -> None:
+    if "claim" in document:
+        one = document["claim"]
+        low, high = (show(value, "W") for value in one["interval_w"])
+        claimed, found = (show(one[name], "W") for name in ("claimed_w", "facility_w"))
+        text = f"{one['name']}, {one['date']}: claimed {claimed}, the data have {found}"
+        when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
+        out.print(Text(f"{text} ({low} to {high}): {one['verdict']}; {when}"))
+        return
+    if "lab" in document:
+        table = new_table("H100-equivalents at 8 bit", "lab", "date", ">confident", ">likely", ">all", "sites")
+        for row in document["lab"]:
+            numbers = [format_si(row[name]) for name in ("low", "mid", "high")]
+            mark = " (projected)" if row["projected"] else ""
+            table.add_row(row["lab"], row["date"] + mark, *numbers, str(len(row["sites"])))
+        out.print(table)
+        return
+    table = new_table("Sites", "site", "date", ">facility", ">published H100e", ">recomputed", "remark")
+    shown = [row for row in document["sites"] if row["published_h100e_8bit"]]
+    for row in shown[-MOST_ROWS:]:
+        found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
+        power = "" if row["facility_w"] is None else show(row["facility_w"], "W")
+        mark = "projected; " if row["projected"] else ""
+        table.add_row(
+            row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, mark + row["reason"]
+        )
+    out.print(table)
+    if len(shown) > MOST_ROWS:
+        note(out, f"{len(shown) - MOST_ROWS} earlier rows are not shown; --site NAME or --json")
+    for name, one in document["agreement"].items():
+        note(out, f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}")
+
+
+def _print_backtest(out: Console, document: Document) -> None:
+    for one in document["series"]:
+        table = new_table(
+            f"{one['series']} ({one['model']})", "quarter", ">forecast", ">5 %", ">95 %", ">came", "inside"
+        )
+        for row in one["quarters"]:
+            numbers = [show(row[name], one["unit"]) for name in ("p50", "p05", "p95", "observed")]
+            table.add_row(row["date"], *numbers, "yes" if row["inside"] else "no")
+        out.print(table)
+    share = format_percent(document["coverage_90"])
+    width = document["median_width_log10_90"]
+    out.print(Text(f"{share} of {document['n']} quarters inside their 90 % interval"))
+    note(out, f"median error {document['median_abs_log10_error']:.2f} powers of ten, median width {width:.2f}")
+
+
+def _print_growth(out: Console, document: Document) -> None:
+    table = new_table("Growth per year", "quantity", ">fit", ">5 %", ">95 %", ">points", "window")
+    for one in document["growth"]:
+        window = f"{one['first']}..{one['last']}"
+        table.add_row(one["name"], *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")), str(one["n"]), window)
+    out.print(table)
+    out.print(Text(f"if funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower"))
+    years = range(len(document["scenarios"][0]["compute_ratio_by_year"]))
+    table = new_table(
+        "Compute of the largest system, over today's", "scenario", *(f">+{n} years" for n in years), "binds"
+    )
+    for one in document["scenarios"]:
+        table.add_row(one["scenario"], *(f"{x:.3g}x" for x in one["compute_ratio_by_year"]), one["binds_by_year"][-1])
+    out.print(table)
+
+
+def _print_forecast(out: Console, document: Document) -> None:
+    date = document["date"]
+    out.print(
+        Text(f"{format_si(document['target'], 'FLOP')}: {date['p50']}, 90 % interval {date['p05']} to {date['p95']}")
+    )
+    if "probability_by" in document:
+        by = document["probability_by"]
+        out.print(Text(f"by {by['date']}: {format_percent(by['probability'])}"))
+    powered = document["largest_site_has_the_power"]["date"]
+    note(out, f"the largest site has that power: {powered['p50']} ({powered['p05']} to {powered['p95']})")
+    _pairs(out, "Takes", system_rows(document["needs"]))
+    _pairs(out, "Trains", [row for name, run in document["trains"].items() for row in run_rows(name, run)])
+    for name, one in document["repetition"].items():
+        worth, chance = format_percent(point(one["worth_fraction"])), format_percent(point(one["exceeds_fraction"]))
+        note(out, f"{name}: its tokens are worth {worth} of fresh ones; they exceed the stock with {chance}")
+    _pairs(out, "GPU-time", [(name.split("_")[0], hours, "GPU-hours") for name, hours in document["gpu_time"].items()])
+
+
+def _print_plain(out: Console, document: Document) -> None:
+    units = {"exchange_bytes": "B", "exchange_s": "s", "step_s": "s"}
+    rows = []
+    for name, value in document.items():
+        rate = name.endswith("bytes_per_s")
+        words = name.replace("bytes_per_s", "rate").replace("_", " ")
+        rows.append((words, value * BITS_PER_BYTE if rate else value, "bit/s" if rate else units.get(name, "")))
+    _pairs(out, "Training over several sites", rows)
+
+
+def _print_sheet(out: Console, document: Document) -> None:
+    table = new_table(f"{document['model']}: training FLOP", "side", "FLOP", ">agrees at", "agrees", "how")
+    for line in document["lines"]:
+        used = "" if line["utilization_fraction"] is None else format_percent(line["utilization_fraction"])
+        table.add_row(
+            line["side"], interval(line["flop"], "FLOP"), used, "yes" if line["agrees"] else "NO", line["formula"]
+        )
+    out.print(table)
+    out.print(Text("the sides are reconciled" if document["reconciled"] else "the sides are in conflict"))
+
+
+def _print_schedule(out: Console, document: Document) -> None:
+    table = new_table(f"From {document['start']}", "step", "5 %", "50 %", "95 %")
+    for name, end in document["ends"].items():
+        table.add_row(name, end["p05"], end["p50"], end["p95"])
+    out.print(table)
+
+
+_PRINTERS: dict[str, Callable[[Console, Document], None]] = {
+    "systems": _print_systems,
+    "sites": _print_sites,
+    "backtest": _print_backtest,
+    "growth": _print_growth,
+    "forecast": _print_forecast,
+    "spread": _print_plain,
+    "sheet": _print_sheet,
+    "schedule": _print_schedule,
+}

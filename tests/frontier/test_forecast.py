@@ -1,0 +1,254 @@
+"""Sites, trends, growth and forecasts: the data as published, properties of the fits, and the contracts."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from computeledger.arrays import median
+from computeledger.errors import InputError, UnknownIdError
+from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines, shipped_runs, shipped_sites
+from computeledger.frontier.forecast import backtest, backtest_series, run_series, site_series, when_reached
+from computeledger.frontier.growth import (
+    fit_growth,
+    fitted_growth,
+    flat_funding_slowdown,
+    load_scenarios,
+    project,
+    shipped_scenarios,
+)
+from computeledger.frontier.labs import lab_timeline
+from computeledger.frontier.needs import needed_system
+from computeledger.frontier.sheets import Schedule, release_dates
+from computeledger.frontier.sites import check_claimed_power, flop_per_s_8bit, share_within, site_rows
+from computeledger.frontier.trends import Series, choose_model, date_of, predict, quarter_ends, t_95, year_of
+from computeledger.units import MONTH_S
+
+
+@pytest.fixture(scope="module")
+def epoch(shared_data: Path) -> Path:
+    """Epoch's files as downloaded."""
+    return shared_data / "frontier"
+
+
+def test_nine_of_ten_site_dates_agree(epoch: Path) -> None:
+    rows = site_rows(read_timelines(epoch), read_chips(epoch))
+    within, compared = share_within(rows)
+    assert compared >= 150 and within / compared >= 0.90
+    within, compared = share_within(rows, projected=False, counted=True)
+    assert compared >= 130 and within / compared >= 0.90
+    assert all(row.reason for row in rows if row.error_fraction is None and row.published.h100e_8bit)
+    assert all(row.reason for row in rows if row.error_fraction is not None and abs(row.error_fraction) > 0.10)
+
+
+def test_the_copy_that_ships_is_the_download(epoch: Path) -> None:
+    shipped = {(one.name, one.date): one for one in shipped_sites()}
+    for one in read_timelines(epoch):
+        other = shipped[one.name, one.date]
+        for name in ("it_w", "facility_w", "h100e_8bit", "capex_usd"):
+            assert getattr(other, name) == (getattr(one, name) and pytest.approx(getattr(one, name), rel=1e-5)), one
+
+
+@pytest.mark.parametrize(("chip", "h100e"), [("H100", 1.0), ("B200", 2.5265), ("Trainium2", 0.6564), ("A100", 0.15766)])
+def test_rates_are_epoch_s(chip: str, h100e: float) -> None:
+    assert flop_per_s_8bit(chip) == pytest.approx(h100e * 1979e12, rel=2e-4)
+    assert flop_per_s_8bit("abacus") is None
+
+
+def test_abilene_did_not_have_400_mw_at_the_end_of_2025() -> None:
+    found = check_claimed_power("Stargate Abilene", 400e6, "2025-12-31", shipped_sites())
+    assert (found.facility_w, found.verdict, found.reached) == (295e6, "too high", "2026-05-23")
+    assert check_claimed_power("Colossus 1", 180e6, "2024-10-01", shipped_sites()).verdict == "holds"
+    with pytest.raises(InputError, match="OpenAI Stargate Abilene"):
+        check_claimed_power("Abilene", 400e6, "2025-12-31", shipped_sites())
+    with pytest.raises(InputError, match="the data begin at"):
+        check_claimed_power("Colossus 2", 1.0, "2020-01-01", shipped_sites())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "column 'Data center' is missing"),
+        ("Data center,Date,IT power (MW),Power (MW),H100 equivalents\nA,soon,1,1,1\n", "is no date"),
+        ("Data center,Date,IT power (MW),Power (MW),H100 equivalents\nA,2025-01-01,1,-1,1\n", "0 or more"),
+        ("Data center,Date,IT power (MW),Power (MW),H100 equivalents\nA,2025-01-01,1,x,1\n", "is no number"),
+    ],
+)
+def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / TIMELINES).write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_timelines(tmp_path)
+    with pytest.raises(InputError, match=f"{CHIPS}: no such file"):
+        read_chips(tmp_path)
+
+
+def test_the_backtest_reaches_its_figures() -> None:
+    found = backtest()
+    assert found.n == 11
+    assert 0.75 <= found.coverage_90 <= 0.98
+    assert found.median_width_log10_90 <= 1.0
+    assert [one.model for one in found.parts] == ["trend", "walk"]
+    assert found.parts[0].predicted.spread.max() <= 0.5
+    assert found.parts[1].predicted.spread.max() <= 0.51
+
+
+def test_nothing_after_the_cutoff_is_looked_at() -> None:
+    """Whatever comes later, the forecast is the same."""
+    series = run_series()
+    other = Series(series.name, series.unit, series.dates, np.where(series.years > 2025.0, 1e30, series.values))
+    one, two = backtest_series(series), backtest_series(other)
+    assert one.model == two.model
+    assert one.predicted.middle == pytest.approx(two.predicted.middle)
+    assert one.predicted.spread == pytest.approx(two.predicted.spread)
+
+
+def test_series_leave_projections_out() -> None:
+    assert site_series().dates[-1] == "2026-06-30"
+    assert site_series(last="2030-12-31").dates[-1] == "2026-06-30"
+    assert np.all(np.diff(run_series().values) >= 0)
+    names = [one.name.replace("-", " ").lower() for one in shipped_runs()]
+    assert len(names) == len(set(names))
+
+
+@given(st.floats(0.05, 1.0), st.floats(-3.0, 30.0))
+def test_an_exact_line_is_forecast_exactly(slope: float, level: float) -> None:
+    years = np.arange(12.0) / 4
+    found = predict("trend", years, level + slope * years, np.array([5.0]))
+    assert found.middle[0] == pytest.approx(level + 5 * slope, abs=1e-6)
+    assert found.spread[0] == pytest.approx(0.0, abs=1e-5)
+    walked = predict("walk", years, level + slope * years, np.array([5.0]))
+    assert walked.middle[0] == pytest.approx(level + 5 * slope, abs=1e-6)
+
+
+def test_intervals_cover_what_they_say() -> None:
+    """Both models on their own kind of data: nine of ten futures inside."""
+    draw, years = np.random.default_rng(1), np.arange(20.0) / 4
+    inside = {"trend": 0, "walk": 0}
+    for _ in range(400):
+        line = years + 0.2 * draw.standard_normal(20)
+        walk = np.cumsum(0.1 + 0.1 * draw.standard_normal(20))
+        for model, logs in (("trend", line), ("walk", walk)):
+            found = predict(model, years[:16], logs[:16], years[16:])
+            inside[model] += int(abs(logs[19] - found.middle[3]) <= found.spread[3])
+    assert all(0.86 <= count / 400 <= 0.94 for count in inside.values()), inside
+
+
+@pytest.mark.parametrize(("n", "quantile"), [(6, 1.943), (9, 1.833), (17, 1.740), (30, 1.697)])
+def test_student_s_quantile(n: int, quantile: float) -> None:
+    """Any table of the t distribution, one-sided 95 %."""
+    assert t_95(n) == pytest.approx(quantile, abs=2e-3)
+
+
+def test_a_forecast_is_later_for_more_and_agrees_with_the_backtest_s_line() -> None:
+    small, large = (when_reached(run_series(), flop) for flop in (1e27, 1e28))
+    assert np.median(small.years) < np.median(large.years)
+    assert small.probability_by("2029-12-31") >= large.probability_by("2029-12-31")
+    assert 3.5 < median(large.growth_ratio) < 5.0  # Epoch: 4 to 5 times a year
+    done = when_reached(run_series(), 1e25)
+    assert date_of(float(done.years[0])) == "2023-03-31"  # GPT-4: 2.1e25 on 2023-03-15
+    assert choose_model(site_series())[0] in ("trend", "walk")
+
+
+def test_what_a_run_needs_is_what_its_system_gives() -> None:
+    needed = needed_system(1e27, "h100-sxm5-80gb", 4 * MONTH_S, 0.4)
+    assert median(needed.system.flop("bf16", 4 * MONTH_S, 0.4)) == pytest.approx(1e27)
+    assert needed.pretraining_gpu_hours == pytest.approx(median(needed.system.chips) * 4 * MONTH_S / 3600)
+    assert needed.text["moe"].exceeds_fraction > needed.text["dense"].exceeds_fraction
+
+
+def test_growth_is_fitted_and_scenarios_are_bounded() -> None:
+    fits = fitted_growth()
+    assert 1.3 < fits["h100e_per_usd"].ratio < 1.5  # training-systems C055, C056: 1.35 to 1.4 a year
+    assert 3.0 < flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]) < 4.0  # C051: 3.3
+    years = np.arange(6.0)
+    free = project(shipped_scenarios()["trend"], fits, years).compute_ratio
+    for scenario in shipped_scenarios().values():
+        found = project(scenario, fits, years)
+        assert found.compute_ratio[0] == pytest.approx(1.0)
+        assert np.all(found.compute_ratio <= free * (1 + 1e-9)), scenario.name
+    flat = project(load_scenarios("flat-funding")["flat-funding"], fits, np.array([1.0])).compute_ratio[0]
+    assert math.log(fits["site_usd"].ratio * flat) == pytest.approx(math.log(free[1]))
+
+
+def test_bad_windows_and_scenarios(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must end after it begins"):
+        fit_growth("x", [], "2025-01-01", "2024-01-01")
+    with pytest.raises(InputError, match="at least 4"):
+        fitted_growth("2026-08-01", "2026-08-02")
+    with pytest.raises(UnknownIdError, match="flat-funding"):
+        load_scenarios("flat-fundin")
+    file = tmp_path / "mine.toml"
+    file.write_text("[mine]\npowr = 1.2\n")
+    with pytest.raises(InputError, match="did you mean 'power'"):
+        load_scenarios(str(file))
+    file.write_text("[mine]\npower = -1.2\n")
+    with pytest.raises(InputError, match="above 0"):
+        load_scenarios(str(file))
+
+
+def test_dates_go_both_ways() -> None:
+    for date in quarter_ends("2019-01-01", "2031-01-01"):
+        assert date_of(year_of(date) + 1e-6) == date
+    ends = release_dates("2025-01-15", Schedule())
+    assert ends["pretraining"][0] < ends["post-training"][0]
+
+
+def test_labs_of_the_sites_stay_within_epoch_s_fleets(epoch: Path) -> None:
+    """End of 2025, 95 % ends of lab_compute_year_end_by_lab.csv; one lab is also seen nearly whole."""
+    chips = read_chips(epoch)
+    for lab, most in (("OpenAI", 2_185_142), ("Anthropic", 1_716_535), ("Meta", 1_637_713), ("SpaceXAI", 786_633)):
+        last = [one for one in lab_timeline(lab, chips) if one.date <= "2025-12-31"][-1]
+        assert 0 < last.low <= last.mid <= last.high <= most, lab
+    assert last.mid > 0.8 * 634_793
+    with pytest.raises(InputError, match="OpenAI"):
+        lab_timeline("OpenA", chips)
+
+
+def test_the_contracts(run_json: Any, epoch: Path) -> None:
+    found = run_json("frontier", "backtest", "--json")
+    assert {"coverage_90", "n", "median_abs_log10_error", "median_width_log10_90"} <= set(found)
+    sites = run_json("frontier", "sites", "--data", str(epoch), "--json")
+    assert "CC BY 4.0" in sites["credit"]
+    assert {"name", "date", "h100e_8bit", "published_h100e_8bit", "facility_w"} <= set(sites["sites"][0])
+    ahead = run_json("frontier", "forecast", "1e28", "--by", "2028-12-31", "--json")
+    assert 0.5 < ahead["probability_by"]["probability"] <= 1.0
+    assert ahead["date"]["p05"] < ahead["date"]["p50"] < ahead["date"]["p95"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["systems", "100K GB200"], "superchip"),
+        (["sites"], "--data"),
+        (["sites", "--claim", "400 MW", "--site", "Colossus 1"], "--date"),
+        (["backtest", "--cutoff", "2030-01-01"], "no quarter"),
+        (["backtest", "--cutoff", "2021-01-01"], "at least 10"),
+        (["backtest", "--cutoff", "soon"], "no date"),
+        (["forecast", "1e28", "--accelerator", "gb201"], "gb20"),
+        (["sheet", "deepseek-v3", "--price", "0"], "--price"),
+        (["spread", "--params", "1B", "--step", "1s", "--sites", "1"], "at least 2"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_2(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from computeledger.interfaces.cli import main
+
+    with pytest.raises(SystemExit) as stop:
+        main(["frontier", *arguments])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert said in error and error.count("\n") == 1
+
+
+def test_the_report_is_one_page(tmp_path: Path, run_json: Any) -> None:
+    page = tmp_path / "forecast.html"
+    run_json("frontier", "forecast", "1e28", "--html", str(page), "--json")
+    text = page.read_text("utf-8")
+    assert all(f'data-plot="{name}"' in text for name in ("runs", "sites", "cost", "fits")) and "CC BY 4.0" in text
