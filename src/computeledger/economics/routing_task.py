@@ -74,7 +74,7 @@ class RouteQuestion:
     ----------
     models : tuple of ModelQuestion
         To choose from.
-    settings : RouteTask or None
+    settings : RouteTask
         Verifier, fallback, correlation and limits; its models are replaced.
     difficulty : mapping of str to float
         Share of tasks of each difficulty [-].

@@ -15,7 +15,7 @@ import click
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
-from computeledger.interfaces.cli_money import allocate
+from computeledger.interfaces.cli_money import allocate, invert, prices, route
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from computeledger.interfaces.cli_plan import plan
 from computeledger.interfaces.cli_serving import serve
@@ -37,7 +37,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for _command in (plan, serve, sweep, pretrain, simulate, facts, cost, cite, claims, validate, fit, allocate):
+for _command in (plan, serve, sweep, pretrain, simulate, facts, cost, cite, claims, validate, fit, allocate, prices, invert, route):
     cli.add_command(_command)
 
 

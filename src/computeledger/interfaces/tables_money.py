@@ -48,3 +48,105 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     out.print(curve)
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def print_inversion(document: Mapping[str, Any]) -> None:
+    """Print what a sheet reveals."""
+    out = console()
+    sheet = document["sheet"]
+    out.print(Text(f"{sheet['name']}: {format_si(document['n_params_active']['p50'])} active parameters", style="bold"))
+    note(out, f"prices: {sheet['origin']}" + "".join(f"; {text}" for text in sheet["notes"]))
+    table = new_table("", "", "median and 90 %", ">bits learnt", "")
+    for key, name in (("n_params_active", "active parameters"), ("n_params_total", "total parameters"),
+                      ("kv_bytes_per_token", "KV bytes per token"), ("decode_batch", "decode batch"),
+                      ("gross_margin_fraction", "gross margin")):  # fmt: skip
+        value = document[key]
+        ends = " .. ".join(_number(point(value, end), key) for end in ("p05", "p95"))
+        bits = document["bits"].get(key)
+        told = "" if document["identified"][key] else "not identified: prior and physics"
+        table.add_row(name, f"{_number(point(value), key)}  {ends}", "" if bits is None else f"{bits:.2f}", told)
+    out.print(table)
+    hypotheses = new_table("Hypotheses", "", ">weight", "rejected because")
+    for one in sorted(document["hypotheses"], key=lambda row: -row["weight"]):
+        hypotheses.add_row(one["name"], f"{one['weight']:.3f}", one["rejected"] or "")
+    out.print(hypotheses)
+    out.print("size x margin: " + ", ".join(
+        f"{format_si(row['n_params_active'])} at {row['extra_margin_ratio']:g}x" for row in document["size_times_margin"]))
+    for text in document["not_identified"]:
+        note(out, text)
+    note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _number(value: float, key: str) -> str:
+    return f"{value:.2f}" if key.endswith("fraction") else format_si(value)
+
+
+def print_route(document: Mapping[str, Any]) -> None:
+    """Print policies by cost and success."""
+    out = console()
+    best = document["best"]
+    out.print(Text(f"{best['policy']}: {format_usd(best['usd_per_completed_task'])} per completed task, "
+                   f"{format_percent(best['success_fraction'])} succeed", style="bold"))  # fmt: skip
+    note(out, document["remark"])
+    rows = [row for row in document["options"] if row["on_front"] or " " not in row["policy"]]
+    table = new_table(f"The front of {document['policies_compared']:,} policies, and single models", "policy",
+                      ">per completed", ">per task", ">success", ">if independent", ">wrong", ">time [s]")  # fmt: skip
+    for row in sorted(rows, key=lambda one: one["usd_per_task"])[:40]:
+        table.add_row(
+            row["policy"], format_usd(row["usd_per_completed_task"]), format_usd(row["usd_per_task"]),
+            format_percent(row["success_fraction"]), format_percent(row["independent_upper_bound_success_fraction"]),
+            format_percent(row["wrong_fraction"]), f"{row['seconds']:.3g}",
+        )  # fmt: skip
+    out.print(table)
+    for kind, row in document.get("by_difficulty", {}).get("policies", {}).items():
+        out.print(f"{kind}: {row['policy']}, {format_usd(row['usd_per_completed_task'])}, "
+                  f"{format_percent(row['success_fraction'])}")  # fmt: skip
+    if document["assumptions"]:
+        note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def print_price_check(document: Mapping[str, Any]) -> None:
+    """Print how well prices tell sizes."""
+    out = console()
+    out.print(Text(f"Size from price on {document['n']} models, each left out in turn", style="bold"))
+    table = new_table("", "", ">")
+    for level, share in document["coverage"].items():
+        table.add_row(f"inside the {level} % interval", format_percent(share))
+    for key, name in (("median_abs_log10_error", "active parameters"), ("median_abs_log10_error_size", "sqrt(active x total)"),
+                      ("median_abs_log10_error_regression", "active, plain regression on input price")):  # fmt: skip
+        table.add_row(f"median error, {name}", f"x{10 ** document[key]:.2f}")
+    table.add_row("median width of the 90 % interval", f"x{10 ** document['median_width_log10_90']:.1f}")
+    out.print(table)
+
+
+def print_prices(document: Mapping[str, Any]) -> None:
+    """Print a list, a sheet, bills, a history or a floor."""
+    out = console()
+    for name in document.get("models", ()):
+        out.print(name)
+    if "usd_per_mtok" in document:
+        out.print(Text(f"{document['name']} ({document['origin']})", style="bold"))
+        for mode, rates in {"standard": document["usd_per_mtok"], **document["modes"]}.items():
+            for kind, rate in rates.items():
+                tiers = "".join(f", {format_usd(t['price'])} {'from' if t['inclusive'] else 'above'} "
+                                f"{t['above_tokens']:,} tokens" for t in rate["tiers"])  # fmt: skip
+                out.print(f"{mode:10} {kind:16} {format_usd(rate['base'])}{tiers}")
+        for kind, reads in document.get("reads_to_break_even", {}).items():
+            out.print(f"{kind} pays from {reads:.2f} reads within its life")
+    for row in document.get("bills", ()):
+        parts = ", ".join(f"{kind} {format_usd(value)}" for kind, value in row["parts"].items() if value)
+        out.print(f"{format_usd(row['usd'], 6):>12}  {row['name']}  ({parts})")
+    for row in document.get("history", ()):
+        out.print(f"{row['since']}: " + ", ".join(f"{k} {format_usd(v)}" for k, v in row["usd_per_mtok"].items()))
+    if "providers" in document:
+        cost = document["usd_per_mtok_cost"]
+        out.print(Text(f"{document['model']} on {document['system']}: {format_usd(cost['input'])} in, "
+                       f"{format_usd(cost['output'])} out per million tokens at the cheapest", style="bold"))  # fmt: skip
+        table = new_table(f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "")
+        for row in document["providers"]:
+            table.add_row(row["provider"], format_usd(row["input"]), format_usd(row["output"]),
+                          f"{row['price_over_cost_ratio']:.2f}", "below cost" if row["below_cost"] else "")  # fmt: skip
+        out.print(table)
+        note(out, f"assumed: {'; '.join(document['assumptions'])}")
+    for text in document.get("notes", ()):
+        note(out, text)
