@@ -1,8 +1,9 @@
 """How a budget is split over size, pretraining tokens, RL and inference: the lowest loss, equal marginal returns.
 
 At a budget ``C = c_pre 6 N D + c_rl beta N D_rl + c_inf 2 N D_inf`` the lowest loss has
-``eN / eD = (dC / d ln N) / (c_pre 6 N D)``, which without RL is ``1 + (c_inf / c_pre) D_inf / (3 D)``. Chinchilla is the
-limit of no RL and no inference. Nothing says that the three ledgers are then equal.
+``eN / eD = (dC / d ln N) / (c_pre 6 N D)``,
+which without RL is ``1 + (c_inf / c_pre) D_inf / (3 D)``. Chinchilla is the limit of
+no RL and no inference. Nothing says that the three ledgers are then equal.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class AllocationScenario:
     gpu_hours : PhaseCosts
         GPU-hours that a FLOP takes.
     tokens_inference : float, ndarray or None
-        Tokens served in the model's life; None asks for the demand at which inference costs what pretraining does [token].
+        Tokens served in the model's life; None asks for the demand at which inference costs what pretraining
+        does [token].
     tokens_rl : float, ndarray or None
         Tokens of RL; None asks for the same of RL [token].
     beta : float or ndarray
@@ -250,7 +252,8 @@ def _check(scenario: AllocationScenario) -> None:
 
 def _demand(scenario: AllocationScenario, n_params: NDArray[np.float64]) -> Num:
     given = 0.0 if scenario.tokens_inference is None else scenario.tokens_inference
-    return given * (n_params / scenario.n_params_reference) ** -np.asarray(scenario.demand_elasticity)
+    served: Num = given * (n_params / scenario.n_params_reference) ** -np.asarray(scenario.demand_elasticity)
+    return served
 
 
 def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float64]) -> Ledgers:

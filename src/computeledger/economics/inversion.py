@@ -1,8 +1,9 @@
 """What a price sheet says of the model behind it: size by regression on open models, and what physics adds to it.
 
-Size comes from prices of open models of known size: its interval is the one that left-out models keep. The roofline then says
-which batches and margins go with that size, by importance sampling over named hypotheses of chip, precision and the meaning of
-a long-context threshold. Cache bytes are not identifiable from prices: their interval is that of open models.
+Size comes from prices of open models of known size: its interval is the one that left-out models keep. The roofline
+then says which batches and margins go with that size, by importance sampling over named hypotheses of chip, precision
+and the meaning of a long-context threshold. Cache
+bytes are not identifiable from prices: their interval is that of open models.
 """
 
 from __future__ import annotations
@@ -346,7 +347,12 @@ def _thresholds(clues: PriceClues, log_active: float) -> list[Hypothesis]:
     if clues.threshold_tokens is None:
         return []
     out = []
-    for system_id, precision in (("h100-nvl8", "bf16"), ("h100-nvl8", "fp8"), ("b200-nvl8", "fp8"), ("tpu-v7-pod", "fp8")):
+    for system_id, precision in (
+        ("h100-nvl8", "bf16"),
+        ("h100-nvl8", "fp8"),
+        ("b200-nvl8", "fp8"),
+        ("tpu-v7-pod", "fp8"),
+    ):
         chip = load_system(system_id).accelerator
         peak, bandwidth = float(chip.peak_flop_per_s[precision].value), float(chip.hbm_bytes_per_s.value)
         k = threshold_kv_bytes_per_token(math.exp(log_active), peak, bandwidth, clues.threshold_tokens)
@@ -366,7 +372,7 @@ def _thresholds(clues: PriceClues, log_active: float) -> list[Hypothesis]:
 def threshold_kv_bytes_per_token(
     n_params_active: Num, peak_flop_per_s: Num, hbm_bytes_per_s: Num, threshold_tokens: Num
 ) -> Num:
-    """Cache that a long-context threshold would mean if it were a crossover, ``k = 2 N W / (F L*)``: an explanation, no estimator.
+    """Cache that a threshold would mean if it were a crossover, ``k = 2 N W / (F L*)``: an explanation, no estimator.
 
     On models whose cache is known it is 12 to 800 times too low.
 

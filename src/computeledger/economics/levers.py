@@ -1,4 +1,4 @@
-"""What moves all three ledgers at once, which ledger is under-fed, and where the three are of one order of magnitude."""
+"""What moves all three ledgers at once, which one is under-fed, and where the three are of one order of magnitude."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def judge_feeding(found: Allocation) -> dict[str, str | float]:
         reading = "a small model is stretched too far: tokens are piled on it that a larger one would use better"
     else:
         fed, better = "pretraining", "a smaller model on more tokens"
-        reading = "the model is too large for what it was trained on and for its use: more tokens pay, or a smaller model"
+        reading = (
+            "the model is too large for what it was trained on and for its use: more tokens pay, or a smaller model"
+        )
     served = median(found.gpu_hours["inference"]) / max(median(found.gpu_hours["pretraining"]), 1e-300)
     if served < 1 / ONE_ORDER_RATIO:
         reading += "; it is hardly served: an asset not used"
@@ -127,7 +129,9 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     for place in range(served.size):
         flop = {phase: float(np.asarray(best.flop[phase])[place]) for phase in PHASES}
         spent = [value for value in flop.values() if value > 0]
-        n, tokens = (float(np.asarray(of)[place]) for of in (best.ledgers.n_params_active, best.ledgers.tokens_pretraining))
+        n, tokens = (
+            float(np.asarray(of)[place]) for of in (best.ledgers.n_params_active, best.ledgers.tokens_pretraining)
+        )
         rows.append({
             "tokens_inference": float(served[place]), "inference_over_pretraining_tokens_ratio": served[place] / tokens,
             "n_params_active": n, "tokens_per_param": tokens / n, "loss": float(np.asarray(best.loss)[place]),
@@ -182,7 +186,7 @@ def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None)
         ),
     }
     ratio = n_params_active(model) / n_params_total(model)
-    rows = [_row("MoE sparsity", f"{ratio:.3g} of the parameters multiply a token, against a dense model of the same total",
+    rows = [_row("MoE sparsity", f"{ratio:.3g} of the parameters multiply a token; against dense, same total",
                  (ratio, ratio, ratio))]  # fmt: skip
     for name, (scenario, how) in served.items():
         one = float(_request_s(scenario, machine) / plain)

@@ -1,4 +1,4 @@
-"""List prices of open models of known size, and the regression of size on price with intervals that left-out models set."""
+"""List prices of open models of known size, and size regressed on price with intervals that left-out models set."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PricePoints:
 
 
 def read_points(path: str | Path) -> PricePoints:
-    """Read a table of prices; gateways and prices by size bucket are left out, since they would tell the size by construction.
+    """Read a table of prices. Gateways and prices by size bucket are left out: those tell the size by construction.
 
     Parameters
     ----------
@@ -108,12 +108,16 @@ def _points(name: str, text: str) -> PricePoints:
     if missing:
         raise InputError(f"{name}: no column {', '.join(missing)}; needed are {', '.join(COLUMNS)}")
     kept = [(line, row) for line, row in enumerate(rows, 2) if "True" not in (row["gateway"], row["bucket"])]
-    numbers = [[_positive(name, line, row, key) for key in ("usd_in", "usd_out", "active", "total")] for line, row in kept]
+    numbers = [
+        [_positive(name, line, row, key) for key in ("usd_in", "usd_out", "active", "total")] for line, row in kept
+    ]
     if not numbers:
         raise InputError(f"{name}: no price is left once gateways and size buckets are dropped")
     table = np.log(np.array(numbers))
     names = [np.array([row[key] for _, row in kept]) for key in ("prov", "model")]
-    return PricePoints(names[0], names[1], table[:, 0], table[:, 1], table[:, 2] + math.log(GIGA), table[:, 3] + math.log(GIGA))
+    return PricePoints(
+        names[0], names[1], table[:, 0], table[:, 1], table[:, 2] + math.log(GIGA), table[:, 3] + math.log(GIGA)
+    )
 
 
 def _positive(name: str, line: int, row: dict[str, str], key: str) -> float:
@@ -231,10 +235,10 @@ def _two_way(prices: Floats, rows: NDArray[np.intp], sellers: NDArray[np.intp]) 
 
 def _robust(design: Floats, target: Floats) -> Floats:
     weights = np.ones(len(target))
-    found = np.zeros(design.shape[1])
+    found: Floats = np.zeros(design.shape[1])
     for _ in range(25):
         root = np.sqrt(weights)[:, None]
-        found = np.linalg.lstsq(design * root, target * root[:, 0], rcond=None)[0]
+        found = np.asarray(np.linalg.lstsq(design * root, target * root[:, 0], rcond=None)[0], float)
         left = target - design @ found
         scale = max(1.4826 * float(np.median(np.abs(left))), 1e-9)
         weights = (DEGREES + 1) / (DEGREES + (left / scale) ** 2)
@@ -299,7 +303,8 @@ def leave_models_out(points: PricePoints, wanted: Sequence[str] | None = None, s
             rows.append((name, len(piece.model), active, total, own.log_active[0] - active, own.log_total[0] - total))
     names = np.array([row[0] for row in rows])
     table = np.array([row[1:] for row in rows])
-    return LeftOut(names, *table.T, 0.5 * (table[:, 3] + table[:, 4]))
+    sheets, active, total, missed_active, missed_total = table.T
+    return LeftOut(names, sheets, active, total, missed_active, missed_total, 0.5 * (missed_active + missed_total))
 
 
 def conformal_half_width(errors: Floats, level: float, weights: Floats | None = None) -> Num:

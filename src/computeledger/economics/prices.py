@@ -1,4 +1,4 @@
-"""Price sheets of tokens and their exact arithmetic: tiers that move the whole request, cache writes by duration, modes."""
+"""Price sheets of tokens and their exact arithmetic: tiers that move the whole request, cache writes, modes."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def read_sheet(path: str | Path) -> PriceSheet:
 
 
 def sheet_of(document: Document) -> PriceSheet:
-    """Check a parsed price sheet.
+    r"""Check a parsed price sheet.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def sheet_of(document: Document) -> PriceSheet:
     Examples
     --------
     >>> from computeledger.facts.reading import parse_document
-    >>> text = "[price]\\ninput = 2\\noutput = 8\\n[mode.batch]\\nratio = 0.5"
+    >>> text = "[price]\ninput = 2\noutput = 8\n[mode.batch]\nratio = 0.5"
     >>> str(bill(sheet_of(parse_document("x.toml", text, False)), Usage(1000, 0), "batch")["total"])
     '0.0010'
     """

@@ -1,8 +1,8 @@
 """Cost, time and success of a completed task under retries, cascades and best-of-k: failures are correlated.
 
-A task is hard for every attempt of a model, and for every model: a model's chance on a task is beta-distributed over tasks
-(beta-binomial retries), and a Gaussian copula of one factor joins the models. Given the factor the models are independent, so
-a cascade is an exact product of integrals over one number per model.
+A task is hard for every attempt of a model, and for every model: a model's chance on a task is beta-distributed over
+tasks (beta-binomial retries), and a Gaussian copula of one factor joins the models. Given the factor the models are
+independent, so a cascade is an exact product of integrals over one number per model.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
+from computeledger.units import HOUR_S
 
 Floats = NDArray[np.float64]
 
-#: What is assumed where nothing is known: correlation of a model's own attempts on a task, correlation of models, cost of a
+#: What is assumed where nothing is known: correlation of a model's own attempts, correlation of models, cost of a
 #: failed over a solved attempt. Medians of public agent benchmarks.
 RETRY_CORRELATION, MODEL_CORRELATION, FAILED_COST_RATIO = 0.7, 0.6, 1.6
 _NODES = 24
@@ -274,7 +275,7 @@ def _part(task: RouteTask, step: Step, table: tuple[Floats, Floats]) -> _Part:
         rights, wrongs, checks = chance, 1 - chance, np.zeros_like(chance)
     else:
         rejected = chance * verifier.false_reject_fraction + (1 - chance) * (1 - verifier.false_accept_fraction)
-        tried = sum(rejected**k for k in range(step.tries))
+        tried = np.asarray(sum(rejected**k for k in range(step.tries)), float)
         passed = rejected**step.tries
         right = chance * (1 - verifier.false_reject_fraction) * tried
         wrong = (1 - chance) * verifier.false_accept_fraction * tried
@@ -369,21 +370,15 @@ def evaluate_policies(task: RouteTask, policies: Sequence[tuple[Step, ...]] | No
     left = np.ones((len(chosen), _NODES))
     sums = {name: np.zeros((len(chosen), _NODES)) for name in ("right", "wrong", "usd", "s")}
     for level in range(depth):
-        for name, total in sums.items():
-            total += left * stacked[name][index[:, level]]
+        for name, so_far in sums.items():
+            sums[name] = so_far + left * stacked[name][index[:, level]]
         left = left * stacked["passed"][index[:, level]]
     right, wrong, usd, s, open_tasks = (value @ common for value in (*sums.values(), left))
     if task.fallback is not None:
         right = right + open_tasks * task.fallback.success_fraction
         usd, s = usd + open_tasks * task.fallback.task_usd, s + open_tasks * task.fallback.task_s
-    usd = usd + s * task.usd_per_hour / _hour()
+    usd = usd + s * task.usd_per_hour / HOUR_S
     return Outcome(chosen, np.minimum(right, 1.0), wrong, usd, s)
-
-
-def _hour() -> float:
-    from computeledger.units import HOUR_S
-
-    return HOUR_S
 
 
 def pareto_policies(out: Outcome) -> NDArray[np.intp]:
@@ -443,7 +438,7 @@ def best_policy(out: Outcome, least_success_fraction: float = 0.0) -> int:
     allowed = out.success_fraction >= least_success_fraction - 1e-12
     if not allowed.any():
         raise InputError(
-            f"no policy reaches a success of {least_success_fraction:g}: the best reaches {out.success_fraction.max():.3g}"
+            f"no policy succeeds in {least_success_fraction:g} of tasks: the best in {out.success_fraction.max():.3g}"
         )
     return int(np.argmin(np.where(allowed, out.usd_per_completed_task, np.inf)))
 

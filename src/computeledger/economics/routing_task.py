@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, Uncertain, median, sample
-from computeledger.economics.prices import KINDS, PriceSheet, Usage, bill, read_sheet
+from computeledger.economics.prices import KINDS, PriceSheet, Usage, bill, read_sheet, sheet_of
 from computeledger.economics.routing import (
     FAILED_COST_RATIO,
     MODEL_CORRELATION,
@@ -23,6 +23,8 @@ from computeledger.economics.routing import (
     RouteModel,
     RouteTask,
     Verifier,
+    normal_nodes,
+    success_by_task,
 )
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
@@ -113,7 +115,7 @@ def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = No
 
 
 def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteQuestion:
-    """Check a parsed routing question.
+    r"""Check a parsed routing question.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     Examples
     --------
     >>> from computeledger.facts.reading import parse_document
-    >>> text = '[[model]]\\nname = "a"\\nsuccess = [37, 90]\\nusd_per_attempt = 0.02'
+    >>> text = '[[model]]\nname = "a"\nsuccess = [37, 90]\nusd_per_attempt = 0.02'
     >>> route_of(parse_document("x.toml", text, False), Path()).models[0].chances
     {'all': (37, 90)}
     """
@@ -141,7 +143,8 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     task = _table(document, "task", _TASK_KEYS)
     checks = _table(document, "verifier", ("usd", "seconds", "false_accept", "false_reject"))
     verifier = Verifier(
-        _amount(document, "verifier.usd", checks.get("usd", 0)), _amount(document, "verifier.seconds", checks.get("seconds", 0)),
+        _amount(document, "verifier.usd", checks.get("usd", 0)),
+        _amount(document, "verifier.seconds", checks.get("seconds", 0)),
         _share(document, "verifier.false_accept", checks.get("false_accept", 0)),
         _share(document, "verifier.false_reject", checks.get("false_reject", 0)),
     )  # fmt: skip
@@ -149,10 +152,13 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     fallback = None
     if person:
         fallback = Fallback(
-            _amount(document, "fallback.usd", person.get("usd", 0)), _amount(document, "fallback.seconds", person.get("seconds", 0)),
+            _amount(document, "fallback.usd", person.get("usd", 0)),
+            _amount(document, "fallback.seconds", person.get("seconds", 0)),
             _share(document, "fallback.success", person.get("success", 1.0)),
         )  # fmt: skip
-    difficulty = {name: _share(document, f"difficulty.{name}", value) for name, value in table.get("difficulty", {}).items()}
+    difficulty = {
+        name: _share(document, f"difficulty.{name}", value) for name, value in table.get("difficulty", {}).items()
+    }
     if difficulty and abs(sum(difficulty.values()) - 1) > 1e-6:
         raise document.error("difficulty", f"the shares add up to {sum(difficulty.values()):g}, they must make 1")
     entries = table.get("model", [])
@@ -165,7 +171,8 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
         (stand_in,), verifier, fallback,
         _share(document, "task.model_correlation", task.get("model_correlation", MODEL_CORRELATION)),
         _amount(document, "task.latency_usd_per_hour", task.get("latency_usd_per_hour", 0)),
-        _count(document, "task.max_tries", task.get("max_tries", 4), 8), _count(document, "task.max_depth", task.get("max_depth", 3), 4),
+        _count(document, "task.max_tries", task.get("max_tries", 4), 8),
+        _count(document, "task.max_depth", task.get("max_depth", 3), 4),
     )  # fmt: skip
     return RouteQuestion(models, settings, shares, _share(document, "task.min_success", task.get("min_success", 0)))
 
@@ -213,7 +220,11 @@ def _uncertain(document: Document, path: str, value: Any, dimension: str, unit: 
 
 def _chance(document: Document, path: str, value: Any) -> float | tuple[int, int]:
     if isinstance(value, list):
-        if len(value) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in value) or value[0] > value[1]:
+        if (
+            len(value) != 2
+            or any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in value)
+            or value[0] > value[1]
+        ):
             raise document.error(path, f"{value}: expected [successes, attempts]")
         if value[1] == 0:
             raise document.error(path, "no attempt was counted: give a probability instead")
@@ -222,7 +233,10 @@ def _chance(document: Document, path: str, value: Any) -> float | tuple[int, int
 
 
 def _model(
-    document: Document, place: int, table: Any, where: tuple[Path, Callable[[str], PriceSheet] | None, Mapping[str, float]]
+    document: Document,
+    place: int,
+    table: Any,
+    where: tuple[Path, Callable[[str], PriceSheet] | None, Mapping[str, float]],
 ) -> ModelQuestion:
     folder, sheets, shares = where
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
@@ -230,7 +244,9 @@ def _model(
     name = table["name"]
     _keys(document, name, table, _MODEL_KEYS)
     if "success" not in table:
-        raise document.error(f"{name}.success", "is missing: a probability, [successes, attempts] or one per difficulty")
+        raise document.error(
+            f"{name}.success", "is missing: a probability, [successes, attempts] or one per difficulty"
+        )
     given = table["success"]
     chances = given if isinstance(given, Mapping) else dict.fromkeys(shares, given)
     if set(chances) != set(shares):
@@ -248,7 +264,8 @@ def _model(
         name, read, _attempt_usd(document, table, folder, sheets),
         _uncertain(document, f"{name}.seconds", table.get("seconds", 0), "s", "s"),
         _share(document, f"{name}.retry_correlation", table.get("retry_correlation", RETRY_CORRELATION)),
-        _amount(document, f"{name}.failed_cost_ratio", table.get("failed_cost_ratio", FAILED_COST_RATIO)), tuple(assumed),
+        _amount(document, f"{name}.failed_cost_ratio", table.get("failed_cost_ratio", FAILED_COST_RATIO)),
+        tuple(assumed),
     )  # fmt: skip
 
 
@@ -260,7 +277,9 @@ def _attempt_usd(
     if "usd_per_attempt" in table:
         return _uncertain(document, f"{name}.usd_per_attempt", table["usd_per_attempt"], "usd", "USD")
     if "price" not in table or "input_tokens" not in table or "output_tokens" not in table:
-        raise document.error(f"{name}.price", "needed are usd_per_attempt, or price with input_tokens and output_tokens")
+        raise document.error(
+            f"{name}.price", "needed are usd_per_attempt, or price with input_tokens and output_tokens"
+        )
     sheet = _sheet(document, name, table["price"], folder, sheets)
     keys = ("input_tokens", "cached_tokens", "output_tokens", "patch_tokens")
     tokens = {key: _uncertain(document, f"{name}.{key}", table.get(key, 0), "tokens", "tokens") for key in keys}
@@ -282,8 +301,6 @@ def _sheet(
     document: Document, name: str, given: Any, folder: Path, sheets: Callable[[str], PriceSheet] | None
 ) -> PriceSheet:
     if isinstance(given, Mapping):
-        from computeledger.economics.prices import sheet_of
-
         return sheet_of(Document(document.name, document.text, {"name": name, "price": dict(given)}, False))
     if isinstance(given, str) and given.endswith(".toml"):
         return read_sheet(folder / given)
@@ -417,8 +434,6 @@ def _fitted_copula(
     by_model: Mapping[str, Mapping[str, list[tuple[bool, float, float]]]], models: Mapping[str, ModelQuestion]
 ) -> float:
     """Correlation at which pairs of models are both right as often as they were."""
-    from computeledger.economics.routing import normal_nodes, success_by_task
-
     names = list(by_model)
     seen: list[tuple[str, str, float, int]] = []
     for i, one in enumerate(names):

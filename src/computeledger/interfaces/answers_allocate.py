@@ -17,7 +17,7 @@ from computeledger.economics.allocation import (
     judge_ledgers,
     phase_gpu_hours,
 )
-from computeledger.economics.levers import judge_feeding, ledger_levers
+from computeledger.economics.levers import demand_curve, judge_feeding, ledger_levers
 from computeledger.economics.scaling import LossLaw, load_loss_law, tokens_per_param_at_optimum
 from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_system
@@ -28,6 +28,8 @@ from computeledger.workloads.result import quantities
 
 #: What stands in the utilisations' place where the question is silent: an assumption, e = 1/3.
 UTILIZATIONS = {"pretraining": 0.4, "rl": 0.4 / 3, "inference": 0.4 / 3}
+_OPTIONAL = ("tokens_pretraining", "tokens_rl", "tokens_inference", "n_params", "n_params_reference", "rate", "life",
+             "rl_gain", "rl_mid", "rl_exponent")  # fmt: skip
 _CURRENCIES = {"flop": "FLOP", "gpu_hours": "GPU-hours", "usd": "USD"}
 
 
@@ -73,7 +75,7 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
         document["diagnosis"] = judge_feeding(found)
     if options["levers"]:
         document["levers"] = ledger_levers(options["levers"], options["system"])
-    document["curve"] = _curve(scenario, found)
+    document["curve"] = demand_curve(scenario, found)
     return document
 
 
@@ -84,28 +86,29 @@ def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
     if options["budget"] is not None:
         inputs["budget"], unit = parse_budget(options["budget"])
     elif options["n_params"] is None:
-        raise InputError("--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)")
+        raise InputError(
+            "--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)"
+        )
     for phase in PHASES:
         given = options[f"utilization_{phase}"]
         check_positive(f"--utilization-{phase}", given)
         inputs[f"utilization_{phase}"] = UTILIZATIONS[phase] if given is None else given
-    for name in ("tokens_pretraining", "tokens_rl", "tokens_inference", "n_params", "n_params_reference", "rate", "life"):
-        if options[name] is not None:
-            inputs[name] = options[name]
+    _check_pairs(options)
+    inputs |= {name: options[name] for name in _OPTIONAL if options[name] is not None}
+    if unit == "usd" or options["price"] is not None:
+        inputs["price"] = price_of(load_system(options["system"]), options["price"])[0]
+    return inputs, unit
+
+
+def _check_pairs(options: Mapping[str, Any]) -> None:
     if (options["rate"] is None) != (options["life"] is None):
         raise InputError("--rate and --life go together: tokens served are their product")
     if options["rate"] is not None and options["tokens_inference"] is not None:
         raise InputError("--inference-tokens is what --rate and --life multiply to: give one of them")
     if options["elasticity"] and options["n_params_reference"] is None:
         raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
-    for key in ("rl_gain", "rl_mid", "rl_exponent"):
-        if options[key] is not None:
-            inputs[key] = options[key]
     if (options["rl_gain"] is None) != (options["rl_mid"] is None):
         raise InputError("--rl-gain and --rl-mid go together: what RL is worth, and where half of it is reached")
-    if unit == "usd" or options["price"] is not None:
-        inputs["price"] = price_of(load_system(options["system"]), options["price"])[0]
-    return inputs, unit
 
 
 def _served(draws: Mapping[str, Num]) -> Num | None:
@@ -184,10 +187,3 @@ def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[s
     if options["rl_gain"] is not None:
         out.append("the sigmoid of RL is the question's own: no published fit could be read at its source")
     return out
-
-
-def _curve(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
-    """How the optimum moves with the demand, at medians: where the ledgers are of one order, and where not."""
-    from computeledger.economics.levers import demand_curve
-
-    return demand_curve(scenario, found)

@@ -41,10 +41,13 @@ def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
     for name in ("input_price", "output_price"):
         if not (math.isfinite(options[name]) and options[name] > 0):
             raise InputError(f"--{name.partition('_')[0]} {options[name]:g}: a price must be greater than 0")
-    tiers = ()
+    tiers: tuple[PriceTier, ...] = ()
     if options["threshold"] is not None:
         tiers = (PriceTier(int(options["threshold"]), Decimal(str(options["input_price"])) * 2),)
-    rates = {"input": Rate(Decimal(str(options["input_price"])), tiers), "output": Rate(Decimal(str(options["output_price"])))}
+    rates = {
+        "input": Rate(Decimal(str(options["input_price"])), tiers),
+        "output": Rate(Decimal(str(options["output_price"]))),
+    }
     return PriceSheet("given by hand", rates)
 
 
@@ -129,6 +132,6 @@ def _line(clues: PriceClues) -> list[dict[str, float]]:
     fit, rows = fit_sizes(shipped_points()), []
     for extra in (1.0, 2.0, 4.0, 8.0):
         prices = clues.usd_per_mtok_input / extra, clues.usd_per_mtok_output / extra
-        rows.append({"extra_margin_ratio": extra,
-                     "n_params_active": math.exp(float(fit.predict(one_sheet(clues.provider, *prices))[0]))})  # fmt: skip
+        size = math.exp(float(fit.predict(one_sheet(clues.provider, *prices))[0]))
+        rows.append({"extra_margin_ratio": extra, "n_params_active": size})
     return rows

@@ -43,7 +43,8 @@ def sheet_document(sheet: PriceSheet) -> dict[str, Any]:
     base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
     document = {"name": sheet.name, "origin": sheet.origin, "usd_per_mtok": rates(sheet.rates),
                 "usd_per_request": float(sheet.request_price),
-                "modes": {name: rates(mode) for name, mode in sheet.modes.items()}, "notes": list(sheet.notes)}  # fmt: skip
+                "modes": {name: rates(mode) for name, mode in sheet.modes.items()},
+                "notes": list(sheet.notes)}  # fmt: skip
     if {"cached_read", "cache_write"} <= set(base) and base["cached_read"] < base["input"]:
         document["reads_to_break_even"] = {
             kind: cache_reads_to_break_even(base, kind) for kind in ("cache_write", "cache_write_1h") if kind in base

@@ -82,19 +82,16 @@ def _mixed(by_kind: Mapping[str, Outcome], shares: Mapping[str, float]) -> Outco
 
 def _bests(out: Outcome, task: RouteTask) -> list[int]:
     """Best retry count, best of k and best cascade of the best single model's success or more."""
-    kinds = {
-        "retry": lambda p: len(p) == 1 and p[0].kind == "retry",
-        "best": lambda p: p[0].kind == "best",
-        "cascade": lambda p: len(p) > 1,
-    }
-    found = []
-    for test in kinds.values():
-        places = [place for place, policy in enumerate(out.policies) if test(policy)]
-        if places:
-            found.append(min(places, key=lambda place: out.usd_per_completed_task[place]))
+    groups: dict[str, list[int]] = {"retry": [], "best": [], "cascade": []}
+    for place, policy in enumerate(out.policies):
+        kind = "cascade" if len(policy) > 1 else policy[0].kind
+        if kind in groups:
+            groups[kind].append(place)
+    each = out.usd_per_completed_task
+    found = [places[int(np.argmin(each[places]))] for places in groups.values() if places]
     least = max(model.success_fraction for model in task.models)
-    good = [place for place in range(len(out.policies)) if out.success_fraction[place] >= least - 1e-9]
-    return [*found, *([min(good, key=lambda place: out.usd_per_completed_task[place])] if good else [])]
+    good = np.flatnonzero(out.success_fraction >= least - 1e-9)
+    return [*found, *([int(good[np.argmin(each[good])])] if good.size else [])]
 
 
 def _draws(question: RouteQuestion, policies: list[tuple[Step, ...]], options: Mapping[str, Any]) -> list[Outcome]:

@@ -37,7 +37,23 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for _command in (plan, serve, sweep, pretrain, simulate, facts, cost, cite, claims, validate, fit, allocate, prices, invert, route):
+for _command in (
+    plan,
+    serve,
+    sweep,
+    pretrain,
+    simulate,
+    facts,
+    cost,
+    cite,
+    claims,
+    validate,
+    fit,
+    allocate,
+    prices,
+    invert,
+    route,
+):
     cli.add_command(_command)
 
 

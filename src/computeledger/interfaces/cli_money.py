@@ -89,7 +89,9 @@ def allocate(as_json: bool, html_file: str | None, **options: Any) -> None:
 @click.option("--provider", metavar="NAME", help="Who sells it; told from --model when left out.")
 @click.option("--premium", default=1.0, show_default=True, metavar="X", help="Price over that of the open market.")
 @click.option("--premium-spread", default=0.0, show_default=True, metavar="S", help="Log standard deviation of that.")
-@click.option("--fast-price", type=float, metavar="X", help="A fast mode's price over the plain one; with --fast-speed.")
+@click.option(
+    "--fast-price", type=float, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
+)
 @click.option("--fast-speed", type=float, metavar="X", help="And its speed over the plain one.")
 @click.option("--samples", default=200_000, show_default=True, callback=at_least_thousand, help="Samples drawn.")
 @seed_option

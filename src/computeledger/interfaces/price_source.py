@@ -1,4 +1,4 @@
-"""Price sheets from the genai-prices package, where it is installed: loaded by name, offline, with the version it was."""
+"""Price sheets from the genai-prices package, where it is installed: loaded by name, offline, its version named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _snapshot() -> Any:
         return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
     except ModuleNotFoundError:
         raise InputError(
-            "provider/name needs the package genai-prices (pip install 'computeledger[prices]'); or give a sheet in TOML"
+            "provider/name needs the package genai-prices (the extra 'prices'); or give a price sheet in TOML"
         ) from None
 
 
@@ -57,7 +57,7 @@ def load_sheet(name: str, at: datetime | None = None) -> PriceSheet:
     rates, request, left_out = _rates(model.get_prices(when))
     if "input" not in rates and "output" not in rates:
         raise InputError(f"{full} is not sold by the token: {', '.join(left_out) or 'no price'}")
-    modes = {}
+    modes: dict[str, dict[str, Rate]] = {}
     for variant in model.price_variants or ():
         if variant.constraint is None or variant.constraint.active(when):
             modes.setdefault(",".join(variant.when.values()), _rates(variant.prices)[0])

@@ -70,8 +70,13 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     for one in sorted(document["hypotheses"], key=lambda row: -row["weight"]):
         hypotheses.add_row(one["name"], f"{one['weight']:.3f}", one["rejected"] or "")
     out.print(hypotheses)
-    out.print("size x margin: " + ", ".join(
-        f"{format_si(row['n_params_active'])} at {row['extra_margin_ratio']:g}x" for row in document["size_times_margin"]))
+    out.print(
+        "size x margin: "
+        + ", ".join(
+            f"{format_si(row['n_params_active'])} at {row['extra_margin_ratio']:g}x"
+            for row in document["size_times_margin"]
+        )
+    )
     for text in document["not_identified"]:
         note(out, text)
     note(out, f"assumed: {'; '.join(document['assumptions'])}")
@@ -112,7 +117,8 @@ def print_price_check(document: Mapping[str, Any]) -> None:
     table = new_table("", "", ">")
     for level, share in document["coverage"].items():
         table.add_row(f"inside the {level} % interval", format_percent(share))
-    for key, name in (("median_abs_log10_error", "active parameters"), ("median_abs_log10_error_size", "sqrt(active x total)"),
+    for key, name in (("median_abs_log10_error", "active parameters"),
+                      ("median_abs_log10_error_size", "sqrt(active x total)"),
                       ("median_abs_log10_error_regression", "active, plain regression on input price")):  # fmt: skip
         table.add_row(f"median error, {name}", f"x{10 ** document[key]:.2f}")
     table.add_row("median width of the 90 % interval", f"x{10 ** document['median_width_log10_90']:.1f}")
@@ -141,7 +147,7 @@ def print_prices(document: Mapping[str, Any]) -> None:
     if "providers" in document:
         cost = document["usd_per_mtok_cost"]
         out.print(Text(f"{document['model']} on {document['system']}: {format_usd(cost['input'])} in, "
-                       f"{format_usd(cost['output'])} out per million tokens at the cheapest", style="bold"))  # fmt: skip
+                       f"{format_usd(cost['output'])} out per million tokens, cheapest", style="bold"))  # fmt: skip
         table = new_table(f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "")
         for row in document["providers"]:
             table.add_row(row["provider"], format_usd(row["input"]), format_usd(row["output"]),
