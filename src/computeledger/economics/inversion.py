@@ -129,8 +129,8 @@ class Inversion:
         Active parameters of the same samples [-].
     hypotheses : tuple of Hypothesis
         Named readings with their weights.
-    bits : dict of str to float
-        By quantity, how much narrower the interval is than before the prices, ``log2(prior / posterior)`` [-].
+    learnt : dict of str to float
+        By quantity, how much narrower the interval is than before the prices, ``log2(prior / posterior)`` [bit].
     effective_samples : float
         Samples that the weights leave [-].
     """
@@ -142,7 +142,7 @@ class Inversion:
     gross_margin_fraction: Floats
     size_samples: Floats
     hypotheses: tuple[Hypothesis, ...]
-    bits: dict[str, float]
+    learnt: dict[str, float]
     effective_samples: float
 
 

@@ -231,8 +231,8 @@ def sheet_of(document: Document) -> PriceSheet:
     --------
     >>> from computeledger.facts.reading import parse_document
     >>> text = "[price]\ninput = 2\noutput = 8\n[mode.batch]\nratio = 0.5"
-    >>> str(bill(sheet_of(parse_document("x.toml", text, False)), Usage(1000, 0), "batch")["total"])
-    '0.0010'
+    >>> float(bill(sheet_of(parse_document("x.toml", text, False)), Usage(1000, 0), "batch")["total"])
+    0.001
     """
     table = document.table
     allowed = ("name", "currency", "usd_per_unit", "rate_date", "price", "tier", "mode", "usd_per_request")

@@ -111,7 +111,7 @@ def pretraining_loss(n_params: Num, tokens: Num, law: LossLaw) -> Num:
     Examples
     --------
     >>> round(float(pretraining_loss(70e9, 1.4e12, load_loss_law("sardana_2024"))), 3)
-    1.998
+    1.995
     """
     return law.E + law.A / n_params**law.alpha + law.B / tokens**law.beta
 

@@ -71,7 +71,7 @@ def repeated_tokens_muennighoff_2023(unique_tokens: Num, epochs: Num) -> Num:
 
 
 def effective_params_kumar_2024(
-    n_params: Num, weight_bits: Num, activation_bits: Num = 16.0, kv_bits: Num = 16.0
+    n_params: Num, bits_weights: Num, bits_activations: Num = 16.0, bits_kv: Num = 16.0
 ) -> Num:
     """Parameters of full precision that do as well, ``N (1 - e^(-P_w/g_w)) (1 - e^(-P_a/g_a)) (1 - e^(-P_kv/g_kv))``.
 
@@ -79,7 +79,7 @@ def effective_params_kumar_2024(
     ----------
     n_params : float or ndarray
         Parameters, fitted on 3e7..2.2e8 [-].
-    weight_bits, activation_bits, kv_bits : float or ndarray
+    bits_weights, bits_activations, bits_kv : float or ndarray
         Precision in training [bit].
 
     Returns
@@ -94,11 +94,11 @@ def effective_params_kumar_2024(
     Examples
     --------
     >>> [round(float(effective_params_kumar_2024(1.0, bits)), 2) for bits in (4, 8)]
-    [0.77, 0.95]
+    [0.78, 0.95]
     """
     k = load_constants("kumar_2024")
-    share = (1 - np.exp(-weight_bits / k["gamma_weights"])) * (1 - np.exp(-activation_bits / k["gamma_activations"]))
-    kept: Num = n_params * share * (1 - np.exp(-kv_bits / k["gamma_kv"]))
+    share = (1 - np.exp(-bits_weights / k["gamma_weights"])) * (1 - np.exp(-bits_activations / k["gamma_activations"]))
+    kept: Num = n_params * share * (1 - np.exp(-bits_kv / k["gamma_kv"]))
     return kept
 
 

@@ -94,7 +94,7 @@ def inversion_document(found: Inversion) -> dict[str, Any]:
         "decode_batch": quantity(found.decode_batch, ""),
         "gross_margin_fraction": quantity(found.gross_margin_fraction, ""),
         "hypotheses": [{"name": h.name, "weight": h.weight, "rejected": h.rejected} for h in found.hypotheses],
-        "bits": found.bits,
+        "bits": found.learnt,
         "identified": {"n_params_active": True, "n_params_total": True, "kv_bytes_per_token": False,
                        "decode_batch": False, "gross_margin_fraction": False},
         "effective_samples": found.effective_samples,
