@@ -339,7 +339,7 @@ def judge_ledgers(scenario: AllocationScenario, ledgers: Ledgers) -> Allocation:
     >>> even = phase_gpu_hours(989.4e12, PhaseCosts(0.4, 0.4, 0.4))
     >>> scenario = AllocationScenario(load_loss_law("besiroglu_2024"), 1.0, PhaseCosts(), even)
     >>> lab = judge_ledgers(scenario, Ledgers(37e9, 15e12, 0.0, 1e15))
-    >>> bool(lab.marginal_return["inference"] > lab.marginal_return["pretraining"])  # stretched too far
+    >>> bool(lab.marginal_return["inference"] < lab.marginal_return["pretraining"])  # too large for its use
     True
     """
     law, n = scenario.law, ledgers.n_params_active

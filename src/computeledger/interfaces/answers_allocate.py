@@ -22,6 +22,7 @@ from computeledger.economics.scaling import LossLaw, load_loss_law, tokens_per_p
 from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_system
 from computeledger.interfaces.answers_setting import check_positive, price_of
+from computeledger.physics.blackboard import rl_beta
 from computeledger.physics.blackboard_estimates import lifetime_tokens
 from computeledger.units import parse_quantity
 from computeledger.workloads.result import quantities
@@ -61,7 +62,7 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
         gpu_hours=hours,
         tokens_inference=_served(draws),
         tokens_rl=draws.get("tokens_rl"),
-        beta=draws["beta"],
+        beta=rl_beta(draws["samples_per_kept"]) if "samples_per_kept" in draws else draws["beta"],
         demand_elasticity=draws["elasticity"],
         n_params_reference=draws.get("n_params_reference", 1.0),
         rl_gain=_rl_gain(draws),
@@ -81,6 +82,9 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
     inputs: dict[str, Uncertain] = {"beta": options["beta"], "elasticity": options["elasticity"]}
+    if options["samples_per_kept"] is not None:
+        check_positive("--samples-per-kept", options["samples_per_kept"])
+        inputs["samples_per_kept"] = options["samples_per_kept"]
     check_positive("--beta", options["beta"])
     unit = "flop"
     if options["budget"] is not None:

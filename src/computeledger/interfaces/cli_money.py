@@ -41,6 +41,7 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--life", callback=parse_seconds, metavar="TIME", help="Time in service; with --rate.")
 @click.option("--rl-tokens", "tokens_rl", callback=parse_tokens, metavar="N", help="Tokens of RL.")
 @click.option("--beta", default="6", callback=_ratio, show_default=True, help="FLOP of RL per parameter and token.")
+@click.option("--samples-per-kept", callback=_ratio, metavar="N", help="RL samples per one trained on: sets beta.")
 @click.option("--rl-gain", callback=_ratio, metavar="LOSS", help="Loss that unlimited RL is worth; with --rl-mid.")
 @click.option("--rl-mid", callback=_flop, metavar="FLOP", help="RL compute at which half of it is reached.")
 @click.option("--rl-exponent", callback=_ratio, metavar="B", help="Steepness of the sigmoid; 1 when left out.")
