@@ -81,7 +81,10 @@ def test_chinchilla_is_the_limit_and_returns_are_equal() -> None:
     assert best.overtraining_ratio == pytest.approx(1.0)
     gain = RLGain(0.1, 1e24, 1.0)
     three = allocate(AllocationScenario(law, 3e25, PhaseCosts(), HOURS, 1e14, rl_gain=gain))
-    assert len({round(float(three.marginal_return[p]) * 1e9, 4) for p in PHASES}) == 1
+    assert len({round(float(three.marginal_return_per_gpu_hour[p]) * 1e9, 4) for p in PHASES}) == 1
+    uneven = PhaseCosts(1.0, 2.0, 3.0)
+    dear = allocate(AllocationScenario(law, 3e25, uneven, HOURS, 1e14, 1e13))
+    assert [dear.marginal_return[p] for p in PHASES] == pytest.approx([float(dear.marginal_return["rl"])] * 3, rel=1e-6)
 
 
 def test_studied_point() -> None:

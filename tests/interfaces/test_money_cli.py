@@ -89,6 +89,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["invert"], "give one of"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),
+        (["allocate", "--preset", "api"], "api-only"),
         (["route"], "TASK.toml is missing"),
     ],
 )

@@ -165,7 +165,9 @@ class Allocation:
     gpu_hours : dict of str to float or ndarray
         By phase [h].
     marginal_return : dict of str to float or ndarray
-        Loss that one more GPU-hour of a ledger takes off [1/h].
+        Loss that one more unit of the budget takes off in a ledger; equal at the optimum.
+    marginal_return_per_gpu_hour : dict of str to float or ndarray
+        Loss that one more GPU-hour takes off; equal where a GPU-hour of every phase costs the same.
     exponent_ratio : float or ndarray
         ``eN / eD`` [-].
     overtraining_ratio : float or ndarray
@@ -177,6 +179,7 @@ class Allocation:
     flop: dict[str, Num]
     gpu_hours: dict[str, Num]
     marginal_return: dict[str, Num]
+    marginal_return_per_gpu_hour: dict[str, Num]
     exponent_ratio: Num
     overtraining_ratio: Num
 
@@ -316,10 +319,9 @@ def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
 def judge_ledgers(scenario: AllocationScenario, ledgers: Ledgers) -> Allocation:
     """FLOP, GPU-time and marginal returns of three ledgers, at the optimum or not.
 
-    One more GPU-hour buys tokens in pretraining (``eD / H_pre``); in inference it carries a larger model for the same
-    tokens served, the pretraining compute kept (``(eN - eD) / (H_inf + H_rl)``, with RL that follows the size); in RL
-    it buys what the sigmoid says, or carries the larger model where no sigmoid is given. At the optimum all are equal
-    when every phase pays the same for a GPU-hour.
+    One more unit of the budget buys tokens in pretraining (``eD / C_pre``); in inference it carries a larger model for
+    the same tokens served, the pretraining compute kept (``(eN - eD) / (C_inf + C_rl)``, with RL that follows the
+    size); in RL it buys what the sigmoid says, or carries the larger model where no sigmoid is given.
 
     Parameters
     ----------
@@ -352,23 +354,25 @@ def judge_ledgers(scenario: AllocationScenario, ledgers: Ledgers) -> Allocation:
     hours = {phase: flop[phase] * getattr(scenario.gpu_hours, phase) for phase in PHASES}
     size, data = law.alpha * law.A / n**law.alpha, law.beta * law.B / tokens**law.beta
     gained = scenario.rl_gain.gain(flop["rl"]) if scenario.rl_gain else 0.0
-    own_rl = scenario.rl_gain.slope_per_flop(flop["rl"]) / scenario.gpu_hours.rl if scenario.rl_gain else None
     per_param = tokens_per_param_at_optimum(flop["pretraining"], law.name)
-    returns = _returns(scenario, hours, (size, data), own_rl)
+    returns, per_hour = (_returns(scenario, flop, unit, (size, data)) for unit in (scenario.costs, scenario.gpu_hours))
     return Allocation(
-        ledgers, pretraining_loss(n, tokens, law) - gained, flop, hours, returns, size / data,
+        ledgers, pretraining_loss(n, tokens, law) - gained, flop, hours, returns, per_hour, size / data,
         overtraining_ratio(tokens, n, per_param),
     )  # fmt: skip
 
 
 def _returns(
-    scenario: AllocationScenario, hours: dict[str, Num], slopes: tuple[Num, Num], own_rl: Num | None
+    scenario: AllocationScenario, flop: dict[str, Num], unit: PhaseCosts, slopes: tuple[Num, Num]
 ) -> dict[str, Num]:
+    """Loss that one more unit takes off in each ledger."""
     size, data = slopes
+    hours = {phase: flop[phase] * getattr(unit, phase) for phase in PHASES}
+    own_rl = scenario.rl_gain.slope_per_flop(flop["rl"]) / unit.rl if scenario.rl_gain else None
     follows = hours["inference"] * (1 - np.asarray(scenario.demand_elasticity))
     if own_rl is None:
         follows = follows + hours["rl"]
     tokens = data / hours["pretraining"]
-    # without any hour that follows the size, larger and longer are one choice, and the return is that of tokens
+    # where nothing follows the size, larger and longer are one choice: the return is that of tokens
     carried = np.where(follows > 0, (size - data) / np.where(follows > 0, follows, 1.0), tokens)
     return {"pretraining": tokens, "rl": carried if own_rl is None else own_rl, "inference": carried}

@@ -216,6 +216,8 @@ def invert_prices(
     batch, margin, weight = (np.concatenate([part[i] for part in parts]) for i in range(3))
     sizes, caches = active[:place], kv[:place]
     shares = np.array([part[2].sum() for part in parts])
+    if not shares.sum() > 0:
+        raise InputError("no hypothesis is left: " + "; ".join(f"{name}: {why}" for name, why in readings if why))
     hypotheses = [Hypothesis(name, float(share / max(shares.sum(), 1e-300)), why)
                   for (name, why), share in zip(readings, shares, strict=True)]  # fmt: skip
     chosen = rng.choice(place, 4096, p=weight / weight.sum())

@@ -19,6 +19,12 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 #: Returns within this factor are called equal; ledgers within a factor of ten are of one order.
 EQUAL_RATIO, ONE_ORDER_RATIO = 1.25, 10.0
 
+#: Ledgers of two kinds of lab to judge: assumptions, not reports. Active parameters, tokens pretrained, of RL, served.
+PRESETS = {
+    "consumer-app": (100e9, 20e12, 2e12, 1e15),
+    "api-only": (100e9, 20e12, 2e12, 5e12),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -71,7 +77,7 @@ def judge_feeding(found: Allocation) -> dict[str, str | float]:
     >>> judge_feeding(judge_ledgers(asked, Ledgers(400e9, 15e12, 0.0, 1e15)))["better"]
     'a smaller model on more tokens'
     """
-    returns = {phase: median(found.marginal_return[phase]) for phase in PHASES}
+    returns = {phase: median(found.marginal_return_per_gpu_hour[phase]) for phase in PHASES}
     tokens, size = returns["pretraining"], returns["inference"]
     ratio = size / tokens
     if 1 / EQUAL_RATIO <= ratio <= EQUAL_RATIO:

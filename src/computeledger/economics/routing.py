@@ -392,7 +392,7 @@ def pareto_policies(out: Outcome) -> NDArray[np.intp]:
     Returns
     -------
     ndarray
-        Their places.
+        Their places [-].
 
     Examples
     --------

@@ -17,9 +17,9 @@ from computeledger.economics.allocation import (
     judge_ledgers,
     phase_gpu_hours,
 )
-from computeledger.economics.levers import demand_curve, judge_feeding, ledger_levers
+from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers
 from computeledger.economics.scaling import LossLaw, load_loss_law, tokens_per_param_at_optimum
-from computeledger.errors import InputError, QuantityError
+from computeledger.errors import InputError, QuantityError, unknown_id
 from computeledger.facts.load import load_system
 from computeledger.interfaces.answers_setting import check_positive, price_of
 from computeledger.physics.blackboard import rl_beta
@@ -48,6 +48,7 @@ def parse_budget(text: str) -> tuple[Uncertain, str]:
 
 def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger allocate``."""
+    options = _with_preset(options)
     law = load_loss_law(options["law"])
     inputs, budget_unit = _inputs(options)
     draws = sample(inputs, options["samples"], options["seed"])
@@ -80,13 +81,24 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
+def _with_preset(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ledgers of an assumed lab in the place of given ones."""
+    name = options["preset"]
+    if name is None:
+        return options
+    if name not in PRESETS:
+        raise unknown_id("preset", name, PRESETS)
+    keys = ("n_params", "tokens_pretraining", "tokens_rl", "tokens_inference")
+    return {**options, **dict(zip(keys, PRESETS[name], strict=True))}
+
+
 def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
     inputs: dict[str, Uncertain] = {"beta": options["beta"], "elasticity": options["elasticity"]}
     if options["samples_per_kept"] is not None:
         check_positive("--samples-per-kept", options["samples_per_kept"])
         inputs["samples_per_kept"] = options["samples_per_kept"]
     check_positive("--beta", options["beta"])
-    unit = "flop"
+    unit = "gpu_hours"  # ledgers that are judged have no budget, and are judged by the GPU-hour
     if options["budget"] is not None:
         inputs["budget"], unit = parse_budget(options["budget"])
     elif options["n_params"] is None:
@@ -161,7 +173,9 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
             "tokens_inference": (ledgers.tokens_inference, "tokens"),
         }),
         "shares": shares,
-        "marginal_return": quantities({p: (found.marginal_return[p], "loss/GPU-hour") for p in PHASES}),
+        "marginal_return": quantities({p: (found.marginal_return[p], f"loss/{_CURRENCIES[unit]}") for p in PHASES}),
+        "marginal_return_per_gpu_hour": quantities({
+            p: (found.marginal_return_per_gpu_hour[p], "loss/GPU-hour") for p in PHASES}),
         **quantities({
             "overtraining_ratio": (found.overtraining_ratio, ""),
             "tokens_per_param": (ledgers.tokens_pretraining / ledgers.n_params_active, "tokens/parameter"),
@@ -188,6 +202,8 @@ def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[s
         out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
     if options["tokens_rl"] is None and options["rl_gain"] is None and options["n_params"] is None:
         out.append("no RL tokens given: as many as make RL cost what pretraining does, a choice and no law")
+    if options["preset"] is not None:
+        out.append(f"the lab {options['preset']} is assumed, and no report of a real one")
     if options["rl_gain"] is not None:
         out.append("the sigmoid of RL is the question's own: no published fit could be read at its source")
     return out

@@ -54,6 +54,7 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out.")
 @click.option("--n-params", callback=parse_count, metavar="N", help="Judge ledgers that exist: active parameters.")
 @click.option("--tokens", "tokens_pretraining", callback=parse_tokens, metavar="N", help="And pretraining tokens.")
+@click.option("--preset", metavar="NAME", help="Judge an assumed lab: consumer-app or api-only.")
 @click.option("--levers", metavar="MODEL", help="What sparsity, caches, drafts, bits and routing do, on this model.")
 @click.option("--html", "html_file", metavar="FILE", help="Write plots as one self-contained HTML file.")
 @samples_option

@@ -41,7 +41,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
 
 def returns_figure(document: Mapping[str, Any]) -> Spec:
     """What one more GPU-hour of each ledger takes off the loss."""
-    values = [point(document["marginal_return"][phase]) for phase in _PHASES]
+    values = [point(document["marginal_return_per_gpu_hour"][phase]) for phase in _PHASES]
     data = [{"type": "bar", "x": list(_PHASES), "y": values, "marker": {"color": list(SERIES[:3])}, "name": "return"}]
     return {"data": data, "layout": _axes(240, "", "loss per GPU-hour", "category")}
 
@@ -80,7 +80,12 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
     """Write the page of an allocation."""
     figures = [
         ("shares", "As the demand grows", "The same total, at other demands.", shares_figure(document)),
-        ("returns", "Marginal returns", "Equal at the optimum.", returns_figure(document)),
+        (
+            "returns",
+            "Marginal returns",
+            "Equal at the optimum where a GPU-hour of every ledger costs the budget the same.",
+            returns_figure(document),
+        ),
         ("contour", "Loss by size and tokens", "Lines of equal loss.", contour_figure(document)),
     ]
     rows = [(phase, format_si(point(document[f"tokens_{phase}"]), "tokens"),

@@ -26,7 +26,7 @@ def print_allocation(document: Mapping[str, Any]) -> None:
             PHASE_NAMES.get(phase, phase), interval(document[f"tokens_{phase}"], "tokens"),
             format_si(point(document["flop"][phase]), "FLOP"), format_si(point(document["gpu_hours"][phase])),
             *(bar(one, 10).append(format_percent(one)) for one in share),
-            f"{point(document['marginal_return'][phase]):.3g}",
+            f"{point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
         )  # fmt: skip
     out.print(table)
     note(out, "return: loss that one more GPU-hour of the ledger takes off")
