@@ -11,7 +11,10 @@ import pytest
 from computeledger.interfaces.cli import main
 from tests.gates import ROOT
 
-ROUTE, SHEET = str(ROOT / "examples" / "route-support.toml"), str(ROOT / "examples" / "price-sheet.toml")
+ROUTE, SHEET = (
+    str(ROOT / "examples" / "money" / "route-support.toml"),
+    str(ROOT / "examples" / "money" / "price-sheet.toml"),
+)
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
