@@ -21,7 +21,7 @@ EQUAL_RATIO, ONE_ORDER_RATIO = 1.25, 10.0
 
 #: Ledgers of two kinds of lab to judge: assumptions, not reports. Active parameters, tokens pretrained, of RL, served.
 PRESETS = {
-    "consumer-app": (100e9, 20e12, 2e12, 1e15),
+    "consumer-app": (100e9, 20e12, 2e12, 800e12),
     "api-only": (100e9, 20e12, 2e12, 5e12),
 }
 
