@@ -85,7 +85,7 @@ class ServingPrior:
     prefill_fraction, bandwidth_fraction, occupancy_fraction : tuple of float
         Of peak FLOP in prefill, of bandwidth in decoding, of hours that are sold [-].
     log_price_over_cost : tuple of float
-        Mean and standard deviation of the logarithm of input price over cost: the margin of open models [-].
+        Mean and standard deviation of the logarithm of input price over cost: assumed, not fitted [-].
     """
 
     context_tokens: tuple[float, float] = (2000.0, 32000.0)

@@ -14,7 +14,7 @@ from computeledger.interfaces.price_source import load_sheet
 from computeledger.physics.blackboard_serving import fast_mode_batch_ratio
 from computeledger.workloads.result import quantity
 
-#: What prices do not tell, measured on open models of known shape.
+#: What prices do not tell, from a study of open models of known shape; not recomputed here.
 NOT_IDENTIFIED = (
     "KV bytes per token are not identified: elasticity of price -0.02 +- 0.09, the interval is that of open models",
     "the ratio of output to input price says nothing about size (R2 0.01)",
@@ -74,6 +74,7 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
     document["assumptions"] = [
         f"prices {clues.premium_ratio:g} times those of the open market, log sd {clues.premium_spread:g}",
         "rent of the price edition; context 2K..32K, 10..50 ms per token, half of prefill peak, occupancy 30..80 %",
+        "input price about twice its cost, log sd 0.75: a prior that is assumed, so batch and margin rest on it",
     ]
     return document
 
