@@ -47,7 +47,7 @@ def load_loss_law(name: str) -> LossLaw:
     Parameters
     ----------
     name : str
-        ``hoffmann_2022`` or ``besiroglu_2024``.
+        ``hoffmann_2022``, ``besiroglu_2024`` or ``sardana_2024``; a hyphen does for the underscore.
 
     Returns
     -------
@@ -59,15 +59,31 @@ def load_loss_law(name: str) -> LossLaw:
     >>> load_loss_law("besiroglu_2024").alpha
     0.3478
     """
-    document = _laws()
-    if name not in document.table:
-        raise unknown_id("loss law", name, document.table)
+    document, name = _laws(), name.replace("-", "_")
+    if name not in document.table or "coefficients" not in document.table[name]:
+        raise unknown_id("loss law", name, loss_law_names())
     table = dict(document.table[name])
-    coefficients: dict[str, float] = table.pop("coefficients", {})
+    coefficients: dict[str, float] = table.pop("coefficients")
     if sorted(coefficients) != sorted(_COEFFICIENTS):
         raise document.error(f"{name}.coefficients", f"must be {', '.join(_COEFFICIENTS)}")
     origin = read_provenance(document, name, table)
     return LossLaw(name, **coefficients, source=origin["source"], date=origin["date"], locator=origin["locator"])
+
+
+def loss_law_names() -> tuple[str, ...]:
+    """Laws of the form ``L = E + A / N^alpha + B / D^beta`` that ship.
+
+    Returns
+    -------
+    tuple of str
+        Names for :func:`load_loss_law`.
+
+    Examples
+    --------
+    >>> loss_law_names()
+    ('hoffmann_2022', 'besiroglu_2024', 'sardana_2024')
+    """
+    return tuple(name for name, table in _laws().table.items() if "coefficients" in table)
 
 
 @functools.cache
@@ -75,7 +91,28 @@ def _laws() -> Document:
     return read_file(shipped_file("laws.toml"), shipped=True)
 
 
-def _loss(n_params: Num, tokens: Num, law: LossLaw) -> Num:
+def pretraining_loss(n_params: Num, tokens: Num, law: LossLaw) -> Num:
+    """Loss by a law, ``E + A / N^alpha + B / D^beta``.
+
+    Parameters
+    ----------
+    n_params : float or ndarray
+        Parameters, ``N`` [-].
+    tokens : float or ndarray
+        Tokens trained on, ``D`` [token].
+    law : LossLaw
+        Which one.
+
+    Returns
+    -------
+    float or ndarray
+        Loss in nats per token [-].
+
+    Examples
+    --------
+    >>> round(float(pretraining_loss(70e9, 1.4e12, load_loss_law("sardana_2024"))), 3)
+    1.995
+    """
     return law.E + law.A / n_params**law.alpha + law.B / tokens**law.beta
 
 
@@ -103,7 +140,7 @@ def loss_hoffmann_2022(n_params: Num, tokens: Num) -> Num:
     >>> round(float(loss_hoffmann_2022(70e9, 1.4e12)), 3)
     1.921
     """
-    return _loss(n_params, tokens, load_loss_law("hoffmann_2022"))
+    return pretraining_loss(n_params, tokens, load_loss_law("hoffmann_2022"))
 
 
 def loss_besiroglu_2024(n_params: Num, tokens: Num) -> Num:
@@ -130,7 +167,7 @@ def loss_besiroglu_2024(n_params: Num, tokens: Num) -> Num:
     >>> round(float(loss_besiroglu_2024(70e9, 1.4e12)), 3)
     1.974
     """
-    return _loss(n_params, tokens, load_loss_law("besiroglu_2024"))
+    return pretraining_loss(n_params, tokens, load_loss_law("besiroglu_2024"))
 
 
 def loss_exponent_ratio(n_params: Num, tokens: Num, law: str = "besiroglu_2024") -> Num:

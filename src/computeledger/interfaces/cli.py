@@ -16,6 +16,7 @@ from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
 from computeledger.interfaces.cli_frontier import frontier
+from computeledger.interfaces.cli_money import allocate, invert, prices, route
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from computeledger.interfaces.cli_plan import plan
 from computeledger.interfaces.cli_rl import rl
@@ -38,7 +39,25 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for _command in (plan, serve, sweep, pretrain, rl, simulate, facts, cost, cite, claims, frontier, validate, fit):
+for _command in (
+    plan,
+    serve,
+    sweep,
+    pretrain,
+    rl,
+    simulate,
+    facts,
+    cost,
+    cite,
+    claims,
+    allocate,
+    prices,
+    invert,
+    route,
+    frontier,
+    validate,
+    fit,
+):
     cli.add_command(_command)
 
 

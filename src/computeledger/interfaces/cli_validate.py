@@ -12,6 +12,7 @@ WORST_PRINTED, WORST_ON_PAGE = 5, 12
 
 @click.command()
 @click.option("--data", "data_file", metavar="F.csv", help="Measurements; the shipped ones when left out.")
+@click.option("--prices", is_flag=True, help="Size from price on models of known size, each left out in turn.")
 @click.option("--by", default="", metavar="COLS", help="Columns to slice by, such as backend,system.")
 @click.option("--worst", type=click.IntRange(min=0), metavar="N", help="Farthest rows with their breakdown.")
 @click.option("--html", "html_file", metavar="FILE", help="Write plots and tables as one self-contained HTML file.")
@@ -19,13 +20,21 @@ WORST_PRINTED, WORST_ON_PAGE = 5, 12
 @seed_option
 @json_option
 def validate(
-    data_file: str | None, by: str, worst: int | None, html_file: str | None, samples: int, seed: int, as_json: bool
-) -> None:
+    data_file: str | None, prices: bool, by: str, worst: int | None, html_file: str | None, samples: int, seed: int,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Predicted against measured: errors, bias and interval coverage, over all rows and by slice.
 
     A table is told by its columns: serving points (InferenceX columns), published serving figures or training runs.
     Rows that lack what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
     """
+    if prices:
+        from computeledger.interfaces.answers_validate import answer_validate_prices
+        from computeledger.interfaces.tables_money import print_price_check
+
+        found = answer_validate_prices(data_file)
+        (print_json if as_json else print_price_check)(found)
+        return
     from computeledger.interfaces.answers_validate import columns_of, compare_measured
     from computeledger.interfaces.documents_validation import anchor_lines, suspects_document, validation_document
 

@@ -1,0 +1,209 @@
+"""From parsed options to the split of a budget, or the judgement of three ledgers, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.arrays import Num, Uncertain, sample
+from computeledger.economics.allocation import (
+    PHASES,
+    Allocation,
+    AllocationScenario,
+    Ledgers,
+    PhaseCosts,
+    RLGain,
+    allocate,
+    judge_ledgers,
+    phase_gpu_hours,
+)
+from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers
+from computeledger.economics.scaling import LossLaw, load_loss_law, tokens_per_param_at_optimum
+from computeledger.errors import InputError, QuantityError, unknown_id
+from computeledger.facts.load import load_system
+from computeledger.interfaces.answers_setting import check_positive, price_of
+from computeledger.physics.blackboard import rl_beta
+from computeledger.physics.blackboard_estimates import lifetime_tokens
+from computeledger.units import parse_quantity
+from computeledger.workloads.result import quantities
+
+#: What stands in the utilisations' place where the question is silent: an assumption, e = 1/3.
+UTILIZATIONS = {"pretraining": 0.4, "rl": 0.4 / 3, "inference": 0.4 / 3}
+_OPTIONAL = ("tokens_pretraining", "tokens_rl", "tokens_inference", "n_params", "n_params_reference", "rate", "life",
+             "rl_gain", "rl_mid", "rl_exponent")  # fmt: skip
+_CURRENCIES = {"flop": "FLOP", "gpu_hours": "GPU-hours", "usd": "USD"}
+
+
+def parse_budget(text: str) -> tuple[Uncertain, str]:
+    """A budget in FLOP, GPU-hours or USD."""
+    for dimension in _CURRENCIES:
+        try:
+            found = parse_quantity(text, dimension)
+        except QuantityError:
+            continue
+        check_positive("--budget", found)
+        return found, dimension
+    raise InputError(f"--budget {text!r}: write '5.76e23 FLOP', '2.7M GPU-hours' or '$50M'")
+
+
+def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer ``computeledger allocate``."""
+    options = _with_preset(options)
+    law = load_loss_law(options["law"])
+    inputs, budget_unit = _inputs(options)
+    draws = sample(inputs, options["samples"], options["seed"])
+    system = load_system(options["system"])
+    utilizations = PhaseCosts(*(draws[f"utilization_{phase}"] for phase in PHASES))
+    peak = system.accelerator.peak_flop_per_s["bf16"].value
+    hours = phase_gpu_hours(peak, utilizations)
+    scenario = AllocationScenario(
+        law=law,
+        budget=draws.get("budget", 1.0),
+        costs=_costs(budget_unit, hours, draws),
+        gpu_hours=hours,
+        tokens_inference=_served(draws),
+        tokens_rl=draws.get("tokens_rl"),
+        beta=rl_beta(draws["samples_per_kept"]) if "samples_per_kept" in draws else draws["beta"],
+        demand_elasticity=draws["elasticity"],
+        n_params_reference=draws.get("n_params_reference", 1.0),
+        rl_gain=_rl_gain(draws),
+    )
+    asked = _given_ledgers(options, draws, scenario)
+    found = allocate(scenario) if asked is None else judge_ledgers(scenario, asked)
+    document = allocation_document(found, scenario, budget_unit)
+    document["assumptions"] = _assumptions(options, draws)
+    document["sources"] = sorted({law.source, system.accelerator.peak_flop_per_s["bf16"].source})
+    if asked is not None:
+        document["diagnosis"] = judge_feeding(found)
+    if options["levers"]:
+        document["levers"] = ledger_levers(options["levers"], options["system"])
+    document["curve"] = demand_curve(scenario, found)
+    return document
+
+
+def _with_preset(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ledgers of an assumed lab in the place of given ones."""
+    name = options["preset"]
+    if name is None:
+        return options
+    if name not in PRESETS:
+        raise unknown_id("preset", name, PRESETS)
+    keys = ("n_params", "tokens_pretraining", "tokens_rl", "tokens_inference")
+    return {**options, **dict(zip(keys, PRESETS[name], strict=True))}
+
+
+def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
+    inputs: dict[str, Uncertain] = {"beta": options["beta"], "elasticity": options["elasticity"]}
+    if options["samples_per_kept"] is not None:
+        check_positive("--samples-per-kept", options["samples_per_kept"])
+        inputs["samples_per_kept"] = options["samples_per_kept"]
+    check_positive("--beta", options["beta"])
+    unit = "gpu_hours"  # ledgers that are judged have no budget, and are judged by the GPU-hour
+    if options["budget"] is not None:
+        inputs["budget"], unit = parse_budget(options["budget"])
+    elif options["n_params"] is None:
+        raise InputError(
+            "--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)"
+        )
+    for phase in PHASES:
+        given = options[f"utilization_{phase}"]
+        check_positive(f"--utilization-{phase}", given)
+        inputs[f"utilization_{phase}"] = UTILIZATIONS[phase] if given is None else given
+    _check_pairs(options)
+    inputs |= {name: options[name] for name in _OPTIONAL if options[name] is not None}
+    if unit == "usd" or options["price"] is not None:
+        inputs["price"] = price_of(load_system(options["system"]), options["price"])[0]
+    return inputs, unit
+
+
+def _check_pairs(options: Mapping[str, Any]) -> None:
+    if (options["rate"] is None) != (options["life"] is None):
+        raise InputError("--rate and --life go together: tokens served are their product")
+    if options["rate"] is not None and options["tokens_inference"] is not None:
+        raise InputError("--inference-tokens is what --rate and --life multiply to: give one of them")
+    if options["elasticity"] and options["n_params_reference"] is None:
+        raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
+    if (options["rl_gain"] is None) != (options["rl_mid"] is None):
+        raise InputError("--rl-gain and --rl-mid go together: what RL is worth, and where half of it is reached")
+
+
+def _served(draws: Mapping[str, Num]) -> Num | None:
+    if "rate" in draws:
+        return lifetime_tokens(draws["rate"], draws["life"])
+    return draws.get("tokens_inference")
+
+
+def _rl_gain(draws: Mapping[str, Num]) -> RLGain | None:
+    if "rl_gain" not in draws:
+        return None
+    return RLGain(draws["rl_gain"], draws["rl_mid"], draws.get("rl_exponent", 1.0))
+
+
+def _costs(unit: str, hours: PhaseCosts, draws: Mapping[str, Num]) -> PhaseCosts:
+    if unit == "flop":
+        return PhaseCosts()
+    price = draws["price"] if unit == "usd" else 1.0
+    return PhaseCosts(*(getattr(hours, phase) * price for phase in PHASES))
+
+
+def _given_ledgers(
+    options: Mapping[str, Any], draws: Mapping[str, Num], scenario: AllocationScenario
+) -> Ledgers | None:
+    if options["n_params"] is None:
+        return None
+    if options["budget"] is not None or options["tokens_pretraining"] is None:
+        raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
+    served = 0.0 if scenario.tokens_inference is None else scenario.tokens_inference
+    return Ledgers(draws["n_params"], draws["tokens_pretraining"], draws.get("tokens_rl", 0.0), served)
+
+
+def allocation_document(found: Allocation, scenario: AllocationScenario, unit: str) -> dict[str, Any]:
+    """The split as JSON."""
+    ledgers, law = found.ledgers, scenario.law
+    shares = {
+        kind: quantities({p: (of[p] / sum(of.values()), "") for p in PHASES})
+        for kind, of in (("flop", found.flop), ("gpu_time", found.gpu_hours))
+    }
+    per_param = tokens_per_param_at_optimum(found.flop["pretraining"], law.name)
+    return {
+        **quantities({
+            "n_params_active": (ledgers.n_params_active, "params"),
+            "tokens_pretraining": (ledgers.tokens_pretraining, "tokens"),
+            "tokens_rl": (ledgers.tokens_rl, "tokens"),
+            "tokens_inference": (ledgers.tokens_inference, "tokens"),
+        }),
+        "shares": shares,
+        "marginal_return": quantities({p: (found.marginal_return[p], f"loss/{_CURRENCIES[unit]}") for p in PHASES}),
+        "marginal_return_per_gpu_hour": quantities({
+            p: (found.marginal_return_per_gpu_hour[p], "loss/GPU-hour") for p in PHASES}),
+        **quantities({
+            "overtraining_ratio": (found.overtraining_ratio, ""),
+            "tokens_per_param": (ledgers.tokens_pretraining / ledgers.n_params_active, "tokens/parameter"),
+            "tokens_per_param_compute_optimal": (per_param, "tokens/parameter"),
+            "exponent_ratio": (found.exponent_ratio, ""),
+            "inference_over_pretraining_tokens_ratio": (ledgers.tokens_inference / ledgers.tokens_pretraining, ""),
+            "loss": (found.loss, ""),
+        }),
+        "flop": quantities({p: (found.flop[p], "FLOP") for p in PHASES}),
+        "gpu_hours": quantities({p: (found.gpu_hours[p], "GPU-hours") for p in PHASES}),
+        "law": _law_document(law),
+        "budget": {"value": quantities({"v": (scenario.budget, _CURRENCIES[unit])})["v"], "unit": _CURRENCIES[unit]},
+    }  # fmt: skip
+
+
+def _law_document(law: LossLaw) -> dict[str, Any]:
+    names = ("name", "E", "A", "B", "alpha", "beta", "source", "date", "locator")
+    return {name: getattr(law, name) for name in names}
+
+
+def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[str]:
+    out = [f"utilisation of {p} {UTILIZATIONS[p]:.3g}" for p in PHASES if options[f"utilization_{p}"] is None]
+    if _served(draws) is None and options["n_params"] is None:
+        out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
+    if options["tokens_rl"] is None and options["rl_gain"] is None and options["n_params"] is None:
+        out.append("no RL tokens given: as many as make RL cost what pretraining does, a choice and no law")
+    if options["preset"] is not None:
+        out.append(f"the lab {options['preset']} is assumed, and no report of a real one")
+    if options["rl_gain"] is not None:
+        out.append("the sigmoid of RL is the question's own: no published fit could be read at its source")
+    return out

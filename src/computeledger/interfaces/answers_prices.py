@@ -1,0 +1,101 @@
+"""From parsed options to price sheets, bills, comparisons, histories and cost floors, as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from computeledger.economics.inversion import cache_reads_to_break_even
+from computeledger.economics.price_points import shipped_points
+from computeledger.economics.prices import PriceSheet, Usage, bill, read_sheet
+from computeledger.errors import InputError, nearest
+from computeledger.interfaces import price_source
+from computeledger.interfaces.answers_serving import answer_serve
+from computeledger.interfaces.cli_serving import serve
+
+
+def sheet_named(name: str) -> PriceSheet:
+    """A sheet from a TOML file or from the snapshot."""
+    return read_sheet(name) if name.endswith(".toml") else price_source.load_sheet(name)
+
+
+def list_document(text: str) -> dict[str, Any]:
+    """Models whose ``provider/name`` holds a text."""
+    names = [name for name in price_source.model_names() if text.lower() in name.lower()]
+    if not names:
+        raise InputError(f"no model of {price_source.edition()} holds {text!r}")
+    return {"edition": price_source.edition(), "models": names}
+
+
+def sheet_document(sheet: PriceSheet) -> dict[str, Any]:
+    """A sheet as JSON, USD per million tokens."""
+
+    def rates(table: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            kind: {"base": float(rate.base), "tiers": [
+                {"above_tokens": t.threshold_tokens, "inclusive": t.is_inclusive, "price": float(t.price)}
+                for t in rate.tiers]}
+            for kind, rate in table.items()
+        }  # fmt: skip
+
+    base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+    document = {"name": sheet.name, "origin": sheet.origin, "usd_per_mtok": rates(sheet.rates),
+                "usd_per_request": float(sheet.request_price),
+                "modes": {name: rates(mode) for name, mode in sheet.modes.items()},
+                "notes": list(sheet.notes)}  # fmt: skip
+    if {"cached_read", "cache_write"} <= set(base) and base["cached_read"] < base["input"]:
+        document["reads_to_break_even"] = {
+            kind: cache_reads_to_break_even(base, kind) for kind in ("cache_write", "cache_write_1h") if kind in base
+        }
+    return document
+
+
+def bill_document(names: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+    """One request at one or more sheets, cheapest first."""
+    kinds = ("input", "output", "cached_read", "cache_write", "cache_write_1h")
+    usage = Usage(*(int(options[f"{kind}_tokens"]) for kind in kinds))
+    rows = []
+    for name in names:
+        sheet = sheet_named(name)
+        parts = bill(sheet, usage, options["mode"])
+        rows.append({"name": sheet.name, "usd": float(parts["total"]), "origin": sheet.origin,
+                     "parts": {kind: float(value) for kind, value in parts.items() if kind != "total"}})  # fmt: skip
+    return {"bills": sorted(rows, key=lambda row: row["usd"]), "mode": options["mode"]}
+
+
+def history_document(name: str) -> dict[str, Any]:
+    """Prices through time, where the source has them."""
+    rows = [{"since": since, "usd_per_mtok": prices} for since, prices in price_source.history(name)]
+    return {"name": name, "edition": price_source.edition(), "history": rows}
+
+
+def floor_document(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Cost of an open model's tokens on given hardware, beside what the market asks: who sells below it."""
+    points = shipped_points()
+    names = sorted(set(points.model.tolist()))
+    market = options["market"] or options["model"].rpartition("/")[2]
+    found = next((name for name in names if name.lower() == market.lower()), None)
+    if found is None:
+        raise InputError(f"no market prices of {market!r}: {nearest(market, names)} (--market)")
+    arguments = ["--model", options["model"], "--system", options["system"], "--samples", "64"]
+    arguments += ["--price", options["price"]] if options["price"] else []
+    served = answer_serve(serve.make_context("serve", arguments).params)
+    best = min(served["pareto"], key=lambda row: _middle(row["usd_per_mtok_output"]))
+    costs = {kind: _middle(best[f"usd_per_mtok_{kind}"]) for kind in ("input", "output")}
+    blend = costs["input"] * 3 + costs["output"]
+    rows = []
+    for provider in sorted(set(points.provider[points.model == found].tolist())):
+        mask = (points.model == found) & (points.provider == provider)
+        asked = [float(np.exp(np.median(values[mask]))) for values in (points.log_input, points.log_output)]
+        ratio = (3 * asked[0] + asked[1]) / blend
+        rows.append({"provider": provider, "input": asked[0], "output": asked[1], "price_over_cost_ratio": ratio,
+                     "below_cost": ratio < 1})  # fmt: skip
+    return {"model": options["model"], "market": found, "system": options["system"], "usd_per_mtok_cost": costs,
+            "market_date": "2026-11-21", "providers": sorted(rows, key=lambda row: row["price_over_cost_ratio"]),
+            "assumptions": ["three input tokens for each output token", "the GPUs are always sold"]}  # fmt: skip
+
+
+def _middle(value: Any) -> float:
+    return float(value["p50"]) if isinstance(value, Mapping) else float(value)

@@ -1,0 +1,92 @@
+"""Price sheets from the genai-prices package, where it is installed: loaded by name, offline, its version named."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+from computeledger.economics.prices import KINDS, PriceSheet, PriceTier, Rate
+from computeledger.errors import InputError, unknown_id
+
+_KEYS = {"input": "input_mtok", "output": "output_mtok", "cached_read": "cache_read_mtok",
+         "cache_write": "cache_write_mtok", "cache_write_1h": "cache_write_1h_mtok"}  # fmt: skip
+
+
+def _snapshot() -> Any:
+    try:
+        return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
+    except ModuleNotFoundError:
+        raise InputError(
+            "provider/name needs the package genai-prices (the extra 'prices'); or give a price sheet in TOML"
+        ) from None
+
+
+def edition() -> str:
+    """The package and its version: the dated snapshot that the prices are from."""
+    return f"genai-prices {metadata.version('genai-prices')}"
+
+
+def model_names(provider: str | None = None) -> list[str]:
+    """Every ``provider/model`` of the snapshot."""
+    return [f"{one.id}/{model.id}" for one in _snapshot().providers for model in one.models
+            if provider is None or one.id == provider]  # fmt: skip
+
+
+def find_model(name: str) -> tuple[str, Any]:
+    """A model of the snapshot by ``provider/model``."""
+    provider_id, _, model_id = name.partition("/")
+    providers = {provider.id: provider for provider in _snapshot().providers}
+    if provider_id not in providers:
+        raise unknown_id("provider", provider_id, providers)
+    models = {model.id: model for model in providers[provider_id].models}
+    if model_id in models:
+        return name, models[model_id]
+    found = providers[provider_id].find_model(model_id) if model_id else None
+    if found is None:
+        raise unknown_id(f"model of {provider_id}", model_id, models)
+    return f"{provider_id}/{found.id}", found
+
+
+def load_sheet(name: str, at: datetime | None = None) -> PriceSheet:
+    """The price sheet of ``provider/model`` on a day; today's when left out."""
+    full, model = find_model(name)
+    when = at or datetime.now(tz=UTC)
+    rates, request, left_out = _rates(model.get_prices(when))
+    if "input" not in rates and "output" not in rates:
+        raise InputError(f"{full} is not sold by the token: {', '.join(left_out) or 'no price'}")
+    modes: dict[str, dict[str, Rate]] = {}
+    for variant in model.price_variants or ():
+        if variant.constraint is None or variant.constraint.active(when):
+            modes.setdefault(",".join(variant.when.values()), _rates(variant.prices)[0])
+    notes = (f"not billed here: {', '.join(left_out)}",) if left_out else ()
+    return PriceSheet(full, rates, request, modes, edition(), notes)
+
+
+def history(name: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """Every set of prices that the source has for a model, each with the day or hour from which it holds."""
+    _, model = find_model(name)
+    dated = model.prices if isinstance(model.prices, list) else [model]
+    for one in dated:
+        constraint = getattr(one, "constraint", None)
+        since = "always" if constraint is None else str(getattr(constraint, "start_date", constraint))
+        rates, _, _ = _rates(one.prices)
+        yield since, {kind: float(rate.base) for kind, rate in rates.items()}
+
+
+def _rates(prices: Any) -> tuple[dict[str, Rate], Any, list[str]]:
+    from decimal import Decimal
+
+    values = {key: value for key, value in vars(prices).items() if value is not None and not key.startswith("_")}
+    known = {_KEYS[kind]: kind for kind in KINDS}
+    rates = {known[key]: _rate(value) for key, value in values.items() if key in known}
+    request = values.get("requests_kcount", Decimal(0)) / Decimal(1000)
+    return rates, request, sorted(key for key in values if key not in known and key != "requests_kcount")
+
+
+def _rate(value: Any) -> Rate:
+    if not hasattr(value, "tiers"):
+        return Rate(value)
+    return Rate(value.base, tuple(PriceTier(tier.start, tier.price) for tier in value.tiers))

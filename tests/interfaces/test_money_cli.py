@@ -1,0 +1,116 @@
+"""The commands about money answer their contracts, and refuse what they must in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.interfaces.cli import main
+from tests.gates import ROOT
+
+ROUTE, SHEET = (
+    str(ROOT / "examples" / "money" / "route-support.toml"),
+    str(ROOT / "examples" / "money" / "price-sheet.toml"),
+)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """One command's JSON."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments, "--json"])
+    assert stopped.value.code == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a refusal."""
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_allocate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    document = answer(
+        capsys, "allocate", "--law", "besiroglu-2024", "--budget", "5.76e23 FLOP", "--inference-tokens", "0",
+        "--rl-tokens", "0", "--html", str(page),
+    )  # fmt: skip
+    assert document["n_params_active"] * document["tokens_pretraining"] * 6 == pytest.approx(5.76e23)
+    assert set(document["shares"]) == {"flop", "gpu_time"}
+    assert {"tokens_rl", "tokens_inference", "marginal_return", "overtraining_ratio"} <= set(document)
+    assert "https://" not in page.read_text().split("<script>")[0]
+    judged = answer(
+        capsys, "allocate", "--n-params", "400B", "--tokens", "15T", "--inference-tokens", "1e15", "--levers",
+        "llama-3.1-8b",
+    )  # fmt: skip
+    assert judged["diagnosis"]["under_fed"] == "pretraining"
+    assert {row["lever"] for row in judged["levers"]} >= {"MoE sparsity", "KV compression", "routing"}
+
+
+def test_invert(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "invert", "--input", "2", "--output", "12", "--samples", "20000")
+    for name in ("n_params_active", "n_params_total", "kv_bytes_per_token", "decode_batch", "gross_margin_fraction"):
+        assert document[name]["p05"] < document[name]["p50"] < document[name]["p95"]
+    assert all({"name", "weight", "rejected"} == set(one) for one in document["hypotheses"])
+    assert not document["identified"]["kv_bytes_per_token"]
+
+
+def test_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    document = answer(capsys, "route", ROUTE, "--html", str(page))
+    for row in [document["best"], *document["options"]]:
+        assert row["usd_per_completed_task"] == pytest.approx(row["usd_per_task"] / row["success_fraction"])
+        assert 0 <= row["success_fraction"] <= 1 and row["seconds"] >= 0
+    assert (
+        min(row["usd_per_completed_task"] for row in document["options"]) == document["best"]["usd_per_completed_task"]
+    )
+    assert page.exists()
+
+
+def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
+    bills = answer(capsys, "prices", "bill", SHEET, "--input-tokens", "200001", "--output-tokens", "1000")
+    assert bills["bills"][0]["usd"] == pytest.approx(1.08 * (200001 * 4 + 1000 * 18) / 1e6)
+    check = answer(capsys, "validate", "--prices")
+    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 46
+    assert {"median_abs_log10_error", "median_width_log10_90"} <= set(check)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["allocate"], "--budget is missing"),
+        (["allocate", "--budget", "3 apples"], "write '5.76e23 FLOP'"),
+        (["allocate", "--budget", "1e24 FLOP", "--law", "hofman_2022"], "hoffmann_2022"),
+        (["invert", "--input", "-1", "--output", "3"], "greater than 0"),
+        (["invert", "--input", "1"], "--output is missing"),
+        (["invert"], "give one of"),
+        (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
+        (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),
+        (["allocate", "--preset", "api"], "api-only"),
+        (["route"], "TASK.toml is missing"),
+    ],
+)
+def test_refusals(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    assert words in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[[model]]\nname = "a"\nsuccess = 1.2\nusd_per_attempt = 1', "probability must lie in 0..1"),
+        ('[[model]]\nname = "a"\nsuccess = [3, 2]\nusd_per_attempt = 1', "successes, attempts"),
+        ('[[model]]\nname = "a"\nsuccess = 0.5', "usd_per_attempt"),
+        ('[[model]]\nname = "a"\nsuccess = 0.5\nusd_per_attempt = -1', "must not be negative"),
+        ("[difficulty]\neasy = 0.5\nhard = 0.6", "add up to 1.1"),
+    ],
+)
+def test_bad_tasks(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(text)
+    assert words in refused(capsys, "route", str(file))
