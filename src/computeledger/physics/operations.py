@@ -279,8 +279,8 @@ def _feed_forward_operations(
         stage = layout.n_gpus_per_stage
         hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
         copies = cut.stage_tokens * part.n_experts_active
-        # experts that every rank holds a slice of are even; on average half a tile of each expert's rows is empty
-        uneven = np.where(np.asarray(layout.ep) > 1, eff.expert_imbalance, 1.0)
+        # uneven rows keep ranks waiting, or units of one GPU where experts are sliced; half a tile of each is empty
+        uneven = eff.expert_imbalance
         yield Operation(
             "routed experts",
             flop=2 * count * (copies * uneven + hit * eff.expert_tile_tokens / 2) * expert / stage,
