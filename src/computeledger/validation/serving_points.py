@@ -6,7 +6,6 @@ written down here, the same way for every row.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from computeledger.errors import ComputeLedgerError, InputError
+from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
+from computeledger.validation.measured_table import read_measured
 from computeledger.workloads.intervals import model_family
 
 NEEDED = (
@@ -89,18 +89,7 @@ def read_points(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    try:
-        with Path(path).open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a table ({error.__class__.__name__})") from None
-    columns = set(rows[0]) if rows else set()
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        raise InputError(f"{path}: the columns {', '.join(missing)} are missing; needed: {', '.join(NEEDED)}")
-    return rows
+    return read_measured(path, NEEDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ written here once.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from computeledger.errors import InputError
 from computeledger.physics.training_operations import trained_layers
 from computeledger.physics.transformer import training_flop_per_token
 from computeledger.units import GIB, KILO, TERA
+from computeledger.validation.measured_table import read_measured
 from computeledger.validation.training_sources import SkippedRunError, TrainingRun, describe_run, release_of
 
 #: Megatron-Bridge container from which GPT-OSS counts more FLOP per token, and by how much (27.15 to 32.6 GFLOP).
@@ -72,18 +71,7 @@ def read_training_table(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    try:
-        with Path(path).open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a table ({error.__class__.__name__})") from None
-    columns = list(rows[0]) if rows else []
-    missing = [name for name in NEEDED if name not in columns]
-    if missing:
-        raise InputError(f"{path}: the columns {', '.join(missing)} are missing; needed: {', '.join(NEEDED)}")
-    return rows
+    return read_measured(path, NEEDED)
 
 
 def training_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[TrainingRun], Counter[str]]:
