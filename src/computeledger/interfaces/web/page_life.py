@@ -158,8 +158,10 @@ def _phases(document: Any) -> Table:
 
 
 def _notes(document: Any) -> tuple[str, ...]:
-    return tuple(f"assumed: {one['name']} = {one['text']}" if "text" in one else f"assumed: {one['name']}"
-                 for one in document["assumptions"])  # fmt: skip
+    return tuple(
+        f"assumed, because the scenario does not say: {one['name'].replace('.', ' ')} = "
+        f"{words(point(one['value']), one['unit'])}" for one in document["assumptions"]
+    )  # fmt: skip
 
 
 PAGE = Page(

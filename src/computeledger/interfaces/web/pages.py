@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from computeledger.interfaces.web import page_life, page_serve
+from computeledger.interfaces.web import page_claims, page_facts, page_life, page_pretrain, page_rl, page_serve
 from computeledger.interfaces.web.spec import Page
 
-PAGES: tuple[Page, ...] = (page_life.PAGE, page_serve.PAGE)
+PAGES: tuple[Page, ...] = (
+    page_life.PAGE,
+    page_serve.PAGE,
+    page_pretrain.PAGE,
+    page_rl.PAGE,
+    page_claims.PAGE,
+    page_facts.PAGE,
+)
 _BY_NAME = {one.name: one for one in PAGES}
 
 

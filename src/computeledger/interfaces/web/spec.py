@@ -38,7 +38,9 @@ class Control:
     whole : bool
         Whether the slider stops at whole numbers only.
     choices : tuple of str
-        Of a ``choice``.
+        Of a ``choice``; an empty one leaves it open.
+    blank : str
+        What the empty choice is called.
     help : str
         One line.
     group : str
@@ -55,6 +57,7 @@ class Control:
     log: bool = True
     whole: bool = False
     choices: tuple[str, ...] = ()
+    blank: str = "searched"
     help: str = ""
     group: str = ""
 

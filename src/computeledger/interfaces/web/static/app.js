@@ -203,7 +203,7 @@ function draw(place, view, other, heading) {
   const shape = JSON.stringify([heading, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
   if (place.dataset.shape !== shape) {
     place.dataset.shape = shape;
-    const tiles = element("dl", { class: "tiles" });
+    const tiles = element("dl", { class: "tiles", style: `--across: ${view.tiles.length % 3 ? 4 : 3}` });
     for (const one of view.tiles) {
       tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
         element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" })),
@@ -223,7 +223,8 @@ function draw(place, view, other, heading) {
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
-    place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []), tiles, plots,
+    place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
+      ...(view.tiles.length ? [tiles] : []), plots,
       element("div", { class: "tables" }), element("ul", { class: "notes" }));
   }
   view.tiles.forEach((one, index) => {
