@@ -147,7 +147,8 @@ def lines_figure(
     data = [
         {"type": "scatter", "mode": "lines", "name": plain(name), "x": rounded(x), "y": rounded(y),
          "line": {"color": parts.SERIES[place % len(parts.SERIES)], "width": 2.5},
-         "hovertext": [f"{plain(name)}<br>{words(a, units[0])}: {words(b, units[1])}" for a, b in zip(x, y, strict=True)],
+         "hovertext": [f"{plain(name)}<br>{words(a, units[0])}: {words(b, units[1])}"
+                       for a, b in zip(x, y, strict=True)],
          "hovertemplate": "%{hovertext}<extra></extra>"}
         for place, (name, x, y) in enumerate(lines)
     ]  # fmt: skip

@@ -169,7 +169,10 @@ def step_bounds(document: Mapping[str, Any]) -> Spec:
     4
     """
     rows = [
-        (step, one) for step in ("decode", "prefill") for one in document["components"][step] if one["share_fraction"] > 0
+        (step, one)
+        for step in ("decode", "prefill")
+        for one in document["components"][step]
+        if one["share_fraction"] > 0
     ]
     data: list[Spec] = []
     for bound, color in parts.BOUND_COLORS.items():

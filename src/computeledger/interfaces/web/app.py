@@ -47,7 +47,9 @@ def create_app(token: str | None = None) -> FastAPI:
     >>> sorted(route.path for route in create_app().routes if route.path == "/api/serve")
     ['/api/serve']
     """
-    app = FastAPI(title="Compute Ledger", version=version(), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Compute Ledger", version=version(), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None
+    )
     app.middleware("http")(functools.partial(_guard, token))
 
     @app.get("/", include_in_schema=False)
@@ -85,7 +87,9 @@ def _parameters(page: Page) -> list[dict[str, Any]]:
 async def _guard(token: str | None, request: Request, call_next: Next) -> Response:
     """Refuse strangers: other host names while only this machine is served, no token once others are."""
     if token is None:
-        host = request.headers.get("host", "").rsplit(":", 1)[0] if "]" not in request.headers.get("host", "") else "[::1]"
+        host = (
+            request.headers.get("host", "").rsplit(":", 1)[0] if "]" not in request.headers.get("host", "") else "[::1]"
+        )
         if host not in LOOPBACK:
             return _plain(403, "this app serves its own machine; start it with --host to serve others")
     else:
@@ -145,7 +149,7 @@ def _answered(page: Page, request: Request, render: Callable[[str, tuple[tuple[s
     except ControlError as error:
         return _refused(error.control, str(error))
     except InputError as error:
-        return _refused(blamed(page, str(error)), str(error))
+        return _refused(blamed(page, str(error), query), str(error))
     return Response(body, media_type="application/json")
 
 

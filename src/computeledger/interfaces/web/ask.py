@@ -38,8 +38,12 @@ def arguments_of(command: click.Command, values: Mapping[str, str]) -> list[str]
         if isinstance(one, click.Option) and one.is_flag
         for option in one.opts
     }
-    options = {option.removeprefix("--") for one in command.params if isinstance(one, click.Option) for option in one.opts}
-    given = [f"--{name}" if name in switches else f"--{name}={text}" for name, text in values.items() if name in options]
+    options = {
+        option.removeprefix("--") for one in command.params if isinstance(one, click.Option) for option in one.opts
+    }
+    given = [
+        f"--{name}" if name in switches else f"--{name}={text}" for name, text in values.items() if name in options
+    ]
     rest = [text for name, text in values.items() if name not in options]
     return [*given, *(["--", *rest] if any(text.startswith("-") for text in rest) else rest)]
 

@@ -55,7 +55,9 @@ def _view(answer: Answer) -> View:
     shares = {_VERDICTS[name]: counts[name] / max(len(found), 1) for name in _VERDICTS}
     columns = ["claim", "what it says", "claimed #", "recomputed #", "verdict", "why"]
     return View(
-        f"Of {len(found)} claims: {said}." if len(found) > 1 else f"{found[0]['id']}: {_VERDICTS[found[0]['verdict']]}.",
+        f"Of {len(found)} claims: {said}."
+        if len(found) > 1
+        else f"{found[0]['id']}: {_VERDICTS[found[0]['verdict']]}.",
         plots=(Plot("verdicts", "Verdicts", "Shares of the claims shown.", strip_figure(shares)),),
         tables=(Table("Claims", columns, rows),),
     )

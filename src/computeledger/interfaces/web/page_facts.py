@@ -14,6 +14,7 @@ from computeledger.interfaces.wording import words
 from computeledger.sources import load_sources
 
 _MOST = 200
+_PRESETS = {"Bandwidth": "bandwidth", "Power": "power w", "Rent of a GPU-hour": "rent"}
 _CONTROLS = (
     Control("words", "Search", "text", default="h200", help="Every word must be in the id, name, note or source."),
 )
@@ -50,5 +51,5 @@ def _view(answer: Answer) -> View:
 
 PAGE = Page(
     "facts", "Facts", "What is known, and who says so?", _CONTROLS, _answer, _view,
-    presets={"Bandwidth": {"words": "bandwidth"}, "Power": {"words": "power w"}, "Rent of a GPU-hour": {"words": "rent"}},
+    presets={name: {"words": words_} for name, words_ in _PRESETS.items()},
 )  # fmt: skip

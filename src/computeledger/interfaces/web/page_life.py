@@ -19,7 +19,8 @@ _CONTROLS = (
     Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
     Control("price", "GPU-hour", unit="$/h", default="2", low=0.5, high=20, group="What"),
     Control("pretraining.tokens", "Tokens", unit="tokens", default="14.8T", low=1e11, high=1e14, group="Pretraining"),
-    Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=100000, whole=True, group="Pretraining"),
+    Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=100000, whole=True,
+            group="Pretraining"),
     Control("pretraining.utilization", "Utilisation", unit="", low=0.05, high=0.7, log=False, group="Pretraining",
             help="FLOP over dense bf16 peak; empty: modelled."),
     Control("rl.gpus", "GPUs", unit="GPUs", default="512", low=8, high=100000, whole=True, group="RL"),
@@ -28,7 +29,7 @@ _CONTROLS = (
     Control("rl.group_size", "Rollouts a prompt", unit="", default="16", low=1, high=256, whole=True, group="RL"),
     Control("rl.rollout", "Rollout", unit="tokens", default="4K..10K", low=128, high=131072, whole=True, group="RL"),
     Control("rl.prompt", "Prompt", unit="tokens", default="200..600", low=16, high=65536, whole=True, group="RL"),
-    Control("inference.rate", "Traffic", unit="tokens/s", default="5M..15M", low=1e3, high=1e9, group="Inference"),
+    Control("inference.rate", "Traffic", unit="tokens/s", default="5M..15M", low=1e3, high=2e9, group="Inference"),
     Control("inference.life", "Life", unit="days", default="180..365", low=1, high=1500, group="Inference"),
     Control("inference.input", "New input", unit="tokens", default="2000", low=64, high=131072, whole=True,
             group="Inference"),
@@ -102,9 +103,7 @@ def plan_text(tables: dict[str, Any]) -> str:
 def _answer(values: Values, working: bool) -> Answer:
     tables = plan_tables(values)
     ledger = estimate_ledger(read_plan(tables, "scenario.toml"), _SAMPLES, _SEED)
-    return Answer(
-        plan_document(ledger, working=working), "computeledger plan scenario.toml", ledger, plan_text(tables)
-    )
+    return Answer(plan_document(ledger, working=working), "computeledger plan scenario.toml", ledger, plan_text(tables))
 
 
 def _view(answer: Answer) -> View:
@@ -125,7 +124,7 @@ def _tiles(document: Any) -> tuple[Tile, ...]:
             ("flop", "Compute", "FLOP"))  # fmt: skip
     total = document["total"]
     return tuple(
-        Tile(label, words(point(total[key]), unit), interval_words(total[key], unit), point(total[key]), key, True)
+        Tile(label, words(point(total[key]), unit), interval_words(total[key], unit), point(total[key]), key)
         for key, label, unit in rows
     )
 

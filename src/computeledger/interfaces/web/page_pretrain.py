@@ -18,8 +18,9 @@ _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
     Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
     Control("gpus", "GPUs", unit="GPUs", default="2048", low=8, high=32768, whole=True, group="What"),
-    Control("tokens", "Tokens of the run", unit="tokens", default="14.8T", low=1e9, high=1e14, group="Run"),
-    Control("sequence-tokens", "Sequence", unit="tokens", default="4096", low=512, high=131072, whole=True, group="Run"),
+    Control("tokens", "Tokens of the run", unit="tokens", default="14.8T", low=2e9, high=1e14, group="Run"),
+    Control("sequence-tokens", "Sequence", unit="tokens", default="4096", low=512, high=131072, whole=True,
+            group="Run"),
     Control("global-batch-tokens", "Global batch", unit="tokens", default="62.9M", low=65536, high=2e8, group="Run"),
     Control("layout", "Layout", "text", group="How", help="Such as tp8-pp16-dp128; empty: searched."),
     Control("precision", "Precision", "choice", choices=("bf16", "fp8"), default="bf16", group="How"),
@@ -37,17 +38,18 @@ def _answer(values: Values, working: bool) -> Answer:
 def _view(answer: Answer) -> View:
     document = answer.document
     headline = (
-        f"{words(point(document['effective_days']), 'days')} and {words(point(document['effective_gpu_hours']), 'GPU-hours')} "
+        f"{words(point(document['effective_days']), 'days')} and "
+        f"{words(point(document['effective_gpu_hours']), 'GPU-hours')} "
         f"with failures, at {percent(point(document['mfu_fraction']))} MFU: {document['binds_words']}."
     )
     return View(
         headline,
         tiles=(
-            tile(document, "effective_days", "Takes, failures included", "days", less=True),
-            tile(document, "effective_gpu_hours", "GPU-time", "GPU-hours", less=True),
-            tile(document, "effective_usd", "Cost", "USD", less=True),
+            tile(document, "effective_days", "Takes, failures included", "days", "effective_gpu_hours"),
+            tile(document, "effective_gpu_hours", "GPU-time", "GPU-hours"),
+            tile(document, "effective_usd", "Cost", "USD", "effective_gpu_hours"),
             tile(document, "mfu_fraction", "MFU", "fraction"),
-            tile(document, "step_s", "Step", "s", less=True),
+            tile(document, "step_s", "Step", "s"),
             tile(document, "tokens_per_s_per_gpu", "Tokens per GPU", "tokens/s"),
         ),
         plots=_plots(document),
@@ -57,7 +59,11 @@ def _view(answer: Answer) -> View:
 
 
 def _plots(document: Any) -> tuple[Plot, ...]:
-    held = {name.replace("_", " "): value for name, value in document["memory_bytes"].items() if name not in ("total", "usable")}
+    held = {
+        name.replace("_", " "): value
+        for name, value in document["memory_bytes"].items()
+        if name not in ("total", "usable")
+    }
     return (
         Plot("parts", "Where a step's time goes", "Each part with its 90 % interval.",
              bars_figure(document["components"], "s", PHASE_COLORS["pretraining"])),
@@ -94,7 +100,8 @@ def _notes(document: Any) -> tuple[str, ...]:
 
 
 PAGE = Page(
-    "pretrain", "Pretrain", "How long does a training run take, what binds it, and what does it cost?", _CONTROLS, _answer,
+    "pretrain", "Pretrain", "How long does a training run take, what binds it, and what does it cost?", _CONTROLS,
+    _answer,
     _view,
     presets={
         "DeepSeek-V3 as published": {"layout": "tp1-pp16-dp128-ep64", "schedule": "dualpipe", "precision": "fp8"},
@@ -103,7 +110,7 @@ PAGE = Page(
             "sequence-tokens": "8192", "global-batch-tokens": "16.8M",
         },
         "An 8B on eight nodes": {
-            "model": "meta-llama/Llama-3.1-8B", "system": "h100-nvl8", "gpus": "64", "tokens": "1T",
+            "model": "meta-llama/Meta-Llama-3.1-8B", "system": "h100-nvl8", "gpus": "64", "tokens": "1T",
             "sequence-tokens": "8192", "global-batch-tokens": "4M",
         },
     },

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from computeledger.facts.load import model_ids, system_ids
 from computeledger.interfaces import plots_serving as plots
 from computeledger.interfaces.answers_serving import answer_serve
@@ -21,7 +24,8 @@ _CONTROLS = (
     Control("tpot", "Slowest time per token", unit="s", low=0.005, high=0.5, group="Load",
             help="Where the batch is searched; empty: 50 ms."),
     Control("input-tokens", "New input", unit="tokens", default="4096", low=64, high=131072, whole=True, group="Load"),
-    Control("cached-tokens", "Cached prefix", unit="tokens", default="0", low=64, high=131072, whole=True, group="Load"),
+    Control("cached-tokens", "Cached prefix", unit="tokens", default="0", low=64, high=131072, whole=True,
+            group="Load"),
     Control("output-tokens", "Output", unit="tokens", default="1024", low=16, high=65536, whole=True, group="Load"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
     Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4"), blank="as stored",
@@ -47,11 +51,11 @@ def _view(answer: Answer) -> View:
     return View(
         headline,
         tiles=(
-            tile(document, "output_tokens_per_s_per_user", "Speed for one user", "tokens/s"),
-            tile(document, "usd_per_mtok_output", "Output", "USD/Mtok", less=True),
-            tile(document, "usd_per_mtok_input", "Input", "USD/Mtok", less=True),
-            tile(document, "ttft_s", "Time to first token", "s", less=True),
-            tile(document, "tpot_s", "Time per output token", "s", less=True),
+            tile(document, "output_tokens_per_s_per_user", "Speed for one user", "tokens/s", "tpot_s"),
+            tile(document, "usd_per_mtok_output", "Output", "USD/Mtok"),
+            tile(document, "usd_per_mtok_input", "Input", "USD/Mtok"),
+            tile(document, "ttft_s", "Time to first token", "s"),
+            tile(document, "tpot_s", "Time per output token", "s"),
             tile(document, "output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
         ),
         plots=(
@@ -68,11 +72,15 @@ def _view(answer: Answer) -> View:
         tables=_rivals(answer),
         notes=(
             sureness_words(document["interval"]),
-            f"physical limit: {words(document['physical_limit']['tpot_s'], 's')} per token, "
-            f"{words(document['physical_limit']['ttft_s'], 's')} to the first",
+            _limit(document),
             *document.get("remarks", ()),
         ),
     )  # fmt: skip
+
+
+def _limit(document: Mapping[str, Any]) -> str:
+    limit = document["physical_limit"]
+    return f"physical limit: {words(limit['tpot_s'], 's')} per token, {words(limit['ttft_s'], 's')} to the first"
 
 
 def _rivals(answer: Answer) -> tuple[Table, ...]:

@@ -96,8 +96,6 @@ class Tile:
         The median as a number, for comparing two scenarios [-].
     key : str
         Of the working that explains it.
-    less : bool
-        Whether less is better.
     """
 
     label: str
@@ -105,7 +103,6 @@ class Tile:
     band: str = ""
     value: float | None = None
     key: str = ""
-    less: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +258,8 @@ def _check(one: Control, text: str) -> None:
         raise ControlError(one.name, f"{one.label} {shown(text)}: 'on', or left out")
 
 
-def blamed(page: Page, message: str) -> str:
-    """The control that an error of the engine is about: the first whose option or key the message names.
+def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
+    """The control that an error of the engine is about: whose option or key the message names, or whose text it quotes.
 
     Parameters
     ----------
@@ -270,25 +267,32 @@ def blamed(page: Page, message: str) -> str:
         Where it was raised.
     message : str
         Of the error.
+    given : mapping of str to str
+        What the reader typed.
 
     Returns
     -------
     str
-        Its name; empty where the message names none.
+        Its name; empty where the message tells of none.
 
     Examples
     --------
-    >>> page = Page("p", "P", "", (Control("batch", "Batch"),), None, None)
-    >>> blamed(page, "--batch 'many': not a number"), blamed(page, "does not fit")
+    >>> page = Page("p", "P", "", (Control("batch", "Batch"), Control("rl.steps", "Steps")), None, None)
+    >>> blamed(page, "--batch 'many': not a number", {}), blamed(page, "[rl] steps = '-3': negative", {})
+    ('batch', 'rl.steps')
+    >>> blamed(page, "unknown '7x'", {"batch": "7x"}), blamed(page, "does not fit", {"batch": "8"})
     ('batch', '')
     """
     for one in page.controls:
-        if re.search(rf"(?<![\w.-])(--)?{re.escape(one.name)}(?![\w-])", message):
+        section, _, key = one.name.rpartition(".")
+        named = rf"\[{re.escape(section)}\] {re.escape(key)}" if section else rf"(?<![\w.-])(--)?{re.escape(one.name)}"
+        if re.search(rf"{named}(?![\w-])", message):
             return one.name
-    return ""
+    quoting = [name for name, text in given.items() if text and f"'{text}'" in message]
+    return quoting[0] if len(quoting) == 1 else ""
 
 
-def tile(document: Mapping[str, Any], key: str, label: str, unit: str, less: bool = False) -> Tile:
+def tile(document: Mapping[str, Any], key: str, label: str, unit: str, why: str = "") -> Tile:
     """A tile of one of the document's quantities.
 
     Parameters
@@ -296,13 +300,13 @@ def tile(document: Mapping[str, Any], key: str, label: str, unit: str, less: boo
     document : mapping
         Of an answer.
     key : str
-        Of the quantity; its working has the same name.
+        Of the quantity.
     label : str
         As people say it.
     unit : str
         Of :func:`computeledger.interfaces.wording.words`.
-    less : bool
-        Whether less is better.
+    why : str
+        Name of the working that explains it; the key's own when left out.
 
     Returns
     -------
@@ -315,4 +319,4 @@ def tile(document: Mapping[str, Any], key: str, label: str, unit: str, less: boo
     12.0
     """
     value = document[key]
-    return Tile(label, words(point(value), unit), interval_words(value, unit), point(value), key, less)
+    return Tile(label, words(point(value), unit), interval_words(value, unit), point(value), why or key)

@@ -135,6 +135,7 @@ async function fetched(path, signal) {
 async function ask() {
   if (asking) { again = true; return; }
   asking = new AbortController();
+  root.dataset.asking = "on";
   const slow = setTimeout(() => { byId("busy").hidden = false; }, 400);
   const query = readBoxes().toString();
   try {
@@ -151,7 +152,7 @@ async function ask() {
     clearTimeout(slow);
     byId("busy").hidden = true;
     asking = null;
-    if (again) { again = false; ask(); }
+    if (again) { again = false; ask(); } else delete root.dataset.asking;
   }
 }
 
@@ -206,9 +207,9 @@ function draw(place, view, other, heading) {
     const tiles = element("dl", { class: "tiles", style: `--across: ${view.tiles.length % 3 ? 4 : 3}` });
     for (const one of view.tiles) {
       tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
-        element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" })),
+        element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
         one.key ? element("button", { type: "button", class: "why", onclick: () => work(one.key),
-          "aria-label": `Working of ${one.label}` }, "working") : null));
+          "aria-label": `working of ${one.label}` }, "working") : null)));
     }
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
