@@ -1,4 +1,4 @@
-"""Pages of the Python reference, made from the docstrings while the site is built: one for each room of the packages."""
+"""Pages of the Python reference, made from the docstrings while the site is built: one for each room."""
 
 from __future__ import annotations
 

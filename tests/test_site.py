@@ -18,7 +18,8 @@ _FETCHED = re.compile(
 def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(tmp_path)],
-        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=400, check=False,
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=400,
+        check=False,
     )  # fmt: skip
     assert (built.returncode, built.stderr.strip()) == (0, "")
     pages = list(tmp_path.rglob("*.html"))
