@@ -145,7 +145,7 @@ def tested_document(one: Tested) -> dict[str, Any]:
         "series": one.series.name,
         "unit": one.series.unit,
         "model": one.model,
-        "past_errors_log10": dict(one.past_errors),
+        "past_interval_scores_log10": dict(one.past_scores),
         "known": {
             "dates": list(one.series.dates),
             "values": one.series.values.tolist(),
