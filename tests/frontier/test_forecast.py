@@ -31,7 +31,6 @@ from computeledger.frontier.sites import check_claimed_power, flop_per_s_8bit, s
 from computeledger.frontier.trends import Series, choose_model, date_of, predict, quarter_ends, t_95, year_of
 from computeledger.units import MONTH_S
 
-
 DATES = tuple(quarter_ends("2015-01-01", "2019-12-31"))
 
 

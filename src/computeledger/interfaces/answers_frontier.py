@@ -10,9 +10,11 @@ import numpy as np
 
 from computeledger.arrays import Range
 from computeledger.errors import InputError
-from computeledger.frontier.abilities import MIXTURE, REFERENCE_MODEL, reinforces, serves, trains
+from computeledger.facts.load import load_model
+from computeledger.frontier.abilities import MIXTURE, trains
+from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S, reinforces, serves
 from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
-from computeledger.frontier.fits import weights_fractions
+from computeledger.frontier.fits import SYSTEMS, weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
 from computeledger.frontier.labs import lab_timeline
@@ -20,6 +22,7 @@ from computeledger.frontier.needs import needed_system
 from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
 from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
 from computeledger.frontier.spread import Spread, estimate_spread
+from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import text_facts
 from computeledger.interfaces import documents_frontier as documents
@@ -29,25 +32,33 @@ from computeledger.units import KILO, MONTH_S
 
 
 def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a system has, costs, trains, and serves."""
+    """What a system has, costs, trains, does RL with, and serves."""
     utilization, duration = middle(options["utilization"]), middle(options["duration"])
     check_positive("--utilization", utilization)
     system = described_system(spec, options["samples"], options["seed"])
     months = duration / MONTH_S
-    main = max(system.generations, key=lambda one: float(np.median(one.chips * one.accelerator.peak("bf16"))))
     document = documents.system_document(system)
     monthly = flop_per_month(system, utilization)
     document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
-    runs = {name: documents.trainable_document(one) for name, one in trains(system, duration, utilization).items()}
-    document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16", **runs}
-    document["rl"] = documents.ability_document(reinforces(main))
-    document["serves"] = documents.ability_document(serves(main))
+    runs = trains(system, duration, utilization)
+    timed = {name: run_steps(run, system.generations, name) for name, run in runs.items()}
+    document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16"}
+    document["trains"] |= {name: documents.timed_run_document(run, timed[name]) for name, run in runs.items()}
+    models = [load_model(REFERENCE_MODEL), *(run_model(run, name) for name, run in runs.items())]
+    document |= documents.decoding_document(
+        [reinforces(model, one) for model in models for one in system.generations],
+        [serves(model, one) for model in models for one in system.generations],
+    )
     stock = text_facts()["stock_tokens"]
     document["text"] = {"stock_tokens": documents.quantity(stock.value, "tokens"), "low": stock.low, "high": stock.high}
+    names = [one.system.id for one in system.generations if one.system is not None]
+    document["fits"] = documents.fits_document(weights_fractions(systems=list(dict.fromkeys([*names, *SYSTEMS]))))
     document["assumptions"] = {
         "utilization_fraction": utilization,
+        "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
-        "rl_and_serving_on": main.accelerator.id,
+        "served_tpot_s": SERVED_TPOT_S,
+        "mean_rollout_tokens": ROLLOUT_TOKENS,
         "moe_total_over_active_ratio": MIXTURE.total_over_active_ratio,
         "moe_tokens_ratio": MIXTURE.tokens_ratio,
         "moe_compute_ratio": MIXTURE.compute_ratio,

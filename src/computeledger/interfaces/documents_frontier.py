@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, quantiles
-from computeledger.frontier.abilities import Reinforces, Serves, Trainable
+from computeledger.arrays import Num, median, quantiles
+from computeledger.frontier.abilities import Trainable
+from computeledger.frontier.decoding import Reinforces, Serves
 from computeledger.frontier.epoch_files import CREDIT, SiteDate
 from computeledger.frontier.fits import Fit
 from computeledger.frontier.forecast import Backtest, Reached, Tested
@@ -19,6 +20,7 @@ from computeledger.frontier.needs import Needed, Reading
 from computeledger.frontier.sheets import SheetLine
 from computeledger.frontier.sites import ClaimedPower, SiteRow
 from computeledger.frontier.spread import FIBRE_BYTES_PER_S, Spread, SpreadResult
+from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of
 
@@ -46,11 +48,36 @@ def trainable_document(one: Trainable) -> dict[str, Any]:
     return _fields(one, _RUN_UNITS)
 
 
-def ability_document(one: Serves | Reinforces | None) -> dict[str, Any] | None:
-    """What a system serves, or does RL with."""
-    return (
-        None if one is None else _fields(one, {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"})
-    )
+def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
+    """A run with its step from the operation model, at the critical batch and at larger ones."""
+    document = trainable_document(one)
+    document["step_s_allowed"] = document.pop("step_s")
+    batches = [
+        dataclasses.asdict(step) | {"parts": [dataclasses.asdict(part) for part in step.parts]} for step in steps
+    ]
+    for row in batches:
+        row |= {name: None for name in ("step_s", "mfu_fraction", "busy_months", "months") if row["problem"]}
+    return document | {"step_s": batches[0]["step_s"], "step_basis": "operation model", "batches": batches}
+
+
+_RATES = {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"}
+
+
+def decoding_document(rl: Sequence[Reinforces], served: Sequence[Serves]) -> dict[str, Any]:
+    """RL and serving by model and chip; on top the first model, over all chips that can."""
+    out: dict[str, Any] = {}
+    for name, rows, rate in (("rl", rl, "sampled_tokens_per_s"), ("serves", served, "output_tokens_per_s")):
+        first = [one for one in rows if one.model == rows[0].model]
+        able = [one for one in first if not one.problem]
+        best = max(able or first, key=lambda one: median(getattr(one, rate)))
+        total = quantity(sum(getattr(one, rate) for one in first), "tokens/s")
+        out[name] = _able(best) | {rate: total, "by": [_able(one) for one in rows]}
+    return out
+
+
+def _able(one: Reinforces | Serves) -> dict[str, Any]:
+    document = _fields(one, _RATES)
+    return document | ({"tpot_s": None} if document.get("tpot_s") != document.get("tpot_s") else {})
 
 
 def system_document(system: TrainingSystem) -> dict[str, Any]:

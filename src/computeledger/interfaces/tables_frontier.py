@@ -52,7 +52,9 @@ def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
     rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
     rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
     rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
-    return [*rows, ("step", run["step_s"], "s"), ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
+    allowed = run.get("step_s_allowed", run["step_s"])
+    rows += [("a step may take, to end in time", allowed, "s")]
+    return [*rows, ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
 
 
 def _print_systems(out: Console, document: Document) -> None:
@@ -61,17 +63,57 @@ def _print_systems(out: Console, document: Document) -> None:
     trains = document["trains"]
     title = f"Trains in {trains['months']:.3g} months at {format_percent(trains['utilization_fraction'])} of bf16 peak"
     _pairs(out, title, [row for name in ("dense", "moe") for row in run_rows(name, trains[name])])
-    rl, served = document["rl"], document["serves"]
-    if rl is not None:
-        fits = "within one scale-up domain" if rl["fits_scale_up"] else "over several scale-up domains"
-        rate = show(point(rl["sampled_tokens_per_s"]), "tokens/s")
-        out.print(Text(f"RL: {rl['model']} generates on {rl['layout']}, {fits}; {rate} at the physical limit"))
-    if served is not None:
-        rate = show(point(served["output_tokens_per_s"]), "tokens/s")
-        out.print(Text(f"Serves: {served['model']} on {served['layout']}: {rate} at the physical limit"))
+    _print_steps(out, trains)
+    _print_decoding(out, document)
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     if assumed:
         note(out, f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'")
+
+
+def _print_steps(out: Console, trains: Document) -> None:
+    """Steps from the operation model by batch."""
+    table = new_table(
+        "The step, from the operation model: larger batches cost loss per token and keep the chips busier",
+        "model", ">batch", ">over critical", ">step", ">MFU", ">months, no stop", ">with stops", "layout",
+    )  # fmt: skip
+    for name in ("dense", "moe"):
+        for row in trains[name]["batches"]:
+            batch, over = show(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:g}x"
+            if row["problem"]:
+                table.add_row(name, batch, over, "", "", "", "", row["problem"])
+                break
+            cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
+            months = (f"{row[key]:.3g}" for key in ("busy_months", "months"))
+            table.add_row(
+                name, batch, over, show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *months, cut
+            )
+    out.print(table)
+
+
+def _print_decoding(out: Console, document: Document) -> None:
+    """RL and serving by model and chip."""
+    given = document["assumptions"]
+    title = f"RL, rollouts of {show(given['mean_rollout_tokens'], 'tokens')} on average"
+    table = new_table(
+        title, "model", "chip", "in one scale-up world", ">rollouts there", ">efficient up to", ">sampled", "layout"
+    )
+    for row in document["rl"]["by"]:
+        fits = "no: " + row["problem"] if row["problem"] else "fits" if row["is_efficient"] else "fits, inefficiently"
+        cells = ["", "", "", ""]
+        if not row["problem"]:
+            numbers = (row["rollouts_per_world"], row["longest_trace_tokens"], point(row["sampled_tokens_per_s"]))
+            rolls, trace, rate = numbers
+            cells = [format_si(rolls), show(trace, "tokens"), show(rate, "tokens/s"), row["layout"]]
+        table.add_row(row["model"], row["accelerator"], fits, *cells)
+    out.print(table)
+    title = f"Serves, a token in {show(given['served_tpot_s'], 's')} at most"
+    table = new_table(title, "model", "chip", ">all chips", ">token", "layout")
+    for row in document["serves"]["by"]:
+        cells = ["", "", row["problem"]]
+        if not row["problem"]:
+            cells = [show(point(row["output_tokens_per_s"]), "tokens/s"), show(row["tpot_s"], "s"), row["layout"]]
+        table.add_row(row["model"], row["accelerator"], *cells)
+    out.print(table)
 
 
 def _print_sites(out: Console, document: Document) -> None:
