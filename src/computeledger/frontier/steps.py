@@ -23,6 +23,7 @@ from computeledger.physics.training import Batch
 from computeledger.units import MONTH_S
 from computeledger.workloads.pretraining import PretrainingScenario
 from computeledger.workloads.pretraining_candidates import Limits, candidates
+from computeledger.workloads.pretraining_scaling import larger_domain
 from computeledger.workloads.pretraining_search import PretrainingOption, require_fit
 
 #: Length of a sequence (assumption: as Llama 3 405B was pretrained).
@@ -145,15 +146,65 @@ def _sequences(batch_tokens: float, n_gpus: int, odd: int) -> int:
     return max(round(wanted / grain), 1) * grain
 
 
-def _share(model: Model, chips: float, system: System, batch_tokens: float) -> tuple[int, float, PretrainingOption]:
-    """GPUs, tokens that divide over them, and the best layout of one generation for its share of the batch."""
+@dataclass(frozen=True, slots=True)
+class BestStep:
+    """The fastest layout of a job.
+
+    Attributes
+    ----------
+    n_gpus : int
+        That take part [-].
+    batch_tokens : float
+        In sequences that divide over the ranks [token].
+    option : PretrainingOption
+        Layout, step, MFU, memory.
+    """
+
+    n_gpus: int
+    batch_tokens: float
+    option: PretrainingOption
+
+
+def best_step(model: Model, domain: tuple[System, int], n_gpus: float, batch_tokens: float) -> BestStep:
+    """Search the fastest layout of a model on chips of one kind, as ``pretrain`` does.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained, in bf16.
+    domain : tuple of System and int
+        Chips and links, and GPUs in a scale-up domain: the system's own or a what-if [-].
+    n_gpus : float
+        At hand [-].
+    batch_tokens : float
+        Of a step [token].
+
+    Returns
+    -------
+    BestStep
+        With the calibrated factors at their medians.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the model.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> best_step(shaped_model("m", 8e9), (load_system("h100-nvl8"), 8), 70.0, 4e6).n_gpus
+    64
+    """
+    system, size = domain
     machine = training_machine(system)
-    n_gpus, odd = cut_gpus(max(chips, 1.0))
-    batch = Batch(SEQUENCE_TOKENS, float(_sequences(batch_tokens, n_gpus, odd)))
+    if size != int(system.n_gpus_scale_up.value):
+        machine = larger_domain(machine, size)
+    job, odd = cut_gpus(max(n_gpus, 1.0))
+    batch = Batch(SEQUENCE_TOKENS, float(_sequences(batch_tokens, job, odd)))
     scenario = PretrainingScenario(model, Layout(), Precision(), batch)
-    limits = Limits(int(system.n_gpus_scale_up.value))
-    swept = require_fit(scenario, candidates(scenario, n_gpus, limits), machine, (n_gpus, limits))
-    return n_gpus, median(scenario.global_batch_tokens), swept.best(1)[0]
+    limits = Limits(size)
+    swept = require_fit(scenario, candidates(scenario, job, limits), machine, (job, limits))
+    return BestStep(job, median(scenario.global_batch_tokens), swept.best(1)[0])
 
 
 def _reliability() -> Reliability:
@@ -165,16 +216,18 @@ def _part(model: Model, generation: Generation, batch_tokens: float) -> Generati
     system = generation.system
     if system is None:
         raise DoesNotFitError(f"no shipped scale-up domain is made of {generation.accelerator.id}: see facts search")
-    n_gpus, whole_tokens, option = _share(model, median(generation.chips), system, batch_tokens)
+    size = int(system.n_gpus_scale_up.value)
+    found = best_step(model, (system, size), median(generation.chips), batch_tokens)
+    option = found.option
     return GenerationStep(
         accelerator=generation.accelerator.id,
         layout=str(option.layout),
-        n_gpus=n_gpus,
-        batch_tokens=whole_tokens,
+        n_gpus=found.n_gpus,
+        batch_tokens=found.batch_tokens,
         step_s=option.step_s,
         mfu_fraction=option.mfu_fraction,
         memory_bytes=option.memory_bytes,
-        goodput_fraction=float(median(goodput(_reliability(), n_gpus).goodput_fraction)),
+        goodput_fraction=float(median(goodput(_reliability(), found.n_gpus).goodput_fraction)),
     )
 
 

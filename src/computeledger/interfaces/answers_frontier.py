@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from computeledger.arrays import Range
 from computeledger.errors import InputError
-from computeledger.facts.load import load_model
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import MIXTURE, trains
 from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S, reinforces, serves
 from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
@@ -19,16 +21,21 @@ from computeledger.frontier.forecast import backtest, forecast_series, run_serie
 from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
 from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.needs import needed_system
+from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
 from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
-from computeledger.frontier.spread import Spread, estimate_spread
+from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, levers, steps_by_domain
 from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import text_facts
 from computeledger.interfaces import documents_frontier as documents
-from computeledger.interfaces.answers_setting import check_positive
+from computeledger.interfaces.answers_setting import check_positive, whole_number
 from computeledger.physics.efficiency import middle
+from computeledger.physics.transformer import n_params_total
 from computeledger.units import KILO, MONTH_S
+
+#: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
+EXCHANGE_SHARE = 1 / 6
 
 
 def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,18 +154,53 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
     """A run over several sites."""
-    step = middle(options["step"])
-    check_positive("--step", step)
-    exchange = step / 6 if options["exchange"] is None else middle(options["exchange"])
+    model, params = _spread_model(options)
+    placed = options["system"] is not None and options["gpus"] is not None
+    if (options["system"] is None) != (options["gpus"] is None):
+        raise InputError("--system and --gpus (of one site) go together: the step comes from both")
+    if options["step"] is None and not placed:
+        raise InputError("--step T is missing; --system ID and --gpus N of one site give it from the operation model")
+    given = None if options["step"] is None else middle(options["step"])
+    check_positive("--step", given)
+    check_positive("--params", params)
+    check_positive("--batch-tokens", middle(options["batch_tokens"]))
+    check_positive("--bytes-per-gradient", options["bytes_per_gradient"])
     run = Spread(
-        n_params=middle(options["params"]),
-        step_s=step,
+        n_params=params,
+        step_s=1.0 if given is None else given,
         n_sites=options["sites"],
         distance_metres=options["distance_km"] * KILO,
         local_steps=options["local_steps"],
         bytes_per_gradient=options["bytes_per_gradient"],
     )
-    return documents.spread_document(run, estimate_spread(run, exchange))
+    domains = _spread_domains(model, run, options) if placed else []
+    if given is None:
+        own = next(
+            one for one in domains if one.n_scale_up == int(load_system(options["system"]).n_gpus_scale_up.value)
+        )
+        if own.result is None:
+            raise InputError(f"--system {options['system']}: {own.problem}")
+        run = replace(run, step_s=own.step_s)
+    exchange = float(run.step_s) * EXCHANGE_SHARE if options["exchange"] is None else middle(options["exchange"])
+    return documents.spread_document(run, levers(run, exchange), domains)
+
+
+def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
+    if (options["model"] is None) == (options["params"] is None):
+        raise InputError("give --params N or --model ID, one of both: what is exchanged are its gradients")
+    if options["model"] is not None:
+        model = load_model(options["model"])
+        return model, float(n_params_total(model))
+    params = middle(options["params"])
+    check_positive("--params", params)
+    return shaped_model("dense", params), params
+
+
+def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any]) -> list[DomainStep]:
+    gpus = whole_number("--gpus", options["gpus"]) or 1
+    share = middle(options["batch_tokens"]) / options["sites"]
+    estimate_spread(replace(run, step_s=MONTH_S), MONTH_S)  # sites and local steps are checked before the search
+    return steps_by_domain(model, load_system(options["system"]), (gpus, share), run, EXCHANGE_SHARE)
 
 
 def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from computeledger.interfaces.cli_options import (
     at_least_one,
     help_alone,
     json_option,
+    parse_count,
     parse_price,
     parse_seconds,
     print_json,
@@ -131,8 +132,18 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 
 
 @frontier.command("spread")
-@click.option("--params", required=True, callback=quantity_option("count", ""), help="Parameters exchanged.")
-@click.option("--step", required=True, callback=parse_seconds, metavar="T", help="Optimiser step within a site.")
+@click.option("--params", callback=quantity_option("count", ""), metavar="N", help="Parameters exchanged.")
+@click.option("--model", metavar="ID", help="In place of --params.")
+@click.option("--step", callback=parse_seconds, metavar="T", help="Optimiser step within a site.")
+@click.option("--system", metavar="ID", help="Of each site; with --gpus the operation model gives the step.")
+@click.option("--gpus", callback=parse_count, metavar="N", help="Of one site.")
+@click.option(
+    "--batch-tokens",
+    default="16.8M",
+    show_default=True,
+    callback=quantity_option("tokens", "tokens"),
+    help="Of a step, over all sites.",
+)
 @click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
 @click.option("--sites", default=2, show_default=True, help="Sites.")
 @click.option("--distance-km", default=0.0, show_default=True, help="Fibre between the furthest two.")
@@ -140,7 +151,7 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 @click.option("--bytes-per-gradient", default=4.0, show_default=True, help="4 as computed; 1 or less compressed.")
 @json_option
 def frontier_spread(as_json: bool, **options: Any) -> None:
-    """One training run over several sites: bandwidth, step time, fibres."""
+    """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
     from computeledger.interfaces.answers_frontier import answer_spread
 
     _answer(answer_spread(options), as_json, "spread")

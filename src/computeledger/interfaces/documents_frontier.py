@@ -19,7 +19,7 @@ from computeledger.frontier.labs import LabDate
 from computeledger.frontier.needs import Needed, Reading
 from computeledger.frontier.sheets import SheetLine
 from computeledger.frontier.sites import ClaimedPower, SiteRow
-from computeledger.frontier.spread import FIBRE_BYTES_PER_S, Spread, SpreadResult
+from computeledger.frontier.spread import DomainStep, Spread, SpreadResult, fibre
 from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of
@@ -257,8 +257,25 @@ def ahead_document(series: Series, ends: list[str], found: Predicted) -> dict[st
     }
 
 
-def spread_document(run: Spread, found: SpreadResult) -> dict[str, Any]:
-    """A run over several sites."""
-    units = {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"}
-    asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps}
-    return asked | _fields(found, units) | {"fibre_bytes_per_s": FIBRE_BYTES_PER_S}
+def spread_document(run: Spread, changed: Mapping[str, SpreadResult], domains: Iterable[DomainStep]) -> dict[str, Any]:
+    """A run over several sites, what changes its links, and its step by size of the scale-up domain."""
+    asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps,
+             "site_step_s": run.step_s, "bytes_per_gradient": run.bytes_per_gradient}  # fmt: skip
+    rate = fibre()
+    return asked | _links(changed["as asked"]) | {
+        "fibre_bytes_per_s": {"value": rate.value, "low": rate.low, "high": rate.high, "source": rate.source},
+        "levers": [{"change": name} | _links(one) for name, one in changed.items()],
+        "domains": [
+            {
+                "n_scale_up": one.n_scale_up, "layout": one.layout, "problem": one.problem,
+                "step_s": None if one.problem else one.step_s,
+                "mfu_fraction": None if one.problem else one.mfu_fraction,
+                "links": None if one.result is None else _links(one.result),
+            }
+            for one in domains
+        ],
+    }  # fmt: skip
+
+
+def _links(found: SpreadResult) -> dict[str, Any]:
+    return _fields(found, {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"})

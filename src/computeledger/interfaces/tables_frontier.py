@@ -198,14 +198,56 @@ def _print_forecast(out: Console, document: Document) -> None:
     _pairs(out, "GPU-time", [(name.split("_")[0], hours, "GPU-hours") for name, hours in document["gpu_time"].items()])
 
 
-def _print_plain(out: Console, document: Document) -> None:
-    units = {"exchange_bytes": "B", "exchange_s": "s", "step_s": "s"}
-    rows = []
-    for name, value in document.items():
-        rate = name.endswith("bytes_per_s")
-        words = name.replace("bytes_per_s", "rate").replace("_", " ")
-        rows.append((words, value * BITS_PER_BYTE if rate else value, "bit/s" if rate else units.get(name, "")))
-    _pairs(out, "Training over several sites", rows)
+def _print_spread(out: Console, document: Document) -> None:
+    asked = [
+        ("parameters whose gradients are exchanged", document["n_params"], ""),
+        ("sites", document["n_sites"], ""),
+        ("step within a site", document["site_step_s"], "s"),
+        ("sent by a site per exchange, and received", document["exchange_bytes"], "B"),
+        (
+            "least rate each way: exchange hidden behind the steps",
+            document["least_bytes_per_s"] * BITS_PER_BYTE,
+            "bit/s",
+        ),
+    ]
+    _pairs(out, "Training over several sites", asked)
+    table = new_table(
+        "Links, each way; exchanges take the same share of the time",
+        "change",
+        ">sent",
+        ">in",
+        ">rate",
+        ">fibre pairs",
+        ">mean step",
+        ">slower",
+    )
+    for row in document["levers"]:
+        slower = format_percent(row["slowdown_ratio"] - 1.0)
+        sent, rate = show(row["exchange_bytes"], "B"), show(row["bytes_per_s"] * BITS_PER_BYTE, "bit/s")
+        times = show(row["exchange_s"], "s"), show(row["step_s"], "s")
+        table.add_row(row["change"], sent, times[0], rate, format_si(row["fibres"]), times[1], slower)
+    out.print(table)
+    if document["domains"]:
+        _print_domains(out, document)
+    pair = document["fibre_bytes_per_s"]
+    ends = (show(pair[name] * BITS_PER_BYTE, "bit/s") for name in ("value", "low", "high"))
+    note(out, "a pair of fibres carries {} ({} to {} in field trials)".format(*ends))
+
+
+def _print_domains(out: Console, document: Document) -> None:
+    """Step and links by size of the scale-up domain."""
+    table = new_table(
+        "By size of the scale-up domain, from the operation model; an exchange takes a sixth of the step",
+        ">GPUs", ">step", ">MFU", ">rate", ">fibre pairs", "layout",
+    )  # fmt: skip
+    for row in document["domains"]:
+        if row["problem"]:
+            table.add_row(str(row["n_scale_up"]), "", "", "", "", row["problem"])
+            continue
+        rate = show(row["links"]["bytes_per_s"] * BITS_PER_BYTE, "bit/s")
+        numbers = show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), rate, format_si(row["links"]["fibres"])
+        table.add_row(str(row["n_scale_up"]), *numbers, row["layout"])
+    out.print(table)
 
 
 def _print_sheet(out: Console, document: Document) -> None:
@@ -232,7 +274,7 @@ _PRINTERS: dict[str, Callable[[Console, Document], None]] = {
     "backtest": _print_backtest,
     "growth": _print_growth,
     "forecast": _print_forecast,
-    "spread": _print_plain,
+    "spread": _print_spread,
     "sheet": _print_sheet,
     "schedule": _print_schedule,
 }
