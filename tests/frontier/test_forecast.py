@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from computeledger.arrays import median
-from computeledger.errors import InputError, UnknownIdError
+from computeledger.errors import FactError, InputError, UnknownIdError
 from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines, shipped_runs, shipped_sites
 from computeledger.frontier.forecast import backtest, backtest_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import (
@@ -26,6 +26,7 @@ from computeledger.frontier.growth import (
 )
 from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.needs import needed_system
+from computeledger.frontier.revisions import fit_interval, shipped_revisions, site_interval
 from computeledger.frontier.sheets import Schedule, release_dates
 from computeledger.frontier.sites import check_claimed_power, flop_per_s_8bit, share_within, site_rows
 from computeledger.frontier.trends import Series, choose_model, date_of, predict, quarter_ends, t_95, year_of
@@ -77,6 +78,20 @@ def test_abilene_did_not_have_400_mw_at_the_end_of_2025() -> None:
         check_claimed_power("Abilene", 400e6, "2025-12-31", shipped_sites())
     with pytest.raises(InputError, match="the data begin at"):
         check_claimed_power("Colossus 2", 1.0, "2020-01-01", shipped_sites())
+
+
+def test_site_intervals_are_what_earlier_copies_got_wrong() -> None:
+    """Copies of 2025-12, 2026-04 and 2026-05 against 2026-08: revisions go down, plans more than what was seen."""
+    seen, planned = site_interval(False), site_interval(True)
+    assert planned.low_ratio < seen.low_ratio < 0.9 and 1.0 <= seen.high_ratio < 1.1
+    assert 0.02 < seen.not_running_fraction < planned.not_running_fraction < 0.2
+    assert seen.n_sites > 50 and planned.n_sites > 30
+    abilene = [one for one in shipped_revisions() if "Abilene" in one.name and one.date == "2025-09-26"]
+    assert {(one.copy_date, one.earlier_w, one.later_w) for one in abilene} == {
+        ("2025-12-14", 295e6, 147e6), ("2026-04-03", 295e6, 147e6), ("2026-05-23", 147e6, 147e6)
+    }  # fmt: skip
+    with pytest.raises(FactError, match="no revisions"):
+        fit_interval([], projected=True)
 
 
 @pytest.mark.parametrize(

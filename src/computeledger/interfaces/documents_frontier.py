@@ -17,6 +17,7 @@ from computeledger.frontier.forecast import Backtest, Reached, Tested
 from computeledger.frontier.growth import Growth, Projection
 from computeledger.frontier.labs import LabDate
 from computeledger.frontier.needs import Needed, Reading
+from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.sheets import SheetLine
 from computeledger.frontier.sites import ClaimedPower, SiteRow
 from computeledger.frontier.spread import DomainStep, Spread, SpreadResult, fibre
@@ -131,13 +132,23 @@ def site_document(row: SiteRow) -> dict[str, Any]:
 
 def claim_document(found: ClaimedPower) -> dict[str, Any]:
     """A claim beside the data."""
-    return dataclasses.asdict(found) | {"interval_w": list(found.interval_w)}
+    return dataclasses.asdict(found) | {"interval_w": list(found.interval_w), "interval_from": interval_document()}
+
+
+def interval_document() -> dict[str, Any]:
+    """What a site's interval rests on."""
+    return {name: dataclasses.asdict(site_interval(name == "projected")) for name in ("observed", "projected")}
 
 
 def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """Sites with how many agree."""
     agree = {name: {"within_10_percent": within, "compared": n} for name, (within, n) in shares.items()}
-    return {"sites": [site_document(row) for row in rows], "agreement": agree, "credit": CREDIT}
+    return {
+        "sites": [site_document(row) for row in rows],
+        "agreement": agree,
+        "interval_from": interval_document(),
+        "credit": CREDIT,
+    }
 
 
 def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:

@@ -124,6 +124,7 @@ def _print_sites(out: Console, document: Document) -> None:
         text = f"{one['name']}, {one['date']}: claimed {claimed}, the data have {found}"
         when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
         out.print(Text(f"{text} ({low} to {high}): {one['verdict']}; {when}"))
+        _print_interval(out, one)
         return
     if "lab" in document:
         table = new_table("H100-equivalents at 8 bit", "lab", "date", ">confident", ">likely", ">all", "sites")
@@ -145,8 +146,17 @@ def _print_sites(out: Console, document: Document) -> None:
     out.print(table)
     if len(shown) > MOST_ROWS:
         note(out, f"{len(shown) - MOST_ROWS} earlier rows are not shown; --site NAME or --json")
+    _print_interval(out, document)
     for name, one in document["agreement"].items():
         note(out, f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}")
+
+
+def _print_interval(out: Console, document: Document) -> None:
+    """What a site's interval rests on."""
+    for name, one in document["interval_from"].items():
+        ends = f"{one['low_ratio']:.2f} to {one['high_ratio']:.2f} times what was {name}"
+        idle = format_percent(one["not_running_fraction"])
+        note(out, f"interval from three earlier copies: {ends} (90 %); {idle} did not run yet; {one['n_sites']} sites")
 
 
 def _print_backtest(out: Console, document: Document) -> None:
