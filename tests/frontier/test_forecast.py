@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from computeledger.arrays import median
 from computeledger.errors import FactError, InputError, UnknownIdError
+from computeledger.facts.editions import load_tiers
+from computeledger.facts.load import load_accelerator
 from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines, shipped_runs, shipped_sites
 from computeledger.frontier.forecast import backtest, backtest_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import (
@@ -25,10 +27,12 @@ from computeledger.frontier.growth import (
     shipped_scenarios,
 )
 from computeledger.frontier.labs import lab_timeline
+from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import needed_system
 from computeledger.frontier.revisions import fit_interval, shipped_revisions, site_interval
 from computeledger.frontier.sheets import Schedule, release_dates
 from computeledger.frontier.sites import check_claimed_power, flop_per_s_8bit, share_within, site_rows
+from computeledger.frontier.systems import described_system
 from computeledger.frontier.trends import Series, choose_model, date_of, predict, quarter_ends, t_95, year_of
 from computeledger.units import MONTH_S
 
@@ -205,6 +209,19 @@ def test_growth_is_fitted_and_scenarios_are_bounded() -> None:
         assert np.all(found.compute_ratio <= free * (1 + 1e-9)), scenario.name
     flat = project(load_scenarios("flat-funding")["flat-funding"], fits, np.array([1.0])).compute_ratio[0]
     assert math.log(fits["site_usd"].ratio * flat) == pytest.approx(math.log(free[1]))
+
+
+def test_dear_memory_slows_what_a_dollar_buys() -> None:
+    """HBM 25 % of capital and 1.3 times as dear each year against a price that falls with the rest."""
+    fits, years = fitted_growth(), np.array([1.0])
+    share, gain = hbm_share().with_margin_fraction, fits["h100e_per_usd"].ratio
+    memory = project(shipped_scenarios()["memory-limited"], fits, years).compute_ratio[0]
+    slower = 1 - share + share * 1.3 * gain
+    assert memory == pytest.approx(project(shipped_scenarios()["trend"], fits, years).compute_ratio[0] / slower)
+    chip, edition = load_accelerator("gb200-gpu"), load_tiers()
+    at_contract = edition.tiers["hbm3e-stack"].usd_per_byte.value * chip.hbm_bytes.value
+    capex = median(described_system("1 chips of gb200-gpu").capex_usd)
+    assert 0.3 < at_contract / capex / hbm_share().at_cost_fraction < 1.0  # the price list says 3.5 %, the shares 7.4 %
 
 
 def test_bad_windows_and_scenarios(tmp_path: Path) -> None:

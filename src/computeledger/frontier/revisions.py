@@ -1,4 +1,4 @@
-"""How far to trust a site's power: what earlier copies of the data said, beside what the latest says of the same day."""
+"""How far to trust a site's power: what earlier copies of the data said of a day, beside what the latest says of it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from computeledger.frontier.fits import SYSTEMS, weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
 from computeledger.frontier.labs import lab_timeline
+from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import needed_system
 from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
@@ -120,6 +122,7 @@ def answer_growth(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "growth": [documents.growth_document(one) for one in fits.values()],
         "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
+        "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
         "scenarios": [documents.projection_document(one) for one in found],
         "credit": CREDIT,
     }

@@ -181,6 +181,9 @@ def _print_growth(out: Console, document: Document) -> None:
         table.add_row(one["name"], *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")), str(one["n"]), window)
     out.print(table)
     out.print(Text(f"if funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower"))
+    share = document["hbm_capex_fraction"]
+    cost, margin = (format_percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
+    note(out, f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it")
     years = range(len(document["scenarios"][0]["compute_ratio_by_year"]))
     table = new_table(
         "Compute of the largest system, over today's", "scenario", *(f">+{n} years" for n in years), "binds"
