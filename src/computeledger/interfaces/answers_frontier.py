@@ -19,7 +19,14 @@ from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SER
 from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
 from computeledger.frontier.fits import SYSTEMS, weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
-from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
+from computeledger.frontier.growth import (
+    dated_quantities,
+    fitted_growth,
+    flat_funding_slowdown,
+    largest_systems,
+    load_scenarios,
+    project,
+)
 from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import needed_system
@@ -84,6 +91,8 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError("--data: the folder with Epoch's CSV files is missing (https://epoch.ai/data/ai-data-centers)")
     folder = None if options["data"] is None else Path(options["data"])
     timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
+    if options["html_file"] is not None and (options["claim"] is not None or options["lab"] is not None):
+        raise InputError("--html shows sites: it does not go with --claim or --lab")
     if options["claim"] is not None:
         found = check_claimed_power(options["site"], middle(options["claim"]), date or "", timelines)
         return {"claim": documents.claim_document(found), "credit": CREDIT}
@@ -116,11 +125,12 @@ def answer_backtest(options: Mapping[str, Any]) -> dict[str, Any]:
 def answer_growth(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fitted growth, and scenarios."""
     first, last = (checked_day(options[name], f"--{name}") for name in ("first", "last"))
-    fits = fitted_growth(first, last, _sites(options))
+    sites = _sites(options)
+    fits, dated = fitted_growth(first, last, sites), dated_quantities(sites)
     years = np.arange(options["years"] + 1.0)
     found = [project(one, fits, years) for one in load_scenarios(options["scenario"]).values()]
     return {
-        "growth": [documents.growth_document(one) for one in fits.values()],
+        "growth": [documents.growth_document(one, dated[one.name]) for one in fits.values()],
         "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
         "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
         "scenarios": [documents.projection_document(one) for one in found],

@@ -23,7 +23,7 @@ from computeledger.frontier.sites import ClaimedPower, SiteRow
 from computeledger.frontier.spread import DomainStep, Spread, SpreadResult, fibre
 from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import TrainingSystem
-from computeledger.frontier.trends import Predicted, Series, date_of
+from computeledger.frontier.trends import Predicted, Series, date_of, year_of
 
 
 def quantity(value: Num, unit: str) -> Any:
@@ -209,9 +209,14 @@ def backtest_document(found: Backtest) -> dict[str, Any]:
     }
 
 
-def growth_document(one: Growth) -> dict[str, Any]:
-    """A fitted growth."""
-    return dataclasses.asdict(one)
+def growth_document(one: Growth, dated: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """A fitted growth with its points and the ends of its line."""
+    points = sorted((date, value) for date, value in dated if one.first <= date <= one.last and value > 0)
+    years = np.array([year_of(date) for date, _ in points])
+    middle = float(np.mean(np.log10([value for _, value in points])))
+    ends = middle + np.log10(one.ratio) * (years[[0, -1]] - years.mean())
+    line = dict(zip(("first", "last"), (10.0**ends).tolist(), strict=True))
+    return dataclasses.asdict(one) | {"points": [list(pair) for pair in points], "line": line}
 
 
 def projection_document(one: Projection) -> dict[str, Any]:

@@ -13,6 +13,15 @@ from computeledger.interfaces.wording import point, show
 from computeledger.units import BITS_PER_BYTE, format_percent, format_si
 
 Document = Mapping[str, Any]
+#: What growth is fitted on: in words, and its unit.
+GROWTH_WORDS = {
+    "run_flop": ("largest training run", "FLOP"),
+    "site_w": ("facility power of the largest site", "W"),
+    "site_usd": ("capital of the largest site", "USD"),
+    "site_h100e": ("H100-equivalents of the largest site", ""),
+    "h100e_per_usd": ("H100-equivalents per dollar", ""),
+    "h100e_per_w": ("H100-equivalents per watt", ""),
+}
 #: Site-dates listed with their reason, at most.
 MOST_ROWS = 60
 
@@ -178,7 +187,12 @@ def _print_growth(out: Console, document: Document) -> None:
     table = new_table("Growth per year", "quantity", ">fit", ">5 %", ">95 %", ">points", "window")
     for one in document["growth"]:
         window = f"{one['first']}..{one['last']}"
-        table.add_row(one["name"], *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")), str(one["n"]), window)
+        table.add_row(
+            GROWTH_WORDS[one["name"]][0],
+            *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")),
+            str(one["n"]),
+            window,
+        )
     out.print(table)
     out.print(Text(f"if funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower"))
     share = document["hbm_capex_fraction"]
