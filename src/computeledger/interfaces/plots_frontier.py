@@ -95,7 +95,7 @@ def _framed(data: list[Spec], across: Spec, up: Spec, height: float = 340) -> Sp
 
 
 def power_figure(document: Mapping[str, Any]) -> Spec:
-    """Facility power of the sites that are largest now; hollow marks are projections, bars the largest one's interval."""
+    """Facility power of the sites that are largest now; hollow marks are projections, bars one interval."""
     by_site: dict[str, list[Mapping[str, Any]]] = {}
     for row in document["sites"]:
         if row["facility_w"]:

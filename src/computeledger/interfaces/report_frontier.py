@@ -219,7 +219,8 @@ def _backtest(document: Document) -> Page:
         ("Widest interval", f"{document['largest_width_log10_90']:.2f}", "powers of ten"),
     ]
     figures = [
-        (f"series-{place}", _heading(one["series"]), f"Model: {one['model']}, by the score of its intervals before the cut-off.",
+        (f"series-{place}", _heading(one["series"]),
+         f"Model: {one['model']}, by the score of its intervals before the cut-off.",
          plots.backtest_figure(document, place))
         for place, one in enumerate(document["series"])
     ]  # fmt: skip
