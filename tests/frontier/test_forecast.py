@@ -16,7 +16,15 @@ from computeledger.arrays import median
 from computeledger.errors import FactError, InputError, UnknownIdError
 from computeledger.facts.editions import load_tiers
 from computeledger.facts.load import load_accelerator
-from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines, shipped_runs, shipped_sites
+from computeledger.frontier.epoch_files import (
+    CHIPS,
+    TIMELINES,
+    read_chips,
+    read_timelines,
+    shipped_chips,
+    shipped_runs,
+    shipped_sites,
+)
 from computeledger.frontier.forecast import backtest, backtest_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import (
     fit_growth,
@@ -66,6 +74,7 @@ def test_the_copy_that_ships_is_the_download(epoch: Path) -> None:
         other = shipped[one.name, one.date]
         for name in ("it_w", "facility_w", "h100e_8bit", "capex_usd"):
             assert getattr(other, name) == (getattr(one, name) and pytest.approx(getattr(one, name), rel=1e-5)), one
+    assert list(shipped_chips()) == read_chips(epoch)
 
 
 @pytest.mark.parametrize(("chip", "h100e"), [("H100", 1.0), ("B200", 2.5265), ("Trainium2", 0.6564), ("A100", 0.15766)])
@@ -262,18 +271,47 @@ def test_the_contracts(run_json: Any, epoch: Path) -> None:
     found = run_json("frontier", "backtest", "--json")
     assert {"coverage_90", "n", "median_abs_log10_error", "median_width_log10_90"} <= set(found)
     sites = run_json("frontier", "sites", "--data", str(epoch), "--json")
+    assert run_json("frontier", "sites", "--json")["agreement"] == sites["agreement"]
     assert "CC BY 4.0" in sites["credit"]
     assert {"name", "date", "h100e_8bit", "published_h100e_8bit", "facility_w"} <= set(sites["sites"][0])
     ahead = run_json("frontier", "forecast", "1e28", "--by", "2028-12-31", "--json")
     assert 0.5 < ahead["probability_by"]["probability"] <= 1.0
+    assert ahead["trains"]["dense"]["batches"][0]["parts"]
     assert ahead["date"]["p05"] < ahead["date"]["p50"] < ahead["date"]["p95"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("systems", "10K chips of h100-sxm5-80gb + 72 chips of gb200-gpu"),
+        ("systems", "1K chips of tpu-v4"),
+        ("sites", "--site", "Colossus"),
+        ("growth", "--scenario", "memory-limited"),
+        ("backtest", "--cutoff", "2024-06-30"),
+        ("forecast", "1e27"),
+    ],
+)
+def test_pages_stand_alone(run_json: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    page = tmp_path / "page.html"
+    document = run_json("frontier", *arguments, "--html", str(page), "--json")
+    text = page.read_text("utf-8")
+    assert text.count('data-plot="') >= 1 and "<script src" not in text and "http-equiv" in text
+    for name in text.split('data-plot="')[1:]:
+        assert f'"{name.partition(chr(34))[0]}"' in text.partition('id="data"')[2]
+    assert document.get("credit", "") in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["systems", "100K GB200"], "superchip"),
-        (["sites"], "--data"),
+        (["sites", "--data", "nowhere"], "no such file"),
+        (["sites", "--lab", "OpenAI", "--html", "x.html"], "--html"),
+        (["sites", "--site", "nowhere"], "none of the 69 sites"),
+        (["spread", "--params", "4T"], "--step"),
+        (["spread", "--step", "4s"], "--params"),
+        (["spread", "--params", "4T", "--gpus", "8"], "--system"),
+        (["spread", "--params", "4T", "--gpus", "8", "--system", "h100-nvl8"], "GB per GPU"),
         (["sites", "--claim", "400 MW", "--site", "Colossus 1"], "--date"),
         (["backtest", "--cutoff", "2030-01-01"], "no quarter"),
         (["backtest", "--cutoff", "2021-01-01"], "at least 10"),

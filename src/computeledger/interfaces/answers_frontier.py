@@ -16,7 +16,14 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import MIXTURE, trains
 from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S, reinforces, serves
-from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
+from computeledger.frontier.epoch_files import (
+    CREDIT,
+    checked_day,
+    read_chips,
+    read_timelines,
+    shipped_chips,
+    shipped_sites,
+)
 from computeledger.frontier.fits import SYSTEMS, weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import (
@@ -87,8 +94,6 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
     date = None if options["date"] is None else checked_day(options["date"], "--date")
     if options["claim"] is not None and (options["site"] is None or date is None):
         raise InputError("--claim needs --site and --date: power of which site, on which day")
-    if options["data"] is None and options["claim"] is None:
-        raise InputError("--data: the folder with Epoch's CSV files is missing (https://epoch.ai/data/ai-data-centers)")
     folder = None if options["data"] is None else Path(options["data"])
     timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
     if options["html_file"] is not None and (options["claim"] is not None or options["lab"] is not None):
@@ -96,7 +101,7 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["claim"] is not None:
         found = check_claimed_power(options["site"], middle(options["claim"]), date or "", timelines)
         return {"claim": documents.claim_document(found), "credit": CREDIT}
-    chips = read_chips(folder or Path())
+    chips = list(shipped_chips()) if folder is None else read_chips(folder)
     if options["lab"] is not None:
         dated = lab_timeline(options["lab"], chips)
         return documents.lab_document([one for one in dated if date is None or one.date <= date])
@@ -151,7 +156,10 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         document["probability_by"] = {"date": day, "probability": reached.probability_by(day)}
     needed = needed_system(target, options["accelerator"], duration, utilization)
     document["needs"] = documents.system_document(needed.system)
-    document["trains"] = {name: documents.trainable_document(one) for name, one in needed.runs.items()}
+    document["trains"] = {
+        name: documents.timed_run_document(one, run_steps(one, needed.system.generations, name))
+        for name, one in needed.runs.items()
+    }
     document["repetition"] = {name: documents.repetition_document(one) for name, one in needed.text.items()}
     document["gpu_time"] = documents.gpu_time_document(needed)
     powered = when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), options["samples"])

@@ -21,7 +21,9 @@ from computeledger.interfaces.cli_options import (
     write_file,
 )
 
-_data = click.option("--data", metavar="DIR", help="Folder with Epoch's CSV files as downloaded.")
+_data = click.option(
+    "--data", metavar="DIR", help="Folder with Epoch's CSV files as downloaded; left out: the copy that ships."
+)
 _accelerator = click.option("--accelerator", default="gb200-gpu", show_default=True, metavar="ID", help="Chip.")
 _months = click.option(
     "--duration", default="4 months", show_default=True, callback=parse_seconds, help="Length of a run."

@@ -97,6 +97,7 @@ def _print_steps(out: Console, trains: Document) -> None:
                 name, batch, over, show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *months, cut
             )
     out.print(table)
+    note(out, "with stops: every failure stops the whole job, at rates measured on up to 16K GPUs")
 
 
 def _print_decoding(out: Console, document: Document) -> None:
@@ -221,8 +222,9 @@ def _print_forecast(out: Console, document: Document) -> None:
     _pairs(out, "Trains", [row for name, run in document["trains"].items() for row in run_rows(name, run)])
     for name, one in document["repetition"].items():
         worth, chance = format_percent(point(one["worth_fraction"])), format_percent(point(one["exceeds_fraction"]))
-        note(out, f"{name}: its tokens are worth {worth} of fresh ones; they exceed the stock with {chance}")
-    _pairs(out, "GPU-time", [(name.split("_")[0], hours, "GPU-hours") for name, hours in document["gpu_time"].items()])
+        note(out, f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")
+    _print_steps(out, document["trains"])
+    _pairs(out, "GPU-hours", [(name.split("_")[0], hours, "GPU-hours") for name, hours in document["gpu_time"].items()])
 
 
 def _print_spread(out: Console, document: Document) -> None:
@@ -293,6 +295,8 @@ def _print_schedule(out: Console, document: Document) -> None:
     for name, end in document["ends"].items():
         table.add_row(name, end["p05"], end["p50"], end["p95"])
     out.print(table)
+    last = document["ends"]["post-training"]
+    out.print(Text(f"the model is out on {last['p50']} ({last['p05']} to {last['p95']})"))
 
 
 _PRINTERS: dict[str, Callable[[Console, Document], None]] = {
