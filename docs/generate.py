@@ -10,11 +10,10 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -180,8 +179,7 @@ def readme_page() -> str:
     return re.sub(r"(?<=\nsrc/\n).*?(?=\ntests/ )", lambda _: lines, text, count=1, flags=re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One plot of a picture with a logarithmic vertical axis; the horizontal one is of years, or logarithmic too."""
 
     left: float

@@ -47,7 +47,7 @@ def test_the_step_is_the_search_s_own() -> None:
     scenario = PretrainingScenario(model, Layout(), Precision(), Batch(8192.0, 2048.0))
     best = evaluate(scenario, candidates(scenario, 16384, Limits(8)), training_machine(system)).best(1)[0]
     assert found.step_s == best.step_s and found.parts[0].layout == str(best.layout)
-    assert found.busy_months == pytest.approx(15.6e12 / 2**24 * best.step_s / MONTH_S)
+    assert found.busy_s == pytest.approx(15.6e12 / 2**24 * best.step_s)
     assert 0.35 < found.mfu_fraction < 0.47  # published: 38 to 43 %
 
 
@@ -59,7 +59,7 @@ def test_larger_worlds_make_shorter_steps_at_the_critical_batch() -> None:
         run = run_steps(trains(system, 3 * MONTH_S)["dense"], system.generations)
         assert [one.batch_over_critical for one in run] == [1.0, 4.0, 16.0]
         assert run[0].mfu_fraction < run[1].mfu_fraction < run[2].mfu_fraction < 0.6
-        assert all(one.months > one.busy_months for one in run)
+        assert all(one.calendar_s > one.busy_s for one in run)
         assert int(parse_layout(run[0].parts[0].layout).tp) <= median(
             system.generations[0].system.n_gpus_scale_up.value
         )  # type: ignore[union-attr]

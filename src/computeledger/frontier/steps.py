@@ -20,7 +20,6 @@ from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch
-from computeledger.units import MONTH_S
 from computeledger.workloads.pretraining import PretrainingScenario
 from computeledger.workloads.pretraining_candidates import Limits, candidates
 from computeledger.workloads.pretraining_scaling import larger_domain
@@ -76,9 +75,9 @@ class RunStep:
         Data-parallel to each other; the slowest sets the pace.
     step_s, mfu_fraction : float
         Of the whole system [s], over the bf16 peak of all its chips [-].
-    busy_months, months : float
+    busy_s, calendar_s : float
         To the run's tokens without a stop, and on the calendar with failures and checkpoints of so many GPUs, as
-        published rates have them; they were measured up to 16K GPUs [-].
+        published rates have them; they were measured up to 16K GPUs [s].
     problem : str
         Why there is none; empty where there is.
     """
@@ -88,8 +87,8 @@ class RunStep:
     parts: tuple[GenerationStep, ...] = ()
     step_s: float = float("nan")
     mfu_fraction: float = float("nan")
-    busy_months: float = float("nan")
-    months: float = float("nan")
+    busy_s: float = float("nan")
+    calendar_s: float = float("nan")
     problem: str = ""
 
 
@@ -253,9 +252,10 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
     Examples
     --------
     >>> from computeledger.frontier.systems import described_system
+    >>> from computeledger.units import MONTH_S
     >>> found = run_step(shaped_model("m", 405e9), described_system("16384 chips of h100-sxm5-80gb").generations,
     ...                  15.6e12, (16.8e6, 1.0))
-    >>> found.parts[0].n_gpus, bool(0.3 < found.mfu_fraction < 0.5), bool(2.0 < found.months < 4.0)
+    >>> found.parts[0].n_gpus, bool(0.3 < found.mfu_fraction < 0.5), bool(2.0 < found.calendar_s / MONTH_S < 4.0)
     (16384, True, True)
     """
     peaks = [median(one.chips) * one.accelerator.peak("bf16") for one in generations]
@@ -270,10 +270,10 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
     batch_tokens = sum(one.batch_tokens for one in parts)
     busy = sum(one.mfu_fraction * one.step_s * one.n_gpus * generation.accelerator.peak("bf16")
                for one, generation in zip(parts, generations, strict=True))  # fmt: skip
-    busy_months = tokens / batch_tokens * step_s / MONTH_S
+    busy_s = tokens / batch_tokens * step_s
     useful = math.prod(one.goodput_fraction for one in parts)
     mfu = busy / step_s / sum(peaks)
-    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_months, busy_months / useful)
+    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful)
 
 
 def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "model") -> list[RunStep]:
@@ -297,6 +297,7 @@ def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "mo
     --------
     >>> from computeledger.frontier.abilities import trains
     >>> from computeledger.frontier.systems import described_system
+    >>> from computeledger.units import MONTH_S
     >>> system = described_system("2048 chips of h100-sxm5-80gb")
     >>> steps = run_steps(trains(system, 4 * MONTH_S)["dense"], system.generations)
     >>> bool(steps[0].mfu_fraction < steps[1].mfu_fraction)

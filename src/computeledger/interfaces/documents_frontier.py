@@ -57,7 +57,7 @@ def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, An
         dataclasses.asdict(step) | {"parts": [dataclasses.asdict(part) for part in step.parts]} for step in steps
     ]
     for row in batches:
-        row |= {name: None for name in ("step_s", "mfu_fraction", "busy_months", "months") if row["problem"]}
+        row |= {name: None for name in ("step_s", "mfu_fraction", "busy_s", "calendar_s") if row["problem"]}
     return document | {"step_s": batches[0]["step_s"], "step_basis": "operation model", "batches": batches}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
 from computeledger.interfaces.wording import point, show
-from computeledger.units import format_percent, format_si
+from computeledger.units import MONTH_S, format_percent, format_si
 
 
 def cost_figure(document: Mapping[str, Any]) -> Spec:
@@ -189,7 +189,7 @@ def batches_figure(document: Mapping[str, Any]) -> Spec:
                 "type": "scatter", "mode": "lines+markers", "name": name, "line": {"color": SERIES[1 + place]},
                 "x": rounded(row["batch_tokens"] for row in rows), "y": rounded(row["mfu_fraction"] for row in rows),
                 "marker": {"symbol": parts.MARKS[place], "size": 9},
-                "text": [f"{show(row['step_s'], 's')} a step, {row['busy_months']:.3g} months" for row in rows],
+                "text": [f"{show(row['step_s'], 's')} a step, {row['busy_s'] / MONTH_S:.3g} months" for row in rows],
                 "hovertemplate": "%{y:.1%}: %{text}<extra></extra>",
             })  # fmt: skip
     every = [value for one in data for value in one["x"]] or [1.0]

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import console, interval, new_table, note
-from computeledger.interfaces.wording import point, show
-from computeledger.units import BITS_PER_BYTE, format_percent, format_si
+from computeledger.interfaces.wording import point, show, span
+from computeledger.units import BITS_PER_BYTE, MONTH_S, format_percent, format_si
 
 Document = Mapping[str, Any]
 #: What growth is fitted on: in words, and its unit.
@@ -92,7 +92,7 @@ def _print_steps(out: Console, trains: Document) -> None:
                 table.add_row(name, batch, over, "", "", "", "", row["problem"])
                 break
             cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
-            months = (f"{row[key]:.3g}" for key in ("busy_months", "months"))
+            months = (f"{row[key] / MONTH_S:.3g}" for key in ("busy_s", "calendar_s"))
             table.add_row(
                 name, batch, over, show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *months, cut
             )
@@ -144,15 +144,17 @@ def _print_sites(out: Console, document: Document) -> None:
             table.add_row(row["lab"], row["date"] + mark, *numbers, str(len(row["sites"])))
         out.print(table)
         return
-    table = new_table("Sites", "site", "date", ">facility", ">published H100e", ">recomputed", "remark")
+    columns = ("site", "date", ">facility", ">90 % interval", ">published H100e", ">recomputed", "remark")
+    table = new_table("Sites", *columns)
     shown = [row for row in document["sites"] if row["published_h100e_8bit"]]
     for row in shown[-MOST_ROWS:]:
         found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
-        power = "" if row["facility_w"] is None else show(row["facility_w"], "W")
-        mark = "projected; " if row["projected"] else ""
-        table.add_row(
-            row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, mark + row["reason"]
-        )
+        power = ["", ""]
+        if row["facility_w"] is not None:
+            low, high = row["facility_w_interval"]
+            power = [show(row["facility_w"], "W"), span(low, high, "W")]
+        remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
+        table.add_row(row["name"], row["date"], *power, format_si(row["published_h100e_8bit"]), found, remark)
     out.print(table)
     if len(shown) > MOST_ROWS:
         note(out, f"{len(shown) - MOST_ROWS} earlier rows are not shown; --site NAME or --json")
