@@ -95,6 +95,8 @@ def system_document(system: TrainingSystem) -> dict[str, Any]:
                 "it_w_per_chip": quantity(one.it_w_per_chip, "W"),
                 "facility_w_per_chip": quantity(one.facility_w_per_chip, "W"),
                 "scale_up_chips": None if one.system is None else one.system.n_gpus_scale_up.value,
+                "scale_up_worlds": None if one.scale_up_worlds is None else quantity(one.scale_up_worlds, ""),
+                "scale_up_hbm_bytes": one.scale_up_hbm_bytes,
             }
             for one in system.generations
         ],

@@ -51,13 +51,20 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
     ]
     rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
     rows += [(f"power, {name}", power[name], "W") for name in ("chip", "it", "facility")]
-    rows += [("HBM", document["hbm_bytes"], "B"), ("capital", document["capex_usd"], "USD")]
+    rows += [("HBM", document["hbm_bytes"], "B")]
+    for one in document["generations"]:
+        if one["scale_up_worlds"] is not None:
+            world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
+            rows.append((f"scale-up worlds of {world}", one["scale_up_worlds"], ""))
+    rows += [("capital", document["capex_usd"], "USD")]
+    rows += [(f"  a {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
     return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
 
 
 def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
     """What a run trains: label, quantity, unit."""
-    rows = [(f"{name}: active parameters", run["n_params_active"], ""), ("total parameters", run["n_params_total"], "")]
+    rows = [(f"{name}: FLOP of the run", run["flop"], "FLOP"), ("active parameters", run["n_params_active"], "")]
+    rows += [("total parameters", run["n_params_total"], "")]
     rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
     rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
     rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
