@@ -24,7 +24,7 @@ from computeledger.frontier.epoch_files import (
     shipped_chips,
     shipped_sites,
 )
-from computeledger.frontier.fits import SYSTEMS, weights_fractions
+from computeledger.frontier.fits import MODELS, SYSTEMS, weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import (
     dated_quantities,
@@ -75,7 +75,8 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     stock = text_facts()["stock_tokens"]
     document["text"] = {"stock_tokens": documents.quantity(stock.value, "tokens"), "low": stock.low, "high": stock.high}
     names = [one.system.id for one in system.generations if one.system is not None]
-    document["fits"] = documents.fits_document(weights_fractions(systems=list(dict.fromkeys([*names, *SYSTEMS]))))
+    domains = list(dict.fromkeys([*names, *SYSTEMS]))
+    document["fits"] = documents.fits_document(weights_fractions([*MODELS, *models[1:]], domains))
     document["assumptions"] = {
         "utilization_fraction": utilization,
         "sequence_tokens": SEQUENCE_TOKENS,

@@ -257,10 +257,10 @@ def repetition_document(one: Reading) -> dict[str, Any]:
     return _fields(one, {})
 
 
-def gpu_time_document(needed: Needed) -> dict[str, float]:
+def gpu_time_document(needed: Needed) -> dict[str, Any]:
     """GPU-time of the three ledgers."""
     names = ("pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
-    return {name: getattr(needed, name) for name in names}
+    return {name: getattr(needed, name) for name in names} | {"utilization": dataclasses.asdict(needed.used)}
 
 
 def ahead_document(series: Series, ends: list[str], found: Predicted) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from computeledger.interfaces import plot_parts
 from computeledger.interfaces import plots_frontier as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import Spec
-from computeledger.interfaces.tables_frontier import GROWTH_WORDS, run_rows, system_rows
+from computeledger.interfaces.tables_frontier import GROWTH_WORDS, run_rows, step_months, system_rows
 from computeledger.interfaces.wording import interval_words, point, show, words
 from computeledger.units import format_percent, format_si
 
@@ -80,7 +80,25 @@ def _system_tables(system: Document, trains: Document) -> list[Table]:
     runs: list[Table] = [
         (f"The run: {name}", _QUANTITIES, _rows(run_rows(name, trains[name]))) for name in ("dense", "moe")
     ]
-    return [("The system", _QUANTITIES, _rows(system_rows(system))), *runs]
+    return [_steps_table(trains), ("The system", _QUANTITIES, _rows(system_rows(system))), *runs]
+
+
+_STEPS = ("Model", "batch", "step", "MFU", "months, no stop", "with stops", "layout")
+
+
+def _steps_table(trains: Document) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (name, show(row["batch_tokens"], "tokens"), *_step_cells(row)) for name in ("dense", "moe")
+        for row in trains[name]["batches"]
+    ]  # fmt: skip
+    return "The step, from the operation model", _STEPS, rows
+
+
+def _step_cells(row: Document) -> tuple[str, ...]:
+    if row["problem"]:
+        return "", "", "", "", row["problem"]
+    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
+    return show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *step_months(row), cut
 
 
 _BATCHES = (

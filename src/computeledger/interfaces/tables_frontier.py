@@ -22,6 +22,8 @@ GROWTH_WORDS = {
     "h100e_per_usd": ("H100-equivalents per dollar", ""),
     "h100e_per_w": ("H100-equivalents per watt", ""),
 }
+#: Time with stops over that without beyond which a run hardly advances.
+MOST_STOPPED = 10.0
 #: Site-dates listed with their reason, at most.
 MOST_ROWS = 60
 
@@ -57,7 +59,7 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
             world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
             rows.append((f"scale-up worlds of {world}", one["scale_up_worlds"], ""))
     rows += [("capital", document["capex_usd"], "USD")]
-    rows += [(f"  a {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
+    rows += [(f"capital per {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
     return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
 
 
@@ -86,6 +88,12 @@ def _print_systems(out: Console, document: Document) -> None:
         note(out, f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'")
 
 
+def step_months(row: Document) -> tuple[str, str]:
+    """Months of a run without stops and with them; where stops leave less than a tenth of the time, only that."""
+    busy, calendar = (row[key] / MONTH_S for key in ("busy_s", "calendar_s"))
+    return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else "hardly advances"
+
+
 def _print_steps(out: Console, trains: Document) -> None:
     """Steps from the operation model by batch."""
     table = new_table(
@@ -99,7 +107,7 @@ def _print_steps(out: Console, trains: Document) -> None:
                 table.add_row(name, batch, over, "", "", "", "", row["problem"])
                 break
             cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
-            months = (f"{row[key] / MONTH_S:.3g}" for key in ("busy_s", "calendar_s"))
+            months = step_months(row)
             table.add_row(
                 name, batch, over, show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *months, cut
             )
@@ -233,7 +241,20 @@ def _print_forecast(out: Console, document: Document) -> None:
         worth, chance = format_percent(point(one["worth_fraction"])), format_percent(point(one["exceeds_fraction"]))
         note(out, f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")
     _print_steps(out, document["trains"])
-    _pairs(out, "GPU-hours", [(name.split("_")[0], hours, "GPU-hours") for name, hours in document["gpu_time"].items()])
+    rates = document["gpu_time"]["utilization"]
+    _pairs(
+        out,
+        "GPU-hours",
+        [
+            (name.split("_")[0], hours, "GPU-hours")
+            for name, hours in document["gpu_time"].items()
+            if name != "utilization"
+        ],
+    )
+    used = ", ".join(
+        f"{name.replace('_', ' ')} {format_percent(value)}" for name, value in rates.items() if name != "basis"
+    )
+    note(out, f"utilisation of bf16 peak: {used}; {rates['basis']}")
 
 
 def _print_spread(out: Console, document: Document) -> None:
