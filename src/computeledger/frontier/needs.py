@@ -19,7 +19,7 @@ from computeledger.physics.blackboard_training import cluster_time_s, mfu_fracti
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S
 
-#: Utilisation of decoding over that of pretraining, for chips that do not hold the reference model in one scale-up domain
+#: Utilisation of decoding over that of pretraining, for chips whose scale-up domain does not hold the reference model
 #: (assumption: memory binds decoding, as the documents say).
 DECODE_UTILIZATION_RATIO = 0.3
 #: Share of RL's FLOP that generates: 2 N of 10 N a token, beside 2 N of log-probabilities and 6 N of the update

@@ -183,7 +183,7 @@ def _print_interval(out: Console, document: Document) -> None:
     for name, one in document["interval_from"].items():
         ends = f"{one['low_ratio']:.2f} to {one['high_ratio']:.2f} times what was {name}"
         idle = format_percent(one["not_running_fraction"])
-        note(out, f"interval from three earlier copies: {ends} (90 %); {idle} did not run yet; {one['n_sites']} sites")
+        note(out, f"interval from three earlier copies: {ends} (90 %); {idle} did not run yet; {one['n_sites']} pairs")
 
 
 def _print_backtest(out: Console, document: Document) -> None:
