@@ -96,7 +96,9 @@ def load_loss_law(name: str, unverified: bool = False) -> LossLaw:
         raise document.error(f"{name}.{kind}", f"must be {', '.join(needed)}")
     if kind == "over_training":
         coefficients = _from_over_training(coefficients)
-    return LossLaw(name, **coefficients, **origin, read=table["read"], fit=table["fit"])
+    five = (coefficients[key] for key in _COEFFICIENTS)
+    where = (origin[key] for key in ("source", "date", "locator"))
+    return LossLaw(name, *five, *where, read=table["read"], fit=table["fit"])
 
 
 def _from_over_training(given: dict[str, float]) -> dict[str, float]:

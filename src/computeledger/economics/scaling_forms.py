@@ -104,7 +104,7 @@ def kept_params_kumar_2024(bits_weights: Num, bits_activations: Num = 16.0, bits
     for part, bits in (("weights", bits_weights), ("activations", bits_activations), ("kv", bits_kv)):
         share = share * np.maximum(1 - np.exp(k[f"n_{part}"] - np.asarray(bits, float) / k[f"gamma_{part}"]), 0.0)
         if np.any(share <= 0):
-            raise InputError(f"{np.min(bits):g} bits for {part}: Kumar et al.'s law leaves no parameters, more are needed")
+            raise InputError(f"{np.min(bits):g} bits for {part}: Kumar et al.'s law leaves no parameters, give more")
     return share
 
 
@@ -165,8 +165,8 @@ def loss_kumar_2024(n_params: Num, tokens: Num, bits_weights: Num = 16.0, bits_a
     return pretraining_loss(n_params, tokens, law)
 
 
-def loss_of_quantising_kumar_2024(n_params: Num, tokens: Num, bits: Num) -> Num:
-    """Loss that rounding the trained weights adds, ``C_T D^gamma_D / N^gamma_N exp(n - P / gamma)``: more with more data.
+def loss_of_quantising_kumar_2024(n_params: Num, tokens: Num, bits_weights: Num) -> Num:
+    """Loss that rounding trained weights adds, ``C_T D^gamma_D / N^gamma_N exp(n - P / gamma)``: more with more data.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def loss_of_quantising_kumar_2024(n_params: Num, tokens: Num, bits: Num) -> Num:
         Parameters, fitted on 3e7..2.2e8 [-].
     tokens : float or ndarray
         Tokens, fitted up to 2.6e10 [token].
-    bits : float or ndarray
+    bits_weights : float or ndarray
         Of the weights after training (GPTQ) [bit].
 
     Returns
@@ -193,7 +193,7 @@ def loss_of_quantising_kumar_2024(n_params: Num, tokens: Num, bits: Num) -> Num:
     """
     k = load_constants("kumar_2024")
     spread = tokens ** k["gamma_D"] / n_params ** k["gamma_N"]
-    added: Num = k["C_T"] * spread * np.exp(k["n_post"] - bits / k["gamma_post"])
+    added: Num = k["C_T"] * spread * np.exp(k["n_post"] - bits_weights / k["gamma_post"])
     return added
 
 
@@ -246,7 +246,7 @@ def rl_recipe(name: str) -> dict[str, float]:
     >>> rl_recipe("scalerl")["B"]
     1.92
     """
-    recipes: dict[str, dict[str, float]] = read_law("scalerl_2025")[0]["recipes"]  # type: ignore[assignment]
+    recipes: dict[str, dict[str, float]] = read_law("scalerl_2025")[0]["recipes"]
     if name not in recipes:
         raise unknown_id("recipe of ScaleRL", name, recipes)
     return recipes[name]

@@ -1,4 +1,4 @@
-"""What sparsity is worth: dense-equivalent compute by several laws, and how much of it a limit on fresh tokens leaves."""
+"""What sparsity is worth: dense-equivalent compute by several laws, and what a limit on fresh tokens leaves of it."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def sparsity_multiplier(total_over_active: float, unverified: bool = False) -> U
     k = load_constants("sparsity_multiplier", unverified)
     at = np.log([1.0, k["total_over_active_1"], k["total_over_active_2"]])
     x = np.log(total_over_active)
-    low, high = (
-        float(np.exp(_line(x, at, np.log([1.0, k[f"{end}_1"], k[f"{end}_2"]])))) for end in ("low", "high")
-    )
+    low, high = (float(np.exp(_line(x, at, np.log([1.0, k[f"{end}_1"], k[f"{end}_2"]])))) for end in ("low", "high"))
     return round(low, 9) if np.isclose(low, high) else Range(low=round(low, 9), high=round(high, 9))
 
 
@@ -105,7 +103,7 @@ def with_sparsity(law: LossLaw, multiplier: Num, words: str = "") -> LossLaw:
 
 
 def moe_multipliers(flop: float, n_experts: int = 64) -> list[dict[str, str | float | bool]]:
-    """What routing is worth by the laws that could be read: dense parameters or compute of equal loss, over the own ones.
+    """What routing is worth by the laws that could be read: dense parameters or compute of equal loss, over its own.
 
     Parameters
     ----------
@@ -176,7 +174,7 @@ def _compute_of_equal_loss(flop: float, law: LossLaw, other: LossLaw) -> float:
 def sparsity_table(
     flop: float, unique_tokens: float, law: LossLaw, sparsities: tuple[float, ...] = (0.0, 0.75, 0.9, 0.95, 0.98)
 ) -> list[dict[str, float]]:
-    """Loss of each sparsity at a budget, with all the fresh tokens it wants and with only so many; from unverified laws.
+    """Loss of each sparsity at a budget, with all the fresh tokens it wants and with so many; from unverified laws.
 
     With a limit, tokens beyond it repeat and are worth less (Muennighoff et al.), so that a sparse model, which wants
     more tokens per active parameter, loses part of its lead. Abnar et al.'s equation stands beside it, at the limit's
