@@ -96,9 +96,11 @@ def load_loss_law(name: str, unverified: bool = False) -> LossLaw:
         raise document.error(f"{name}.{kind}", f"must be {', '.join(needed)}")
     if kind == "over_training":
         coefficients = _from_over_training(coefficients)
-    five = (coefficients[key] for key in _COEFFICIENTS)
-    where = (origin[key] for key in ("source", "date", "locator"))
-    return LossLaw(name, *five, *where, read=table["read"], fit=table["fit"])
+    size, data = (coefficients["A"], coefficients["alpha"]), (coefficients["B"], coefficients["beta"])
+    return LossLaw(
+        name, coefficients["E"], size[0], data[0], size[1], data[1], origin["source"], origin["date"],
+        origin["locator"], read=table["read"], fit=table["fit"],
+    )  # fmt: skip
 
 
 def _from_over_training(given: dict[str, float]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.economics.scaling import load_loss_law, pretraining_loss
+from computeledger.economics.scaling import LossLaw, pretraining_loss
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
@@ -46,11 +46,16 @@ def returns_figure(document: Mapping[str, Any]) -> Spec:
     return {"data": data, "layout": _axes(240, "", "loss per GPU-hour", "category")}
 
 
+def _law_of(document: Mapping[str, Any]) -> LossLaw:
+    """The law as it stands in a document, changes included."""
+    return LossLaw(**{**document, "changes": tuple(document["changes"])})
+
+
 def contour_figure(document: Mapping[str, Any]) -> Spec:
     """Loss over size and tokens around the answer."""
     n, d = point(document["n_params_active"]), point(document["tokens_pretraining"])
     sizes, tokens = n * np.logspace(-1, 1, 41), d * np.logspace(-1, 1, 41)
-    loss = pretraining_loss(sizes[None, :], tokens[:, None], load_loss_law(document["law"]["name"]))
+    loss = pretraining_loss(sizes[None, :], tokens[:, None], _law_of(document["law"]))
     data: list[Spec] = [
         {"type": "contour", "x": rounded(sizes), "y": rounded(tokens), "z": [rounded(row) for row in np.asarray(loss)],
          "contours": {"coloring": "lines", "showlabels": True}, "showscale": False, "name": "loss"},

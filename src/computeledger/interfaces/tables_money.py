@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
 from computeledger.interfaces.wording import PHASE_NAMES, point
 from computeledger.units import format_percent, format_si, format_usd
+
+PHASES = ("pretraining", "rl", "inference")
+_READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
 
 
 def print_allocation(document: Mapping[str, Any]) -> None:
@@ -18,9 +22,11 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     size, tokens = document["n_params_active"], document["tokens_pretraining"]
     out.print(Text(f"{format_si(point(size))} active parameters, {format_si(point(tokens))} tokens", style="bold"))
     law = document["law"]
-    note(out, f"loss law {law['name']} ({law['source']}); loss {point(document['loss']):.4f}")
+    note(out, f"loss law {law['name']} ({law['source']}), {law['fit']}; loss {point(document['loss']):.4f}")
+    for change in law["changes"]:
+        note(out, f"on top of it: {change}")
     table = new_table("", "", ">tokens", ">FLOP", ">GPU-hours", "share of FLOP", "share of GPU-time", ">return")
-    for phase in ("pretraining", "rl", "inference"):
+    for phase in PHASES:
         share = [point(document["shares"][kind][phase]) for kind in ("flop", "gpu_time")]
         table.add_row(
             PHASE_NAMES.get(phase, phase), interval(document[f"tokens_{phase}"], "tokens"),
@@ -34,11 +40,8 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     out.print(f"{per:.3g} tokens per parameter, {point(document['overtraining_ratio']):.3g} times the law's {best:.3g}")
     if "diagnosis" in document:
         out.print(Text(f"{document['diagnosis']['reading']}: {document['diagnosis']['better']}", style="bold"))
-    for row in document.get("levers", ()):
-        out.print(
-            f"{row['lever']}: " + ", ".join(f"{p} x{row[p]:.2f}" for p in ("pretraining", "rl", "inference"))
-            + f" ({row['how']})"
-        )  # fmt: skip
+    _print_levers(out, document.get("levers", ()))
+    _print_sparsities(out, document)
     curve = new_table("The same budget at other demands", ">served / trained", ">size", ">tokens/param", "one order")
     for row in document["curve"]:
         curve.add_row(
@@ -48,6 +51,56 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     out.print(curve)
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _print_levers(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """GPU-time with a lever over GPU-time without, per ledger."""
+    if not rows:
+        return
+    table = new_table("Levers: GPU-time with over without", "", ">pretraining", ">RL", ">inference", "")
+    for row in rows:
+        table.add_row(row["lever"], *(f"x{row[phase]:.2f}" for phase in PHASES), row["how"])
+    out.print(table)
+
+
+def _print_sparsities(out: Console, document: Mapping[str, Any]) -> None:
+    """Sparsities at this budget, without and with the limit of fresh tokens."""
+    if "sparsities" not in document:
+        return
+    table = new_table("Sparsity at this budget, data fresh and limited", ">sparsity", ">worth", ">active", ">tokens",
+                      ">epochs", ">loss, fresh", ">limited", ">Abnar's")  # fmt: skip
+    for row in document["sparsities"]:
+        table.add_row(
+            format_percent(row["sparsity_fraction"]), f"x{row['multiplier']:.3g}", format_si(row["n_params_active"]),
+            format_si(row["tokens"]), f"{row['epochs']:.3g}", f"{row['loss_unlimited']:.4f}",
+            f"{row['loss_limited']:.4f}", f"{row['loss_abnar_2025']:.4f}",
+        )  # fmt: skip
+    out.print(table)
+    note(out, "worth and Abnar's were read in notes only; no law here makes 98 % worse than 90 % when data are scarce")
+
+
+def print_laws(document: Mapping[str, Any]) -> None:
+    """Print which laws there are."""
+    out = console()
+    table = new_table("Loss laws and constants", "", "", "read in", "fitted on")
+    for row in document["laws"]:
+        name = row["name"].replace("_", "-") if row["for_allocate"] else row["name"]
+        table.add_row(
+            name, "yes" if row["on"] else "asks for --unverified", _READ[row["read"]], row["fit"], row["source"]
+        )
+    out.print(table)
+    note(out, "names with hyphens go into --law, the others are called in Python; --unverified switches on what is off")
+    table = new_table("What routing over experts is worth", ">FLOP", "law", "times the dense", ">", "inside its fit")
+    for row in document["moe_multipliers"]:
+        table.add_row(f"{row['flop']:.0e}", row["law"], row["multiplies"], f"x{row['multiplier']:.2f}",
+                      "yes" if row["in_fit"] else "no")  # fmt: skip
+    out.print(table)
+    table = new_table(
+        "ScaleRL's sigmoids, for --rl-recipe", "", ">half at [GPU-hours of GB200]", ">steepness", ">asymptote"
+    )
+    for name, row in document["rl_recipes"].items():
+        table.add_row(name, f"{row['C_mid']:g}", f"{row['B']:g}", format_percent(row["A"]))
+    out.print(table)
 
 
 def print_inversion(document: Mapping[str, Any]) -> None:
