@@ -308,20 +308,34 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
 
 
 def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
-    """RL compute as one more choice: the best of a grid of shares of the budget, refined around it."""
-    size = np.broadcast(scenario.budget, gain.most_ratio, gain.mid_flop, gain.exponent, scenario.costs.rl).shape
-    low, high = np.full(size, np.log(1e-9)), np.full(size, np.log(0.99))
-    best = np.zeros(size)
-    for _ in range(9):
-        grid = low + (high - low) * np.linspace(0, 1, 41).reshape(-1, *(1,) * len(size))
-        flop = np.exp(grid) * scenario.budget / scenario.costs.rl
-        found = _solve(scenario, scenario.budget, flop)
-        loss = pretraining_loss(found.n_params_active, found.tokens_pretraining, scenario.law) - gain.gain(flop)
-        at = np.argmin(loss, axis=0)
-        step = (high - low) / 40
-        best = np.take_along_axis(grid, at[None], 0)[0]
-        low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, np.log(0.99))
-    return _solve(scenario, scenario.budget, np.exp(best) * scenario.budget / scenario.costs.rl)
+    """RL compute as one more choice: the best of a grid of shares of the budget, then equal returns."""
+    costs, law = scenario.costs, scenario.law
+    size = np.broadcast(
+        scenario.budget, gain.most_ratio, gain.mid_flop, gain.exponent, costs.rl, costs.pretraining, costs.inference,
+        scenario.beta, _demand(scenario, np.ones(())), law.A, law.unique_tokens,
+    ).shape  # fmt: skip
+
+    def spent(share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """RL compute of a logarithmic share."""
+        return np.asarray(np.exp(share) * scenario.budget / costs.rl)
+
+    def shares(low: NDArray[np.float64], high: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Logarithmic shares from low to high along a new axis."""
+        return low + (high - low) * np.linspace(0, 1, n).reshape(-1, *(1,) * len(size))
+
+    least, most = np.full(size, np.log(1e-9)), np.full(size, np.log(0.99))
+    grid = shares(least, most, 41)
+    found = _solve(scenario, scenario.budget, spent(grid))
+    loss = pretraining_loss(found.n_params_active, found.tokens_pretraining, law) - gain.gain(spent(grid))
+    best = np.take_along_axis(grid, np.argmin(loss, axis=0)[None], 0)[0]
+    step = (most - least) / 40
+    low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, most)
+    for _ in range(7):
+        grid = shares(low, high, 9)
+        returns = judge_ledgers(scenario, _solve(scenario, scenario.budget, spent(grid))).marginal_return
+        more = np.cumprod(returns["rl"] > returns["pretraining"], axis=0).sum(axis=0)
+        low, high = (np.take_along_axis(grid, np.clip(at, 0, 8)[None], 0)[0] for at in (np.maximum(more - 1, 0), more))
+    return _solve(scenario, scenario.budget, spent(0.5 * (low + high)))
 
 
 def judge_ledgers(scenario: AllocationScenario, ledgers: Ledgers) -> Allocation:

@@ -133,7 +133,8 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     law = replace(scenario.law, A=median(scenario.law.A), unique_tokens=median(scenario.law.unique_tokens))
     one = replace(
         scenario, law=law, budget=np.full(served.shape, whole), costs=PhaseCosts(), gpu_hours=hours,
-        tokens_inference=served, tokens_rl=median(found.ledgers.tokens_rl), beta=median(scenario.beta), demand_elasticity=0.0, rl_gain=None,
+        tokens_inference=served, tokens_rl=median(found.ledgers.tokens_rl), beta=median(scenario.beta),
+        demand_elasticity=0.0, rl_gain=None,
     )  # fmt: skip
     best = allocate(one)
     rows = []

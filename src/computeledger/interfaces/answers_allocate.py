@@ -288,7 +288,7 @@ def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[s
     if options["rl_recipe"] is not None:
         out.append(
             f"half of what RL gives is reached after ScaleRL's {rl_recipe(options['rl_recipe'])['C_mid']:g} GPU-hours "
-            "of GB200 at the utilisation given here, whatever the size; --rl-gain says what its pass rate is worth in loss"
+            "of GB200 at the utilisation given, whatever the size; --rl-gain is what its pass rate is worth in loss"
         )
     elif options["rl_gain"] is not None:
         out.append("the sigmoid of RL is the question's own")
