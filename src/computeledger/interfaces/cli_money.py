@@ -144,6 +144,7 @@ def invert(as_json: bool, **options: Any) -> None:
 @click.command()
 @click.argument("task_file", metavar="[TASK.toml]", required=False)
 @click.option("--attempts", metavar="F.csv", help="Fit models to attempts: model, task, success, cost; CSV or JSONL.")
+@click.option("--check", is_flag=True, help="Predict cascades of one half of the attempts' tasks from the other half.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the front as one self-contained HTML file.")
 @seed_option
 @json_option
@@ -155,16 +156,16 @@ def route(as_json: bool, html_file: str | None, **options: Any) -> None:
     from computeledger.interfaces.answers_route import answer_route
 
     document = answer_route(options)
-    if html_file is not None:
+    if html_file is not None and not options["check"]:
         from computeledger.interfaces.report_money import write_route
 
         write_route(html_file, document)
     if as_json:
         print_json(document)
         return
-    from computeledger.interfaces.tables_money import print_route
+    from computeledger.interfaces.tables_money import print_route, print_routing_check
 
-    print_route(document)
+    (print_routing_check if options["check"] else print_route)(document)
     if html_file is not None:
         click.echo(f"report: {html_file}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -146,21 +146,69 @@ def print_route(document: Mapping[str, Any]) -> None:
     out.print(Text(f"{best['policy']}: {format_usd(best['usd_per_completed_task'])} per completed task, "
                    f"{format_percent(best['success_fraction'])} succeed", style="bold"))  # fmt: skip
     note(out, document["remark"])
-    rows = [row for row in document["options"] if row["on_front"] or " " not in row["policy"]]
+    rows = [row for row in document["options"] if row["on_front"] or row["single"]]
     table = new_table(f"The front of {document['policies_compared']:,} policies, and single models", "policy",
-                      ">per completed", ">per task", ">success", ">if independent", ">wrong", ">time [s]")  # fmt: skip
+                      ">per completed", "90 %", ">success", "90 %", ">if indep.", ">wrong", ">time [s]")  # fmt: skip
     for row in sorted(rows, key=lambda one: one["usd_per_task"])[:40]:
         table.add_row(
-            row["policy"], format_usd(row["usd_per_completed_task"]), format_usd(row["usd_per_task"]),
-            format_percent(row["success_fraction"]), format_percent(row["independent_upper_bound_success_fraction"]),
-            format_percent(row["wrong_fraction"]), f"{row['seconds']:.3g}",
+            row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
+            *_with_ends(row, "success_fraction", format_percent),
+            format_percent(row["independent_upper_bound_success_fraction"]), format_percent(row["wrong_fraction"]),
+            f"{row['seconds']:.3g}",
         )  # fmt: skip
     out.print(table)
-    for kind, row in document.get("by_difficulty", {}).get("policies", {}).items():
-        out.print(f"{kind}: {row['policy']}, {format_usd(row['usd_per_completed_task'])}, "
-                  f"{format_percent(row['success_fraction'])}")  # fmt: skip
+    note(out, "x2: two tries, each checked; wrong: delivered though wrong")
+    _print_by_difficulty(out, document)
+    for row in document.get("attempts", ()):
+        text = f"{row['model']}: {row['successes']} of {row['attempts']} attempts at {row['tasks']} tasks"
+        broke = row.get("tool_failure_fraction")
+        note(out, text if broke is None else f"{text}, tools failed in {format_percent(broke)}")
+    correlation = document["model_correlation"]
+    note(out, f"correlation of models {point(correlation):.2f} ({point(correlation, 'p05'):.2f} .. "
+              f"{point(correlation, 'p95'):.2f}); if independent is an upper bound, not a forecast")  # fmt: skip
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _with_ends(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> tuple[str, str]:
+    """A figure, and the ends of its 90 % interval."""
+    low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
+    return form(row[key]), "" if low == high else f"{low.removesuffix(' %')}..{high}"
+
+
+def _print_by_difficulty(out: Console, document: Mapping[str, Any]) -> None:
+    """The best policy of each difficulty, where tasks are told apart."""
+    if "by_difficulty" not in document:
+        return
+    found = document["by_difficulty"]
+    table = new_table("Where the difficulty is known beforehand", "", ">tasks", "policy", ">per completed", "90 %",
+                      ">success", "90 %")  # fmt: skip
+    for kind, row in found["policies"].items():
+        table.add_row(kind, format_percent(row["share_of_tasks"]), row["policy"].replace(" checked", ""),
+                      *_with_ends(row, "usd_per_completed_task", format_usd),
+                      *_with_ends(row, "success_fraction", format_percent))  # fmt: skip
+    table.add_row("all", "", "each its own", format_usd(found["usd_per_completed_task"]), "",
+                  format_percent(found["success_fraction"]), "")  # fmt: skip
+    out.print(table)
+
+
+def print_routing_check(document: Mapping[str, Any]) -> None:
+    """Print how cascades of real runs were predicted."""
+    out = console()
+    title = f"{document['n_models']} models on {document['n_tasks']} tasks: half fitted, the other half predicted"
+    out.print(Text(title, style="bold"))
+    table = new_table("", "", ">n", ">median error", ">90 % below", ">bias", ">in 80 %", ">in 90 %")
+    for key, name in (("success", "success of a cascade"), ("success_if_independent", "the same, if independent"),
+                      ("cost", "cost of a cascade"), ("retry_success", "success of two attempts")):  # fmt: skip
+        row = document[key]
+        if not row["n"]:
+            continue
+        cover = [format_percent(row[f"coverage_{level}"]) for level in (80, 90)]
+        table.add_row(
+            name, str(row["n"]), format_percent(row["median_abs_error"]), format_percent(row["p90_abs_error"]),
+            f"{row['bias']:.3f}", *(["", ""] if key == "success_if_independent" else cover),
+        )  # fmt: skip
+    out.print(table)
 
 
 def print_price_check(document: Mapping[str, Any]) -> None:
