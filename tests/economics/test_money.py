@@ -28,17 +28,9 @@ from computeledger.economics.allocation import (
 from computeledger.economics.inversion import PriceClues, invert_prices, threshold_kv_bytes_per_token
 from computeledger.economics.price_points import read_points
 from computeledger.economics.prices import PriceSheet, PriceTier, Rate, Usage, bill, sheet_of
-from computeledger.economics.routing import (
-    Fallback,
-    RouteModel,
-    RouteTask,
-    Step,
-    Verifier,
-    best_policy,
-    evaluate_policies,
-    independent,
-)
-from computeledger.economics.routing_task import fit_attempts
+from computeledger.economics.routing import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
+from computeledger.economics.routing_choice import best_policy, independent
+from computeledger.economics.routing_fit import fit_attempts, read_attempts
 from computeledger.economics.scaling import (
     load_loss_law,
     loss_law_names,
@@ -309,9 +301,10 @@ def test_correlations_are_found_again(tmp_path: Path) -> None:
             ]
     file = tmp_path / "a.csv"
     file.write_text("\n".join(lines))
-    models, copula = fit_attempts(file)
-    assert [one.retry_correlation_fraction for one in models] == pytest.approx([0.7, 0.7], abs=0.05)
-    assert copula == pytest.approx(0.6, abs=0.08)
+    fit = fit_attempts(read_attempts(file))
+    models = fit.models
+    assert [one.retry_correlation_fraction.quantile(0.0) for one in models] == pytest.approx([0.7, 0.7], abs=0.05)
+    assert fit.model_correlation_fraction.quantile(0.0) == pytest.approx(0.6, abs=0.08)
     assert models[0].failed_cost_ratio == pytest.approx(1.6)
 
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, Range, median
-from computeledger.economics.allocation import PHASES, Allocation, AllocationScenario, PhaseCosts, allocate
+from computeledger.economics.allocation import (
+    PHASES,
+    Allocation,
+    AllocationScenario,
+    Ledgers,
+    PhaseCosts,
+    RLGain,
+    allocate,
+    judge_ledgers,
+)
 from computeledger.economics.scaling_forms import kept_params_kumar_2024
 from computeledger.economics.scaling_sparsity import sparsity_multiplier
 from computeledger.facts.architecture import Model
@@ -127,14 +136,11 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     [0.0, 1.0, 0.0]
     """
     whole = median(sum(found.flop.values(), start=0.0))
-    hours = PhaseCosts(*(median(getattr(scenario.gpu_hours, phase)) for phase in PHASES))
     trained = median(found.ledgers.tokens_pretraining)
     served = trained * np.logspace(-2, 2.5, 15)
-    law = replace(scenario.law, A=median(scenario.law.A), unique_tokens=median(scenario.law.unique_tokens))
     one = replace(
-        scenario, law=law, budget=np.full(served.shape, whole), costs=PhaseCosts(), gpu_hours=hours,
-        tokens_inference=served, tokens_rl=median(found.ledgers.tokens_rl), beta=median(scenario.beta),
-        demand_elasticity=0.0, rl_gain=None,
+        _at_medians(scenario), budget=np.full(served.shape, whole), costs=PhaseCosts(), tokens_inference=served,
+        tokens_rl=median(found.ledgers.tokens_rl), demand_elasticity=0.0, rl_gain=None,
     )  # fmt: skip
     best = allocate(one)
     rows = []
@@ -151,6 +157,72 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
             "one_order": float(max(spent) <= ONE_ORDER_RATIO * min(spent)),
         })  # fmt: skip
     return rows
+
+
+def return_curves(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
+    """What one more GPU-hour of a ledger takes off the loss once that ledger is a tenth to ten times as large.
+
+    Pretraining has more tokens at the same size; inference carries a larger model for the same tokens served, trained on
+    fewer for the same compute; RL has more compute. The other ledgers stay. At the medians.
+
+    Parameters
+    ----------
+    scenario : AllocationScenario
+        Of the question.
+    found : Allocation
+        Its answer.
+
+    Returns
+    -------
+    list of dict of str to float
+        ``factor`` [-] and the return of each phase there, in loss per GPU-hour.
+
+    Examples
+    --------
+    >>> from computeledger.economics.allocation import phase_gpu_hours
+    >>> from computeledger.economics.scaling import load_loss_law
+    >>> hours = phase_gpu_hours(989.4e12, PhaseCosts(0.4, 0.4, 0.4))
+    >>> asked = AllocationScenario(load_loss_law("besiroglu_2024"), 3e25, hours, hours, 1e14, 0.0)
+    >>> rows = return_curves(asked, allocate(replace(asked, budget=1e7)))
+    >>> bool(rows[0]["pretraining"] > rows[-1]["pretraining"])
+    True
+    """
+    n, trained, rl, served = (
+        median(of) for of in (
+            found.ledgers.n_params_active, found.ledgers.tokens_pretraining, found.ledgers.tokens_rl,
+            found.ledgers.tokens_inference,
+        )
+    )  # fmt: skip
+    factor = np.geomspace(0.1, 10.0, 41)
+    one = _at_medians(scenario)
+    even = np.ones(factor.shape)
+    moved = {
+        "pretraining": Ledgers(n * even, trained * factor, rl * even, served * even),
+        "rl": Ledgers(n * even, trained * even, rl * factor, served * even),
+        "inference": Ledgers(n * factor, trained / factor, rl / factor, served * even),
+    }
+    returns = {
+        phase: judge_ledgers(one, ledgers).marginal_return_per_gpu_hour[phase] for phase, ledgers in moved.items()
+    }
+    return [
+        {"factor": float(factor[place]), **{phase: float(np.asarray(of)[place]) for phase, of in returns.items()}}
+        for place in range(factor.size)
+    ]
+
+
+def _at_medians(scenario: AllocationScenario) -> AllocationScenario:
+    """The question with the middle of everything that is uncertain."""
+    law = replace(scenario.law, A=median(scenario.law.A), unique_tokens=median(scenario.law.unique_tokens))
+    hours, costs = (
+        PhaseCosts(*(median(getattr(of, phase)) for phase in PHASES)) for of in (scenario.gpu_hours, scenario.costs)
+    )
+    gain = scenario.rl_gain
+    if gain is not None:
+        gain = RLGain(median(gain.most_ratio), median(gain.mid_flop), median(gain.exponent))
+    return replace(
+        scenario, law=law, budget=median(scenario.budget), costs=costs, gpu_hours=hours, beta=median(scenario.beta),
+        demand_elasticity=median(scenario.demand_elasticity), rl_gain=gain,
+    )  # fmt: skip
 
 
 def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None) -> list[dict[str, str | float]]:

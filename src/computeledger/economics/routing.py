@@ -219,7 +219,7 @@ def success_by_task(
     score = math.sqrt(r) * nodes[:, None] + math.sqrt(1 - r) * nodes[None, :]
     rho = min(retry_correlation_fraction, 0.999)
     a, b = success_fraction * (1 / rho - 1), (1 - success_fraction) * (1 / rho - 1)
-    chance = _beta_quantile(score, a, b)
+    chance = beta_quantile(score, a, b)
     # the quadrature's own mean is drawn to the exact one, so that a single attempt is exact
     for _ in range(60):
         gap = success_fraction - float(weight @ chance @ weight)
@@ -249,8 +249,26 @@ def normal_nodes() -> tuple[Floats, Floats]:
     return nodes, weights / weights.sum()
 
 
-def _beta_quantile(score: Floats, a: float, b: float) -> Floats:
-    """Beta quantile at normal scores, through the distribution of the logit on a grid."""
+def beta_quantile(score: Floats, a: float, b: float) -> Floats:
+    """Beta quantile at normal scores, through the distribution of the logit on a grid.
+
+    Parameters
+    ----------
+    score : ndarray
+        Standard normal [-].
+    a, b : float
+        Of the beta distribution [-].
+
+    Returns
+    -------
+    ndarray
+        Between 0 and 1 [-].
+
+    Examples
+    --------
+    >>> round(float(beta_quantile(np.zeros(()), 5.0, 5.0)), 4)
+    0.5
+    """
     span = 14.0 * max(1.0, 0.7 / min(a, b, 1.0))
     logit = _GRID * span / 14.0
     low, high = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)

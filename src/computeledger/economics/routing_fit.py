@@ -268,7 +268,10 @@ def _shrunk(cells: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str,
     expected = 1 / (1 + np.exp(-(own[:, None] + of_kind)))
     fits = [_beta_binomial(solved, tried, expected, strength) for strength in _STRENGTHS]
     strength = float(_STRENGTHS[int(np.argmax(fits))])
-    lent = np.stack([solved + strength * expected, tried + strength], axis=-1)
+    mean = (solved + strength * expected) / (tried + strength)
+    # what is lent weighs no more than the model's other attempts, of which it is made
+    worth = tried + np.minimum(strength, tried.sum(axis=1, keepdims=True) - tried)
+    lent = np.stack([mean * worth, worth], axis=-1)
     return {
         name: {kind: (float(lent[i, j, 0]), float(lent[i, j, 1])) for j, kind in enumerate(kinds)}
         for i, name in enumerate(cells)

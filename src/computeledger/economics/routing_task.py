@@ -19,6 +19,7 @@ from computeledger.economics.routing import (
     RouteModel,
     RouteTask,
     Verifier,
+    beta_quantile,
 )
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
@@ -437,5 +438,5 @@ def at(value: Uncertain, score: float) -> float:
 def _drawn_chance(given: Uncertain | tuple[float, float], draw: np.random.Generator | None) -> float:
     if isinstance(given, tuple):
         a, b = given[0] + 0.5, given[1] - given[0] + 0.5
-        return a / (a + b) if draw is None else float(draw.beta(a, b))
+        return a / (a + b) if draw is None else float(beta_quantile(np.asarray(draw.standard_normal()), a, b))
     return at(given, 0.0 if draw is None else float(draw.standard_normal()))

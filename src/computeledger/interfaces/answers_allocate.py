@@ -21,7 +21,7 @@ from computeledger.economics.allocation import (
     judge_ledgers,
     phase_gpu_hours,
 )
-from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers
+from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
 from computeledger.economics.scaling import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
 from computeledger.economics.scaling_forms import load_constants, rl_recipe, with_precision
 from computeledger.economics.scaling_sparsity import sparsity_multiplier, sparsity_table, with_sparsity
@@ -96,6 +96,7 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["levers"]:
         document["levers"] = ledger_levers(options["levers"], options["system"])
     document["curve"] = demand_curve(scenario, found)
+    document["return_curves"] = return_curves(scenario, found)
     return document
 
 

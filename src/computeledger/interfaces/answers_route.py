@@ -127,10 +127,15 @@ def _bests(out: Outcome, singles: list[int]) -> list[int]:
 def _draws(
     question: RouteQuestion, policies: list[tuple[Step, ...]], options: Mapping[str, Any]
 ) -> list[dict[str, Outcome]]:
-    rng = np.random.default_rng(options["seed"])
+    # the same luck in every difficulty, since the same tasks or the same lent counts tell of them
     return [
-        {kind: evaluate_policies(route_task(question, kind, rng), policies) for kind in question.difficulty}
-        for _ in range(DRAWS)
+        {
+            kind: evaluate_policies(
+                route_task(question, kind, np.random.default_rng([options["seed"], draw])), policies
+            )
+            for kind in question.difficulty
+        }
+        for draw in range(DRAWS)
     ]
 
 

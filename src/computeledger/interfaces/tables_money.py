@@ -13,6 +13,7 @@ from computeledger.interfaces.wording import PHASE_NAMES, point
 from computeledger.units import format_percent, format_si, format_usd
 
 PHASES = ("pretraining", "rl", "inference")
+_ROWS = 18
 _READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
 
 
@@ -149,7 +150,7 @@ def print_route(document: Mapping[str, Any]) -> None:
     rows = [row for row in document["options"] if row["on_front"] or row["single"]]
     table = new_table(f"The front of {document['policies_compared']:,} policies, and single models", "policy",
                       ">per completed", "90 %", ">success", "90 %", ">if indep.", ">wrong", ">time [s]")  # fmt: skip
-    for row in sorted(rows, key=lambda one: one["usd_per_task"])[:40]:
+    for row in _spread(sorted(rows, key=lambda one: one["usd_per_task"]), _ROWS):
         table.add_row(
             row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
             *_with_ends(row, "success_fraction", format_percent),
@@ -168,6 +169,13 @@ def print_route(document: Mapping[str, Any]) -> None:
               f"{point(correlation, 'p95'):.2f}); if independent is an upper bound, not a forecast")  # fmt: skip
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _spread(rows: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """Rows evenly over all, single models kept."""
+    step = max(len(rows) / most, 1.0)
+    places = {round(k * step) for k in range(most)} | {len(rows) - 1}
+    return [row for place, row in enumerate(rows) if place in places or row["single"]]
 
 
 def _with_ends(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> tuple[str, str]:

@@ -125,12 +125,18 @@ def _cascades(
     success = _noise(np.array([out.success_fraction for out in outs]).T, len(rest), rng)
     seen = np.array([np.maximum(right[a], right[b]).mean() for a, b in pairs])
     paid = np.array([(usd[a] + (1 - right[a]) * usd[b]).mean() for a, b in pairs])
-    # the other half's mean cost scatters as its tasks do
-    each = np.array([(usd[a] + (1 - right[a]) * usd[b]).std() for a, b in pairs]) / np.sqrt(len(rest))
-    cost = np.array([out.usd_per_task for out in outs]).T + each[:, None] * rng.standard_normal(
-        (len(pairs), len(tasks))
-    )
+    each = _scatter(first, names, pairs, [t for t in first[names[0]] if t not in set(rest)]) / np.sqrt(len(rest))
+    noise = each[:, None] * rng.standard_normal((len(pairs), len(tasks)))
+    cost = np.array([out.usd_per_task for out in outs]).T + noise
     return success, seen, bound[:, None], np.maximum(cost, 0.0), paid
+
+
+def _scatter(first: Tries, names: list[str], pairs: list[tuple[int, int]], half: list[str]) -> Floats:
+    """How much the cost of a cascade differs between tasks of the fitted half."""
+    fitted = [t for t in half if all(t in first[name] for name in names)]
+    right = np.array([[float(first[name][t][0].success) for t in fitted] for name in names])
+    usd = np.array([[first[name][t][0].usd for t in fitted] for name in names])
+    return np.array([(usd[a] + (1 - right[a]) * usd[b]).std() for a, b in pairs])
 
 
 def _retries(tasks: list[RouteTask], first: Tries, rest: list[str], rng: np.random.Generator) -> tuple[Floats, Floats]:
