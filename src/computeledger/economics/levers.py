@@ -35,7 +35,7 @@ _SPARSE = 1.2
 #: Ledgers of two kinds of lab to judge: assumptions, not reports. Active parameters, tokens pretrained, of RL, served.
 PRESETS = {
     "consumer-app": (100e9, 20e12, 2e12, 800e12),
-    "api-only": (100e9, 20e12, 2e12, 5e12),
+    "api-only": (100e9, 20e12, 2e12, 1e12),
 }
 
 
@@ -162,8 +162,8 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
 def return_curves(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
     """What one more GPU-hour of a ledger takes off the loss once that ledger is a tenth to ten times as large.
 
-    Pretraining has more tokens at the same size; inference carries a larger model for the same tokens served, trained on
-    fewer for the same compute; RL has more compute. The other ledgers stay. At the medians.
+    Pretraining has more tokens at the same size; inference carries a larger model for the same tokens served, trained
+    on fewer for the same compute; RL has more compute. The other ledgers stay. At the medians.
 
     Parameters
     ----------

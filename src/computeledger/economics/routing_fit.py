@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 _BOOTSTRAP = 200
 _STRENGTHS = np.geomspace(1.0, 1000.0, 25)
 _GRID = np.linspace(0.0, 1.0, 11)
+_RIDGE = 0.25
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "patch_tokens")
 
 
@@ -263,9 +264,7 @@ def _shrunk(cells: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str,
         return {name: dict(by_kind) for name, by_kind in cells.items()}
     counts = np.array([[by_kind[kind] for kind in kinds] for by_kind in cells.values()])
     solved, tried = counts[..., 0], counts[..., 1]
-    own = _logit(solved.sum(axis=1), tried.sum(axis=1))
-    of_kind = _logit(solved.sum(axis=0), tried.sum(axis=0)) - _logit(solved.sum(), tried.sum())
-    expected = 1 / (1 + np.exp(-(own[:, None] + of_kind)))
+    expected = _additive(solved, tried)
     fits = [_beta_binomial(solved, tried, expected, strength) for strength in _STRENGTHS]
     strength = float(_STRENGTHS[int(np.argmax(fits))])
     mean = (solved + strength * expected) / (tried + strength)
@@ -278,9 +277,16 @@ def _shrunk(cells: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str,
     }
 
 
-def _logit(solved: Any, tried: Any) -> Any:
-    share = (solved + 0.5) / (tried + 1.0)
-    return np.log(share / (1 - share))
+def _additive(solved: Floats, tried: Floats) -> Floats:
+    """Chances of a logistic model of one number per model and one per difficulty, lightly drawn to the middle."""
+    n_models, n_kinds = tried.shape
+    rows = np.hstack([np.repeat(np.eye(n_models), n_kinds, axis=0), np.tile(np.eye(n_kinds), (n_models, 1))])
+    right, n, theta = solved.ravel(), tried.ravel(), np.zeros(n_models + n_kinds)
+    for _ in range(40):
+        chance = 1 / (1 + np.exp(-(rows @ theta)))
+        curve = (rows * (n * chance * (1 - chance))[:, None]).T @ rows + _RIDGE * np.eye(theta.size)
+        theta = theta + np.linalg.solve(curve, rows.T @ (right - n * chance) - _RIDGE * theta)
+    return (1 / (1 + np.exp(-(rows @ theta)))).reshape(tried.shape)
 
 
 def _beta_binomial(solved: Floats, tried: Floats, expected: Floats, strength: float) -> float:

@@ -17,6 +17,7 @@ from computeledger.interfaces.wording import PHASE_NAMES, point
 from computeledger.units import format_percent, format_si, format_usd
 
 _PHASES = ("pretraining", "rl", "inference")
+_CONTOUR_WORDS = "Lines of equal loss; along the dotted line the pretraining compute is the same."
 
 
 def _axes(height: float, x: str, y: str, scale: str = "log") -> Spec:
@@ -120,14 +121,13 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
         (
             "returns",
             "Marginal returns",
-            "What one more GPU-hour takes off the loss as one ledger shrinks or grows and the others stay: "
-            "lines that meet at 1 are balanced.",
+            "What one more GPU-hour takes off the loss as one ledger shrinks or grows; balanced where all meet at 1.",
             returns_figure(document),
         ),
         (
             "contour",
             "Loss by size and tokens",
-            "Lines of equal loss; along the dotted line the pretraining compute is the same.",
+            _CONTOUR_WORDS,
             contour_figure(document),
         ),
     ]
@@ -147,8 +147,11 @@ def _between(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> 
 def write_route(path: str, document: Mapping[str, Any]) -> None:
     """Write the page of a route."""
     figures = [("front", "Cost against success", document["remark"], front_figure(document))]
-    rows = [(row["policy"], _between(row, "usd_per_completed_task", format_usd),
-             _between(row, "success_fraction", format_percent), f"{row['seconds']:.3g} s") for row in document["options"] if row["on_front"]]  # fmt: skip
+    rows = [
+        (row["policy"].replace(" checked", ""), _between(row, "usd_per_completed_task", format_usd),
+         _between(row, "success_fraction", format_percent), f"{row['seconds']:.3g} s")
+        for row in sorted(document["options"], key=lambda one: one["usd_per_task"]) if row["on_front"]
+    ]  # fmt: skip
     title = (
         f"{document['best']['policy']} for {format_usd(document['best']['usd_per_completed_task'])} a completed task"
     )
