@@ -87,11 +87,11 @@ def test_retries_of_public_agents_are_beta_binomial() -> None:
 
 
 def test_a_try_that_sees_the_failure(shared_data: Path) -> None:
-    """Aider's polyglot runs: the second try is shown the tests; odds from half of the models, the other half predicted."""
+    """Aider's polyglot runs, where the second try is shown the tests: odds from one half predict the other half."""
     rows = csv.DictReader((shared_data / "routing" / "aider_polyglot.csv").read_text().splitlines())
     pairs = [(float(row["pass_rate_1"]) / 100, float(row["pass_rate_2"]) / 100) for row in rows]
     p, q = np.array([(one, two) for one, two in pairs if one > 0.02 and two < 0.98]).T
-    grid = np.geomspace(1.0, 300.0, 40)
+    grid = np.geomspace(1.0, 300.0, 20)
 
     def second(share: float) -> np.ndarray:
         models = [RouteModel("a", share, 1.0, 1.0, retry_correlation_fraction=0.5, retry_odds_ratio=g) for g in grid]
@@ -102,7 +102,7 @@ def test_a_try_that_sees_the_failure(shared_data: Path) -> None:
     typical = np.median(odds[::2])
     told = np.array([np.interp(typical, grid, curve) for curve in reached[1::2]])
     rms = [float(np.sqrt(np.mean((one - q[1::2]) ** 2))) for one in (told, 1 - (1 - p[1::2]) ** 2, reached[1::2, 0])]
-    assert rms[0] < 0.08 < 0.11 < rms[1] < rms[2]
+    assert rms[0] < 0.08 and 0.11 < rms[1] < rms[2]
 
 
 def test_cascades_of_real_runs_are_predicted() -> None:

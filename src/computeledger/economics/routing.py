@@ -7,6 +7,7 @@ independent, so a cascade is an exact product of integrals over one number per m
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -231,6 +232,7 @@ def success_by_task(
     return chance, weight
 
 
+@functools.cache
 def normal_nodes() -> tuple[Floats, Floats]:
     """Nodes and weights that integrate over a standard normal.
 

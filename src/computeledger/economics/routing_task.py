@@ -288,6 +288,11 @@ def _model(
     if set(chances) != set(shares):
         raise document.error(f"{name}.success", f"names {', '.join(chances)}; [difficulty] names {', '.join(shares)}")
     read = {kind: _chance(document, f"{name}.success", value) for kind, value in chances.items()}
+    broken = _rate(document, f"{name}.tool_failure", table.get("tool_failure", 0))
+    if all(value == 0 for value in read.values()) or broken == 1:
+        raise document.error(
+            f"{name}.success", "0 for certain completes nothing: give what was counted, such as [0, 20]"
+        )
     assumed = [
         f"{key} of {name} {default}"
         for key, default in (("retry_correlation", "0.5..0.85"), ("failed_cost_ratio", f"{FAILED_COST_RATIO:g}"))
@@ -300,8 +305,7 @@ def _model(
         _rate(document, f"{name}.retry_correlation", table.get("retry_correlation", RETRY_RANGE)),
         _factor(document, f"{name}.failed_cost_ratio", table.get("failed_cost_ratio", FAILED_COST_RATIO)),
         _factor(document, f"{name}.retry_odds_ratio", table.get("retry_odds_ratio", 1.0)),
-        _rate(document, f"{name}.tool_failure", table.get("tool_failure", 0)),
-        per_mtok, tuple(assumed),
+        broken, per_mtok, tuple(assumed),
     )  # fmt: skip
 
 
