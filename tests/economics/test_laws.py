@@ -72,7 +72,7 @@ def test_routed_models_have_the_loss_of_their_dense_equal() -> None:
 def test_repeated_data_and_their_return() -> None:
     """Muennighoff et al.: 0.931 and 0.661 of fresh tokens at 4 and 16 epochs; the slope is the derivative."""
     worth, slope = worth_of_tokens(np.array([4e12, 16e12]), 1e12)
-    assert worth / [4e12, 16e12] == pytest.approx([0.931, 0.661], abs=5e-4)
+    assert worth / np.array([4e12, 16e12]) == pytest.approx([0.931, 0.661], abs=5e-4)
     step = worth_of_tokens(np.array([4e12, 16e12]) * 1.0001, 1e12)[0]
     assert np.log(step / worth) / np.log(1.0001) == pytest.approx(slope, rel=1e-3)
     few = allocate(AllocationScenario(replace(BASE, unique_tokens=1e12), 1e25, PhaseCosts(), HOURS, 0.0, 0.0))

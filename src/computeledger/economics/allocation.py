@@ -21,7 +21,7 @@ from computeledger.physics.blackboard_training import overtraining_ratio
 from computeledger.units import HOUR_S
 
 PHASES = ("pretraining", "rl", "inference")
-_STEPS, _MOST_ELASTIC = 52, 3.0
+_STEPS, _MOST_ELASTIC = 44, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,11 +330,11 @@ def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
     best = np.take_along_axis(grid, np.argmin(loss, axis=0)[None], 0)[0]
     step = (most - least) / 40
     low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, most)
-    for _ in range(7):
-        grid = shares(low, high, 9)
+    for _ in range(5):
+        grid = shares(low, high, 17)
         returns = judge_ledgers(scenario, _solve(scenario, scenario.budget, spent(grid))).marginal_return
         more = np.cumprod(returns["rl"] > returns["pretraining"], axis=0).sum(axis=0)
-        low, high = (np.take_along_axis(grid, np.clip(at, 0, 8)[None], 0)[0] for at in (np.maximum(more - 1, 0), more))
+        low, high = (np.take_along_axis(grid, np.clip(at, 0, 16)[None], 0)[0] for at in (np.maximum(more - 1, 0), more))
     return _solve(scenario, scenario.budget, spent(0.5 * (low + high)))
 
 

@@ -43,7 +43,7 @@ class Attempt:
         Who, and at what.
     success : bool
         Whether it was right.
-    usd, seconds : float
+    usd, s : float
         Cost and time [USD], [s].
     difficulty : str
         ``all`` where it is not told.
@@ -57,7 +57,7 @@ class Attempt:
     task: str
     success: bool
     usd: float
-    seconds: float = 0.0
+    s: float = 0.0
     difficulty: str = "all"
     tool_failed: bool | None = None
     tokens: float = 0.0
@@ -308,7 +308,7 @@ def _model(
     if not (solved > 0 and failed > 0):
         assumed.append(f"failed_cost_ratio of {name} {FAILED_COST_RATIO:g}")
     return ModelQuestion(
-        name, chances, _mean_interval(usd), float(np.mean([a.seconds for a in every])), rho, ratio,
+        name, chances, _mean_interval(usd), float(np.mean([a.s for a in every])), rho, ratio,
         is_assumed=tuple(assumed),
     )  # fmt: skip
 

@@ -239,6 +239,8 @@ def worth_of_tokens(tokens: Num, unique_tokens: Num) -> tuple[Num, Num]:
     >>> round(float(worth) / 4e12, 3), round(float(slope), 2)
     (0.931, 0.88)
     """
+    if not np.any(np.isfinite(unique_tokens)):
+        return tokens, 1.0
     half = read_law("muennighoff_2023")[0]["constants"]["R_D"]
     drawn, fresh = np.asarray(tokens, float), np.asarray(unique_tokens, float)
     again = np.maximum(drawn / fresh - 1.0, 0.0)

@@ -40,8 +40,9 @@ def answer_route(options: Mapping[str, Any]) -> dict[str, Any]:
     front = [int(place) for place in pareto_policies(out)]
     singles = [place for place, policy in enumerate(out.policies) if len(policy) == 1 and policy[0].kind == "once"]
     person = [place for place, policy in enumerate(out.policies) if not policy]
+    bests = _bests(out, singles)
     by_kind = {kind: best_policy(one, _reachable(one, question)) for kind, one in whole.items()}
-    listed = list(dict.fromkeys([best, *singles, *person, *_bests(out, singles), *front, *by_kind.values()]))
+    listed = list(dict.fromkeys([best, *singles, *person, *bests.values(), *front, *by_kind.values()]))
     drawn = _draws(question, [out.policies[place] for place in listed], options)
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
                    question.difficulty)  # fmt: skip
@@ -53,6 +54,7 @@ def answer_route(options: Mapping[str, Any]) -> dict[str, Any]:
         row["single"] = place in singles
     document = {
         "best": rows[0], "options": rows, "policies_compared": len(out.policies),
+        "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in bests.items()},
         "by_difficulty": _by_difficulty(whole, question, names, [(by_kind, listed, drawn)]),
         "least_success_fraction": question.least_success_fraction,
         "model_correlation": _shown(question.uncertain["model_correlation"]),
@@ -111,17 +113,17 @@ def _mixed(by_kind: Mapping[str, Outcome], shares: Mapping[str, float]) -> Outco
     return Outcome(first.policies, *(np.asarray(value) for value in sums))
 
 
-def _bests(out: Outcome, singles: list[int]) -> list[int]:
-    """Best retry count, best of k, best cascade, and the cheapest that succeeds like the best single model or more."""
-    groups: dict[str, list[int]] = {"retry": [], "best": [], "cascade": []}
+def _bests(out: Outcome, singles: list[int]) -> dict[str, int]:
+    """The cheapest per completed task of each kind, and of all that succeed like the best single model or more."""
+    groups: dict[str, list[int]] = {"single": [], "retry": [], "best_of_k": [], "cascade": []}
+    kinds = {"once": "single", "retry": "retry", "best": "best_of_k"}
     for place, policy in enumerate(out.policies):
-        kind = "cascade" if len(policy) > 1 else policy[0].kind if policy else "person"
-        if kind in groups:
-            groups[kind].append(place)
+        if policy:
+            groups["cascade" if len(policy) > 1 else kinds[policy[0].kind]].append(place)
     each = out.usd_per_completed_task
-    found = [places[int(np.argmin(each[places]))] for places in groups.values() if places]
+    found = {kind: places[int(np.argmin(each[places]))] for kind, places in groups.items() if places}
     good = np.flatnonzero(out.success_fraction >= out.success_fraction[singles].max() - 1e-9)
-    return [*found, int(good[np.argmin(each[good])])]
+    return {**found, "as_good_as_the_best_single": int(good[np.argmin(each[good])])}
 
 
 def _draws(

@@ -159,6 +159,7 @@ def print_route(document: Mapping[str, Any]) -> None:
         )  # fmt: skip
     out.print(table)
     note(out, "x2: two tries, each checked; wrong: delivered though wrong")
+    _print_bests(out, document)
     _print_by_difficulty(out, document)
     for row in document.get("attempts", ()):
         text = f"{row['model']}: {row['successes']} of {row['attempts']} attempts at {row['tasks']} tasks"
@@ -182,6 +183,20 @@ def _with_ends(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -
     """A figure, and the ends of its 90 % interval."""
     low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
     return form(row[key]), "" if low == high else f"{low.removesuffix(' %')}..{high}"
+
+
+def _print_bests(out: Console, document: Mapping[str, Any]) -> None:
+    """The cheapest policy of each kind, and what it would have to cost to draw level with the best."""
+    names = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
+             "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
+    by_name = {row["policy"]: row for row in document["options"]}
+    table = new_table("Cheapest of each kind", "", "policy", ">per completed", ">success", ">breaks even at")
+    for kind, policy in document["best_of"].items():
+        row = by_name[policy]
+        table.add_row(names[kind], policy.replace(" checked", ""), format_usd(row["usd_per_completed_task"]),
+                      format_percent(row["success_fraction"]), f"x{row['break_even_price_ratio']:.2g}")  # fmt: skip
+    out.print(table)
+    note(out, "breaks even at: its prices times this, and it costs per completed task what the best one does")
 
 
 def _print_by_difficulty(out: Console, document: Mapping[str, Any]) -> None:
