@@ -35,7 +35,7 @@ _SPARSE = 1.2
 #: Ledgers of two kinds of lab to judge: assumptions, not reports. Active parameters, tokens pretrained, of RL, served.
 PRESETS = {
     "consumer-app": (100e9, 20e12, 2e12, 800e12),
-    "api-only": (100e9, 20e12, 2e12, 1e12),
+    "api-only": (100e9, 20e12, 2e12, 1.2e12),
 }
 
 

@@ -317,7 +317,7 @@ def _mean_interval(values: Floats) -> Uncertain:
     """90 % interval of a mean."""
     mean = float(values.mean())
     half = Z_95 * float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else 0.0
-    if mean <= 0 or half < 1e-9 * mean:
+    if mean <= 0 or half < 1e-8 * mean:
         return mean
     spread = math.exp(min(half / mean, 2.0))
     return Range(mean / spread, mean * spread)

@@ -429,7 +429,7 @@ def at(value: Uncertain, score: float) -> float:
     Returns
     -------
     float
-        In the same unit.
+        In its own unit.
 
     Examples
     --------
