@@ -13,7 +13,7 @@ import pytest
 from computeledger.arrays import Range
 from computeledger.economics.routing import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
 from computeledger.economics.routing_fit import Attempt, fit_attempts, read_attempts
-from computeledger.economics.routing_task import ModelQuestion, RouteQuestion, route_task
+from computeledger.economics.routing_task import MODEL_RANGE, ModelQuestion, RouteQuestion, route_task
 from computeledger.errors import InputError
 from computeledger.validation.routing import check_attempts
 from tests.gates import ROOT
@@ -141,6 +141,11 @@ def test_no_success_is_an_interval_and_repeats_count_less() -> None:
     counts = same.chances["all"]
     assert isinstance(counts, tuple) and counts[1] == pytest.approx(20, rel=0.05)  # 100 attempts, all alike per task
     assert isinstance(same.retry_correlation_fraction, (float, Range))
+
+
+def test_models_that_never_differ_tell_no_correlation() -> None:
+    tries = [Attempt(name, str(task), right, 0.1) for name, right in (("a", False), ("b", True)) for task in range(6)]
+    assert fit_attempts(tries).model_correlation_fraction is MODEL_RANGE
 
 
 def test_a_broken_tool_is_a_failure() -> None:

@@ -347,6 +347,8 @@ def _copula(
     if not weight.any():
         return MODEL_RANGE
     expected = [_expected_excess(first, models, r, weight) for r in _GRID]
+    if max(expected) - min(expected) < 1e-4:  # a model that always or never succeeds tells nothing
+        return MODEL_RANGE
     found = []
     for draw in range(_BOOTSTRAP + 1):
         again = first if draw == 0 else first[:, rng.integers(0, len(tasks), len(tasks))]
