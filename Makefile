@@ -47,14 +47,11 @@ bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/training_search.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
-<<<<<<< HEAD
+	$(BIN)/python benchmarks/money.py
 	$(BIN)/python benchmarks/web.py
 
 docs: $(VENV)/.installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
-=======
-	$(BIN)/python benchmarks/money.py
->>>>>>> laws
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
