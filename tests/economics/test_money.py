@@ -26,7 +26,7 @@ from computeledger.economics.allocation import (
     phase_gpu_hours,
 )
 from computeledger.economics.inversion import PriceClues, invert_prices, threshold_kv_bytes_per_token
-from computeledger.economics.price_points import read_points
+from computeledger.economics.price_points import open_models, read_points, shipped_points
 from computeledger.economics.prices import PriceSheet, PriceTier, Rate, Usage, bill, sheet_of
 from computeledger.economics.routing import (
     Fallback,
@@ -42,8 +42,10 @@ from computeledger.economics.routing_task import fit_attempts
 from computeledger.economics.scaling import load_loss_law, pretraining_loss, tokens_per_param_at_optimum
 from computeledger.economics.scaling_fit import fit_loss_law
 from computeledger.errors import InputError
+from computeledger.facts.load import load_model
 from computeledger.facts.reading import parse_document
 from computeledger.interfaces.price_source import find_model, load_sheet, model_names
+from computeledger.physics import transformer
 from computeledger.physics.blackboard_estimates import lifetime_tokens
 from computeledger.units import MONTH_S
 from computeledger.validation.prices import check_prices
@@ -185,14 +187,34 @@ def test_bad_sheets_say_what_is_wrong(text: str, words: str) -> None:
         sheet_of(parse_document("x.toml", text, shipped=False))
 
 
-def test_prices_tell_sizes_as_well_as_the_bar_asks(shared_data: Path) -> None:
-    """On the gathered table, facts from memory included; what ships leaves those out."""
-    check = check_prices(shared_data / "prices" / "open_model_prices.csv")
+def test_prices_tell_sizes_as_well_as_the_bar_asks() -> None:
+    """The table that ships: every model left out in turn, every size read at a source."""
+    check = check_prices()
     for level, share in check.coverage.items():
         assert share == pytest.approx(int(level) / 100, abs=0.07)
     assert check.median_abs_log10_error <= math.log10(1.65)
     assert check.median_abs_log10_error_size <= math.log10(1.6)
     assert check.median_abs_log10_error <= check.median_abs_log10_error_regression
+
+
+def test_shipped_sizes_are_those_of_the_catalogue() -> None:
+    """What was read of a model agrees with its shape as the configuration gives it."""
+    shaped = [model for model in open_models().values() if model.shape]
+    assert len(shaped) > 40
+    for one in shaped:
+        shape = load_model(one.shape)
+        assert one.n_params_total == pytest.approx(transformer.n_params_total(shape), rel=0.04), one.name
+        counted = transformer.n_params_active(shape), transformer.n_params_active_with_embeddings(shape)
+        assert 0.8 * counted[0] < one.n_params_active < 1.12 * counted[1], one.name
+
+
+def test_no_row_of_the_gathered_table_was_dropped(shared_data: Path) -> None:
+    """Every list price that is neither a gateway's nor a size bucket's ships, whatever its error."""
+    gathered = read_points(shared_data / "prices" / "open_model_prices.csv")
+    shipped = shipped_points()
+    assert sorted(zip(gathered.provider, gathered.model, strict=True)) == sorted(
+        zip(shipped.provider, shipped.model, strict=True)
+    )
 
 
 def test_a_table_of_prices_is_checked(tmp_path: Path) -> None:

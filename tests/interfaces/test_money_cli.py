@@ -77,7 +77,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
     bills = answer(capsys, "prices", "bill", SHEET, "--input-tokens", "200001", "--output-tokens", "1000")
     assert bills["bills"][0]["usd"] == pytest.approx(1.08 * (200001 * 4 + 1000 * 18) / 1e6)
     check = answer(capsys, "validate", "--prices")
-    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 46
+    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 75
     assert {"median_abs_log10_error", "median_width_log10_90"} <= set(check)
 
 

@@ -8,11 +8,9 @@ bytes are not identifiable from prices: their interval is that of open models.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +24,7 @@ from computeledger.economics.price_points import (
     fit_sizes,
     leave_models_out,
     one_sheet,
+    open_models,
     shipped_points,
 )
 from computeledger.errors import InputError
@@ -159,9 +158,8 @@ def open_kv_bytes() -> Floats:
     >>> bool(open_kv_bytes().min() > ONE_LAYER_BYTES)
     True
     """
-    text = resources.files("computeledger.economics").joinpath("open_model_prices.csv").read_text("utf-8")
-    known = {row["model"]: float(row["kv"]) for row in csv.DictReader(text.splitlines()) if row["kv"]}
-    return np.array([value for value in known.values() if value > 0])
+    known = np.array([model.kv_bytes_per_token for model in open_models().values()])
+    return known[np.isfinite(known)]
 
 
 def invert_prices(
