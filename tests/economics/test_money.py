@@ -25,8 +25,9 @@ from computeledger.economics.allocation import (
     allocate,
     phase_gpu_hours,
 )
-from computeledger.economics.inversion import PriceClues, invert_prices, threshold_kv_bytes_per_token
+from computeledger.economics.inversion import PriceClues, invert_prices
 from computeledger.economics.price_points import open_models, read_points, shipped_points
+from computeledger.economics.price_readings import threshold_kv_bytes_per_token
 from computeledger.economics.prices import PriceSheet, PriceTier, Rate, Usage, bill, sheet_of
 from computeledger.economics.routing import (
     Fallback,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from computeledger.economics.inversion import cache_reads_to_break_even
 from computeledger.economics.price_points import shipped_points
+from computeledger.economics.price_readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
 from computeledger.economics.prices import PriceSheet, Usage, bill, read_sheet
 from computeledger.errors import InputError, nearest
 from computeledger.interfaces import price_source
@@ -45,10 +46,11 @@ def sheet_document(sheet: PriceSheet) -> dict[str, Any]:
                 "usd_per_request": float(sheet.request_price),
                 "modes": {name: rates(mode) for name, mode in sheet.modes.items()},
                 "notes": list(sheet.notes)}  # fmt: skip
-    if {"cached_read", "cache_write"} <= set(base) and base["cached_read"] < base["input"]:
-        document["reads_to_break_even"] = {
-            kind: cache_reads_to_break_even(base, kind) for kind in ("cache_write", "cache_write_1h") if kind in base
-        }
+    kinds = [kind for kind in LIFETIMES_S if kind in base]
+    if kinds and base.get("cached_read", math.inf) < base.get("input", 0.0):
+        document["reads_to_break_even"] = {kind: cache_reads_to_break_even(base, kind) for kind in kinds}
+        spans = {kind: store_or_resend_s(base, kind) for kind in kinds}
+        document["store_or_resend_s"] = {kind: span for kind, span in spans.items() if math.isfinite(span)}
     return document
 
 
