@@ -20,6 +20,8 @@ from computeledger.errors import InputError
 from computeledger.interfaces.price_source import load_sheet
 from computeledger.workloads.result import quantity
 
+#: Below so many effective samples the weights are rough.
+FEW_SAMPLES = 200
 #: What prices do not tell, from a study of open models of known shape; not recomputed here.
 NOT_IDENTIFIED = (
     "KV bytes per token are not identified: elasticity of price -0.02 +- 0.09, the interval is that of open models",
@@ -32,6 +34,8 @@ NOT_IDENTIFIED = (
 def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
     """The sheet of ``--model``, of a file, or of prices given by hand."""
     given = [name for name in ("model", "sheet_file", "input_price") if options[name] is not None]
+    if not given and options["output_price"] is not None:
+        raise InputError("--input is missing: the price per million input tokens")
     if len(given) != 1:
         raise InputError("give one of --model provider/name, a SHEET.toml, or --input and --output")
     if options["model"] is not None:
@@ -84,6 +88,9 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         for kind, found in lifetime_readings({kind: float(rate.base) for kind, rate in sheet.rates.items()}).items()
     }
     document["size_times_margin"] = _line(clues)
+    if found.effective_samples < FEW_SAMPLES:
+        rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
+        document["not_identified"].insert(0, rough)
     markup = [math.exp(value) for value in found.markup.mean]
     document["assumptions"] = [
         f"prices {clues.premium_ratio:g} times those of the open market, log sd {clues.premium_spread:g}",

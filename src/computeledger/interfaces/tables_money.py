@@ -175,15 +175,26 @@ def print_prices(document: Mapping[str, Any]) -> None:
         parts = ", ".join(f"{kind} {format_usd(value)}" for kind, value in row["parts"].items() if value)
         out.print(f"{format_usd(row['usd'], 6):>12}  {row['name']}  ({parts})")
     for row in document.get("history", ()):
-        out.print(f"{row['since']}: " + ", ".join(f"{k} {format_usd(v)}" for k, v in row["usd_per_mtok"].items()))
+        moved = row.get("ratio_to_previous", {})
+        out.print(f"{row['since']}: " + ", ".join(
+            f"{kind} {format_usd(price)}" + (f" (x{moved[kind]:.3g})" if moved.get(kind, 1.0) != 1 else "")
+            for kind, price in row["usd_per_mtok"].items()
+        ))  # fmt: skip
     if "providers" in document:
         cost = document["usd_per_mtok_cost"]
         out.print(Text(f"{document['model']} on {document['system']}: {format_usd(cost['input'])} in, "
-                       f"{format_usd(cost['output'])} out per million tokens, cheapest", style="bold"))  # fmt: skip
-        table = new_table(f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "")
+                       f"{format_usd(cost['output'])} out per million tokens, {document['layout']}, "
+                       f"batch {document['batch']:,}", style="bold"))  # fmt: skip
+        table = new_table(
+            f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "90 %", ""
+        )
         for row in document["providers"]:
+            ends = f"{row['price_over_cost_ratio_p05']:.2f} .. {row['price_over_cost_ratio_p95']:.2f}"
+            told = "below cost" if row["below_cost"] else ""
+            if row["below_cost"] and row["price_over_cost_ratio_p95"] >= 1:
+                told = "below cost, perhaps"
             table.add_row(row["provider"], format_usd(row["input"]), format_usd(row["output"]),
-                          f"{row['price_over_cost_ratio']:.2f}", "below cost" if row["below_cost"] else "")  # fmt: skip
+                          f"{row['price_over_cost_ratio']:.2f}", ends, told)  # fmt: skip
         out.print(table)
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
     for text in document.get("notes", ()):
