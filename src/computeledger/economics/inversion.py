@@ -195,7 +195,7 @@ def invert_prices(
         utilization_fraction=columns["utilization_fraction"][chosen],
         gross_margin_fraction=columns["gross_margin_fraction"][chosen],
         size_samples=samples.supposed.n_params_active[chosen],
-        hypotheses=tuple(_hypotheses(samples, weight) + [h for h in questions.get("price step", ()) if h.rejected]),
+        hypotheses=tuple(_hypotheses(samples, weight) + _rejected(questions.get("price step", ()))),
         questions=questions,
         learnt=informed.pop("all"),
         informed_by=informed,
@@ -370,6 +370,11 @@ def _hypotheses(samples: Samples, weight: Floats) -> list[Hypothesis]:
         for place, (cell, speed) in enumerate(samples.places)
     ]
     return found + [Hypothesis(cell.name, 0.0, why) for cell, why in samples.ruled_out.items()]
+
+
+def _rejected(group: tuple[Hypothesis, ...]) -> list[Hypothesis]:
+    """The readings that fall away, without the little weight that their samples had."""
+    return [Hypothesis(one.name, 0.0, one.rejected) for one in group if one.rejected]
 
 
 def _questions(
