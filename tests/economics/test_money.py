@@ -140,26 +140,39 @@ def test_refit_of_the_chinchilla_points(shared_data: Path) -> None:
     assert [found["alpha"], found["beta"]] == pytest.approx([0.3473, 0.3672], abs=5e-5)
 
 
+def sheets_to_bill(draw: random.Random, now: datetime) -> dict[str, PriceSheet]:
+    """Thirty sheets with tiers and thirty without, of those that are sold by the text token alone."""
+    tiered: dict[str, PriceSheet] = {}
+    plain: dict[str, PriceSheet] = {}
+    for name in draw.sample(model_names(), len(model_names())):
+        try:
+            sheet = load_sheet(name, now)
+        except InputError:
+            continue
+        if {"input", "output"} <= set(sheet.rates) and not any("token" in n or "text" in n for n in sheet.notes):
+            group = tiered if any(rate.tiers for rate in sheet.rates.values()) else plain
+            if len(group) < 30:
+                group[name] = sheet
+        if len(tiered) == len(plain) == 30:
+            break
+    return {**tiered, **plain}
+
+
 def test_bills_agree_with_the_calculator_of_the_source() -> None:
     """genai-prices' own arithmetic, tiers and cache writes too: 1,000 requests over 60 models, to the last digit."""
     usage_of = importlib.import_module("genai_prices").Usage
     draw = random.Random(7)  # noqa: S311 (requests to bill, no secret)
     now = datetime.now(tz=UTC)
-    sheets: dict[str, PriceSheet] = {}
-    for name in draw.sample(model_names(), 400):
-        try:
-            sheet = load_sheet(name, now)
-        except InputError:
-            continue
-        plain = {"input", "output"} <= set(sheet.rates) and not any(
-            "token" in note or "text" in note for note in sheet.notes
-        )
-        if plain and len(sheets) < 60:
-            sheets[name] = sheet
-    assert len(sheets) >= 50 and sum(bool(s.rates["input"].tiers) for s in sheets.values()) >= 3
+    sheets = sheets_to_bill(draw, now)
+    assert len(sheets) >= 50
+    beyond = 0
     for _ in range(1000):
         name = draw.choice(list(sheets))
+        steps = {tier.threshold_tokens for rate in sheets[name].rates.values() for tier in rate.tiers}
         prompt = int(10 ** draw.uniform(1, 6))
+        if steps and draw.random() < 0.5:  # at a threshold, one token beyond it, far beyond it
+            prompt = draw.choice(sorted(steps)) + draw.choice((0, 1, 100_000))
+        beyond += any(prompt > step for step in steps)
         read, short, long = (int(prompt * draw.random() * share) for share in (0.4, 0.3, 0.2))
         usage = Usage(prompt, int(10 ** draw.uniform(1, 5)), read, short, long)
         theirs = usage_of(
@@ -169,6 +182,7 @@ def test_bills_agree_with_the_calculator_of_the_source() -> None:
         assert (
             bill(sheets[name], usage)["total"] == find_model(name)[1].get_prices(now).calc_price(theirs)["total_price"]
         )
+    assert beyond > 150
 
 
 def test_thresholds_move_the_whole_request() -> None:
