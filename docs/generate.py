@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from computeledger.economics.price_points import open_models
 from computeledger.frontier.forecast import backtest
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
@@ -71,6 +72,8 @@ def citations() -> dict[str, dict[str, list[str]]]:
             if any(source == key for source, _ in entries) or f"{key})" in notes:
                 label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers") else name
                 groups.setdefault(_GROUPS.get(kind, _OTHER), []).append(label)
+    for model in open_models().values():
+        out[model.source].setdefault(_GROUPS["models"], []).append(model.name)
     return out
 
 

@@ -35,6 +35,7 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.blackboard_serving import fast_mode_batch_ratio
+from computeledger.units import format_si
 
 Floats = NDArray[np.float64]
 
@@ -357,8 +358,8 @@ def _size_bits(
 
 
 def _speed_words(speed: str) -> str:
-    low, high = (1000 * end for end in SPEED_TARGETS[speed])
-    return f"{speed}, {low:.0f} to {high:.0f} ms per token"
+    low, high = (format_si(end, "s") for end in SPEED_TARGETS[speed])
+    return f"{speed}, {low} to {high} per token"
 
 
 def _hypotheses(samples: Samples, weight: Floats) -> list[Hypothesis]:

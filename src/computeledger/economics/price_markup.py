@@ -86,6 +86,13 @@ def log_ratios(log_prices: Floats, served: Served) -> Floats:
     -------
     ndarray
         Input and output in the last axis; not a number where nothing is served [-].
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> served = Served(np.array([True]), one, one, one, one, 2 * one, one, one, one)
+    >>> log_ratios(np.log([[4.0, 1.0]]), served).round(3).tolist()
+    [[0.693, 0.0]]
     """
     costs = np.stack([served.usd_per_mtok_input, served.usd_per_mtok_output], axis=-1)
     return np.asarray(log_prices - np.log(np.where(served.fits[:, None], costs, math.nan)), float)
@@ -105,6 +112,13 @@ def gross_margin_fraction(prices: tuple[Num, Num], served: Served) -> Floats:
     -------
     ndarray
         One per sample [-].
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> served = Served(np.array([True]), one, one, one, one, 1 * one, 3 * one, one, one)
+    >>> gross_margin_fraction((2.0, 6.0), served).tolist()
+    [0.5]
     """
     cost = INPUT_PER_OUTPUT * served.usd_per_mtok_input + served.usd_per_mtok_output
     return np.asarray(1 - cost / (INPUT_PER_OUTPUT * prices[0] + prices[1]), float)
@@ -124,6 +138,13 @@ def adjusted(points: PricePoints, fit: SizeFit) -> Floats:
     -------
     ndarray
         Input and output in the last axis.
+
+    Examples
+    --------
+    >>> from computeledger.economics.price_points import one_sheet
+    >>> fit = SizeFit(np.zeros(3), np.zeros(3), {"dear": (math.log(2.0), math.log(4.0))})
+    >>> np.exp(adjusted(one_sheet("dear", 2.0, 4.0), fit)).round(6).tolist()
+    [[1.0, 1.0]]
     """
     effects = np.array([fit.provider_effects.get(name, (0.0, 0.0)) for name in points.provider.tolist()])
     return np.asarray(np.column_stack([points.log_input, points.log_output]) - effects, float)
@@ -145,6 +166,13 @@ def known_models(points: PricePoints, kv: Floats, n_each: int) -> tuple[NDArray[
     -------
     tuple of ndarray and Supposed
         Names, and models in that order, each ``n_each`` times.
+
+    Examples
+    --------
+    >>> from computeledger.economics.price_points import shipped_points
+    >>> names, models = known_models(shipped_points(), np.array([70e3]), 2)
+    >>> len(names), len(models.n_params_active)
+    (75, 150)
     """
     names, first = np.unique(points.model, return_index=True)
     active, total = (np.repeat(np.exp(values[first]), n_each) for values in (points.log_active, points.log_total))
@@ -171,6 +199,16 @@ def fit_markup(points: PricePoints, fit: SizeFit, names: NDArray[np.str_], serve
     -------
     Markup
         Fitted.
+
+    Examples
+    --------
+    >>> from computeledger.economics.price_points import shipped_points
+    >>> points = shipped_points()
+    >>> names, one = np.unique(points.model), np.ones(75)
+    >>> served = Served(np.ones(75, bool), one, one, one, one, one, one, one, one)
+    >>> markup = fit_markup(points, SizeFit(one[:3], one[:3], {}), names, served)
+    >>> bool(markup.mean[0] < markup.mean[1])  # at equal cost output is dearer than input
+    True
     """
     rows = np.searchsorted(names, points.model)
     count = np.bincount(rows, minlength=len(names))
@@ -181,8 +219,9 @@ def fit_markup(points: PricePoints, fit: SizeFit, names: NDArray[np.str_], serve
     weight = kept / count[rows][:, None] / np.maximum(kept.sum(axis=1, keepdims=True), 1)
     mean, covariance = _moments(ratios, weight)
     for _ in range(_ROUNDS):
-        density = Markup(mean, covariance, 0).log_likelihood(ratios)
-        density = np.where(kept, np.exp(density - density.max(axis=1, keepdims=True, where=kept, initial=-1e9)), 0.0)
+        density = np.where(kept, Markup(mean, covariance, 0).log_likelihood(ratios), -math.inf)
+        top = density.max(axis=1, keepdims=True)
+        density = np.exp(density - np.where(np.isfinite(top), top, 0.0))
         share = density / np.maximum(density.sum(axis=1, keepdims=True), 1e-300) / count[rows][:, None]
         mean, covariance = _moments(ratios, share)
     return Markup(mean, covariance, len(points.model))

@@ -74,16 +74,16 @@ def threshold_kv_bytes_per_token(
     return kv_crossover_bytes_per_token(n_params_active, peak_flop_per_s, hbm_bytes_per_s, threshold_tokens)
 
 
-def crossover_words(kv_bytes: float, bytes_per_value: float, smallest_known: float) -> str:
+def crossover_words(kv_bytes_per_token: float, bytes_per_value: float, least_bytes_per_token: float) -> str:
     """What speaks against a threshold as a crossover.
 
     Parameters
     ----------
-    kv_bytes : float
+    kv_bytes_per_token : float
         Cache that it would mean [byte/token].
     bytes_per_value : float
         Of a cached value [byte].
-    smallest_known : float
+    least_bytes_per_token : float
         Least that an open model keeps, in bf16 [byte/token].
 
     Returns
@@ -96,11 +96,11 @@ def crossover_words(kv_bytes: float, bytes_per_value: float, smallest_known: flo
     >>> crossover_words(1000.0, 1.0, 6000.0)
     '1,000 bytes per token are 0.49 layers of 8 KV heads x 128: less than one layer'
     """
-    layers = kv_bytes / (ONE_LAYER_BYTES * bytes_per_value)
-    words = f"{kv_bytes:,.0f} bytes per token are {layers:.2g} layers of 8 KV heads x 128"
+    layers = kv_bytes_per_token / (ONE_LAYER_BYTES * bytes_per_value)
+    words = f"{kv_bytes_per_token:,.0f} bytes per token are {layers:.2g} layers of 8 KV heads x 128"
     if layers < 1:
         return f"{words}: less than one layer"
-    if kv_bytes < smallest_known * bytes_per_value / 2:
+    if kv_bytes_per_token < least_bytes_per_token * bytes_per_value / 2:
         return f"{words}: less than any open model keeps"
     return f"{words}: the formula was 12 to 800 times too low on 5 of 5 models whose cache is known"
 

@@ -130,6 +130,14 @@ def serve_samples(
     -------
     Samples
         As many per hypothesis.
+
+    Examples
+    --------
+    >>> from computeledger.economics.price_points import shipped_points
+    >>> drawn = Supposed(*(np.full(960, value) for value in (8e9, 8e9, 131072.0))), np.zeros(960)
+    >>> found = serve_samples(drawn, shipped_points(), ServingPrior(), np.random.default_rng(0), None)
+    >>> len(found.where) == 960 and bool(np.median(found.served.batch[found.served.fits]) > 50)
+    True
     """
     supposed, premium = drawn
     ruled_out, possible = cells()
