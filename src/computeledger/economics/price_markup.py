@@ -67,7 +67,7 @@ class Markup:
         """
         apart = ratios - self.mean
         if price == "both":
-            return np.asarray(-0.5 * np.einsum("...i,ij,...j", apart, np.linalg.inv(self.covariance), apart), float)
+            return np.asarray(-0.5 * ((apart @ np.linalg.inv(self.covariance)) * apart).sum(axis=-1), float)
         one = ("input", "output").index(price)
         return np.asarray(-0.5 * apart[..., one] ** 2 / self.covariance[one, one], float)
 
@@ -228,8 +228,8 @@ def fit_markup(points: PricePoints, fit: SizeFit, names: NDArray[np.str_], serve
 
 
 def _moments(ratios: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    whole = weight.sum()
-    mean = np.einsum("sd,sdk->k", weight, ratios) / whole
-    apart = ratios - mean
-    covariance = np.einsum("sd,sdk,sdl->kl", weight, apart, apart) / whole
+    flat, shares = ratios.reshape(-1, 2), weight.reshape(-1) / weight.sum()
+    mean = shares @ flat
+    apart = flat - mean
+    covariance = (apart * shares[:, None]).T @ apart
     return mean, covariance + np.diag(np.maximum(_LEAST_SPREAD**2 - np.diag(covariance), 0.0))

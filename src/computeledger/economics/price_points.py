@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 COLUMNS = ("prov", "model", "usd_in", "usd_out", "gateway", "bucket", "total", "active")
 #: Prior weight of a provider whose prices are few, in prices; degrees of freedom of the robust fit.
 PROVIDER_WEIGHT, DEGREES = 3.0, 4.0
+#: A robust fit is done once no coefficient moves further.
+_STILL = 1e-6
 LEVELS = (0.5, 0.8, 0.9)
 
 
@@ -297,7 +299,10 @@ def _robust(design: Floats, target: Floats) -> Floats:
     found: Floats = np.zeros(design.shape[1])
     for _ in range(25):
         root = np.sqrt(weights)[:, None]
+        before = found
         found = np.asarray(np.linalg.lstsq(design * root, target * root[:, 0], rcond=None)[0], float)
+        if np.max(np.abs(found - before)) < _STILL:
+            break
         left = target - design @ found
         scale = max(1.4826 * float(np.median(np.abs(left))), 1e-9)
         weights = (DEGREES + 1) / (DEGREES + (left / scale) ** 2)
