@@ -151,6 +151,8 @@ def _readings(sheet: PriceSheet, clues: PriceClues) -> dict[str, Any]:
             if math.isfinite(reads) and reads > 0:
                 out[f"reads_to_break_even_{kind}"] = reads
                 out[f"store_or_resend_s_{kind}"] = store_or_resend_s(base, kind)
+    modes = {name: rates["input"] for name, rates in sheet.modes.items() if "input" in rates}
+    out["mode_over_standard_ratio"] = {name: float(rate.base) / base["input"] for name, rate in modes.items()}
     if clues.fast_batch_ratio is not None:
         out["fast_mode_batch_ratio"] = clues.fast_batch_ratio
     return out
