@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from computeledger.arrays import Num
 from computeledger.facts.editions import load_tiers
 from computeledger.physics.blackboard_context import kv_bytes_per_token, kv_crossover_bytes_per_token
-from computeledger.units import HOUR_S, MINUTE_S
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S
 
 #: One layer of the lecture's cache: 8 KV heads of 128, keys and values, one byte each.
 ONE_LAYER_BYTES = float(kv_bytes_per_token(1, 8, 128, 1.0))
@@ -20,6 +20,9 @@ ONE_LAYER_BYTES = float(kv_bytes_per_token(1, 8, 128, 1.0))
 LIFETIMES_S = {"cache_write": 5 * MINUTE_S, "cache_write_1h": HOUR_S}
 #: A lifetime within this ratio of a device's drain time could stand for it (assumption).
 _SAME_RATIO = 2.0
+#: Log standard deviation of a lifetime about the drain time behind it; a round number lies anywhere from a minute to a
+#: day (assumptions).
+_SPREAD, _LIFETIME_NATS = 0.35, math.log(DAY_S / MINUTE_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def lifetime_readings(kinds: Mapping[str, float]) -> dict[str, tuple[Hypothesis,
     """Which memory a cache's lifetime could be the drain time of: capacity over bandwidth, read once.
 
     A device holds what comes back more seldom than its drain time, so a seller's lifetimes may be those of devices; a
-    modern disk drains in a day. Nothing but the length of the lifetime speaks for it.
+    modern disk drains in a day. Nothing but the length of the lifetime speaks for it: it may as well be a round number.
+    Every device of the newest edition and the round number are equally likely before (assumption).
 
     Parameters
     ----------
@@ -177,25 +181,34 @@ def lifetime_readings(kinds: Mapping[str, float]) -> dict[str, tuple[Hypothesis,
     Returns
     -------
     dict of str to tuple of Hypothesis
-        By kind of write, devices of the newest edition, nearest first.
+        By kind of write, the round number and the devices, nearest first.
 
     Examples
     --------
-    >>> [(one.name, one.rejected) for one in lifetime_readings({"cache_write": 2.5})["cache_write"]][0]
-    ('held 5 min: NVMe flash, PCIe 5.0, 4 TB drains in 4.6 min', None)
+    >>> found = lifetime_readings({"cache_write": 2.5})["cache_write"]
+    >>> [(one.name, one.rejected) for one in found][:2]
+    [('a round number with no device behind it', None), ('NVMe flash, PCIe 5.0, 4 TB, drained in 4.6 min', None)]
     """
     out = {}
     for kind in (name for name in LIFETIMES_S if name in kinds):
         held = LIFETIMES_S[kind]
-        near = sorted(load_tiers().tiers.values(), key=lambda tier: abs(math.log(tier.drain_s / held)))
-        could = [1 / _SAME_RATIO <= tier.drain_s / held <= _SAME_RATIO for tier in near]
+        tiers = sorted(load_tiers().tiers.values(), key=lambda tier: abs(math.log(tier.drain_s / held)))
+        apart = [tier.drain_s / held for tier in tiers]
+        likely = [1 / _LIFETIME_NATS] + [
+            math.exp(-0.5 * (math.log(ratio) / _SPREAD) ** 2) / (_SPREAD * math.sqrt(2 * math.pi))
+            if 1 / _SAME_RATIO <= ratio <= _SAME_RATIO else 0.0
+            for ratio in apart
+        ]  # fmt: skip
+        names = ["a round number with no device behind it"]
+        names += [f"{tier.name}, drained in {_span(tier.drain_s)}" for tier in tiers]
+        why = [None] + [
+            None if weight else f"{_ratio(ratio)} than {_span(held)}"
+            for weight, ratio in zip(likely[1:], apart, strict=True)
+        ]
         out[kind] = tuple(
-            Hypothesis(
-                f"held {_span(held)}: {tier.name} drains in {_span(tier.drain_s)}", 1 / max(sum(could), 1) if is_near
-                else 0.0, None if is_near else f"{_ratio(tier.drain_s / held)} than the prefix is held",
-            )
-            for tier, is_near in zip(near, could, strict=True)
-        )  # fmt: skip
+            Hypothesis(name, weight / sum(likely), reason)
+            for name, weight, reason in zip(names, likely, why, strict=True)
+        )
     return out
 
 
