@@ -290,6 +290,14 @@ def test_hypotheses_that_cannot_be_say_why() -> None:
     assert "the chip does not compute in fp4" in why
     assert any("one sequence" in text or "does not" in text or "no batch" in text for text in why)
     assert all(h.weight == 0 for h in found.hypotheses if h.rejected)
+    with pytest.raises(InputError, match="no hypothesis is left: no batch of one fits beside the weights"):
+        invert_prices(PriceClues(500.0, 2500.0), n_samples=5000)
+
+
+def test_far_from_open_models_sizes_stay_in_order() -> None:
+    found = invert_prices(PriceClues(1e-4, 2e-4), n_samples=5000)
+    for level, (low, high) in found.n_params_total.items():
+        assert low >= found.n_params_active[level][0] and high >= found.n_params_active[level][1]
 
 
 def test_a_supposed_model_of_a_known_shape_costs_what_serve_says() -> None:

@@ -26,6 +26,7 @@ from computeledger.economics.price_points import (
     fit_sizes,
     leave_models_out,
     one_sheet,
+    open_models,
     shipped_points,
     single_price_errors,
 )
@@ -238,7 +239,10 @@ def _each_model_once(errors: LeftOut) -> Floats:
 def _draw(
     clues: PriceClues, learnt: tuple[tuple[float, float], SizeFit, LeftOut], rng: np.random.Generator, n: int
 ) -> tuple[Supposed, Floats]:
-    """Supposed models, and the logarithm of the premium over the one given that each was drawn with."""
+    """Supposed models, and the logarithm of the premium over the one given that each was drawn with.
+
+    Far from the prices of open models the regression's totals run away: none is sparser than the sparsest open model.
+    """
     centre, fit, errors = learnt
     weight = _each_model_once(errors)
     rows = rng.choice(len(weight), n, p=weight / weight.sum())
@@ -246,7 +250,8 @@ def _draw(
     active = centre[0] + errors.error_active[rows] + 0.1 * rng.standard_normal(n) - fit.active[1:].sum() * premium
     total = centre[1] + errors.error_total[rows] + 0.1 * rng.standard_normal(n) - fit.total[1:].sum() * premium
     kv = rng.choice(open_kv_bytes(), n) * np.exp(0.3 * rng.standard_normal(n))
-    return Supposed(np.exp(active), np.exp(np.maximum(total, active)), kv), premium
+    sparsest = max(math.log(one.n_params_total / one.n_params_active) for one in open_models().values())
+    return Supposed(np.exp(active), np.exp(np.clip(total, active, active + sparsest)), kv), premium
 
 
 def _weigh(
@@ -261,8 +266,9 @@ def _weigh(
     sizes = np.log(samples.supposed.n_params_active)
 
     def prices(which: str) -> Floats:
-        likely = np.nan_to_num(markup.log_likelihood(ratios, which), nan=-math.inf)
-        return np.asarray(np.exp(likely - likely.max()) * fits, float)
+        likely = np.where(fits > 0, markup.log_likelihood(ratios, which), -math.inf)
+        top = likely.max()
+        return np.exp(likely - top) if math.isfinite(top) else fits
 
     out = {"all": prices("both"), "input price": prices("input"), "output price": prices("output")}
     if clues.threshold_tokens is not None:
@@ -309,7 +315,9 @@ def _intervals(
             )
             found[f"{100 * level:.0f}"] = math.exp(middle - half), math.exp(middle + half)
         out.append(found)
-    return out[0], out[1]
+    active, total = out
+    ends = {level: (max(low, active[level][0]), max(high, active[level][1])) for level, (low, high) in total.items()}
+    return active, ends
 
 
 def _width(values: Floats, weight: Floats | None = None) -> float:

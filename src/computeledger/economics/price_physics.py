@@ -43,7 +43,8 @@ SYSTEMS = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "tp
 PRECISIONS = ("bf16", "fp8", "fp4")
 #: Time between two tokens of a sequence that a seller aims at, 90 % intervals (assumption) [s].
 SPEED_TARGETS = {"fast": (0.008, 0.02), "usual": (0.02, 0.05), "bulk": (0.05, 0.15)}
-LARGEST_REPLICA = 128.0
+#: GPUs of the largest replica (assumption; DeepSeek-V3 decodes on 320).
+LARGEST_REPLICA = 512.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,14 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         for kind, found in lifetime_readings({kind: float(rate.base) for kind, rate in sheet.rates.items()}).items()
     }
     document["size_times_margin"] = _line(clues)
+    known = shipped_points()
+    for name, asked, logs in (
+        ("input", clues.usd_per_mtok_input, known.log_input), ("output", clues.usd_per_mtok_output, known.log_output),
+    ):  # fmt: skip
+        low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
+        if not low <= asked / clues.premium_ratio <= high:
+            words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
+            document["not_identified"].insert(0, words)
     if found.effective_samples < FEW_SAMPLES:
         rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
         document["not_identified"].insert(0, rough)
