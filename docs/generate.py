@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from computeledger.economics.price_points import open_models
 from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
 from computeledger.frontier.fits import weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series
@@ -76,6 +77,8 @@ def citations() -> dict[str, dict[str, list[str]]]:
             if any(source == key for source, _ in entries) or f"{key})" in notes:
                 label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers") else name
                 groups.setdefault(_GROUPS.get(kind, _OTHER), []).append(label)
+    for model in open_models().values():
+        out[model.source].setdefault(_GROUPS["models"], []).append(model.name)
     return out
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from computeledger.interfaces.cli import main
+from computeledger.interfaces.price_source import history, model_names
 from tests.gates import ROOT
 
 ATTEMPTS = str(ROOT / "examples" / "money" / "attempts.csv")
@@ -60,6 +61,28 @@ def test_invert(capsys: pytest.CaptureFixture[str]) -> None:
         assert document[name]["p05"] < document[name]["p50"] < document[name]["p95"]
     assert all({"name", "weight", "rejected"} == set(one) for one in document["hypotheses"])
     assert not document["identified"]["kv_bytes_per_token"]
+    sheet = answer(capsys, "invert", SHEET, "--samples", "5000", "--premium", "3", "--premium-spread", "0.7")
+    assert set(sheet["questions"]) == {
+        "chip", "precision", "speed target", "price step", "margin",
+        "cache lifetime, cache_write", "cache lifetime, cache_write_1h",
+    }  # fmt: skip
+    assert sheet["readings"]["store_or_resend_s_cache_write"] == pytest.approx(300 * (2.0 - 0.2) / (2.5 - 2.0))
+    assert [one["weight"] for one in sheet["questions"]["margin"]] == [0.0, 1.0]
+
+
+def test_floors_and_histories(capsys: pytest.CaptureFixture[str]) -> None:
+    floor = answer(capsys, "prices", "floor", "--model", "llama-3.1-70b", "--system", "h200-nvl8", "--price", "2")
+    dearer = answer(capsys, "prices", "floor", "--model", "llama-3.1-70b", "--system", "h200-nvl8", "--price", "4")
+    for row in floor["providers"]:
+        assert row["price_over_cost_ratio_p05"] < row["price_over_cost_ratio"] < row["price_over_cost_ratio_p95"]
+        assert row["surely_below_cost"] <= row["below_cost"] == (row["price_over_cost_ratio"] < 1)
+    for kind in ("input", "output"):
+        assert dearer["usd_per_mtok_cost"][kind] == pytest.approx(2 * floor["usd_per_mtok_cost"][kind])
+    name = next(name for name in model_names("anthropic") if len(list(history(name))) > 1)
+    rows = answer(capsys, "prices", "history", name)["history"]
+    assert rows[0]["since"] == "always" and rows[1]["since"].startswith("since 20")
+    first, second = (row["usd_per_mtok"]["input"] for row in rows[:2])
+    assert rows[1]["ratio_to_previous"]["input"] == pytest.approx(second / first)
 
 
 def test_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -114,7 +137,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
     bills = answer(capsys, "prices", "bill", SHEET, "--input-tokens", "200001", "--output-tokens", "1000")
     assert bills["bills"][0]["usd"] == pytest.approx(1.08 * (200001 * 4 + 1000 * 18) / 1e6)
     check = answer(capsys, "validate", "--prices")
-    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 46
+    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 75
     assert {"median_abs_log10_error", "median_width_log10_90"} <= set(check)
 
 
@@ -126,6 +149,9 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["allocate", "--budget", "1e24 FLOP", "--law", "hofman_2022"], "hoffmann_2022"),
         (["invert", "--input", "-1", "--output", "3"], "greater than 0"),
         (["invert", "--input", "1"], "--output is missing"),
+        (["invert", "--output", "1"], "--input is missing"),
+        (["invert", "--input", "1", "--output", "3", "--threshold", "0"], "--threshold 0"),
+        (["invert", "--input", "1", "--output", "3", "--fast-price", "6"], "needs both"),
         (["invert"], "give one of"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),

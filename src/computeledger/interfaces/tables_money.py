@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
+from computeledger.interfaces.tables_tiers import span_words
 from computeledger.interfaces.wording import PHASE_NAMES, point
 from computeledger.units import format_percent, format_si, format_usd
 
@@ -104,6 +105,11 @@ def print_laws(document: Mapping[str, Any]) -> None:
     out.print(table)
 
 
+_INVERTED = {"n_params_active": "active parameters", "n_params_total": "total parameters",
+             "kv_bytes_per_token": "KV bytes per token", "decode_batch": "decode batch",
+             "utilization_fraction": "utilisation", "gross_margin_fraction": "gross margin"}  # fmt: skip
+
+
 def print_inversion(document: Mapping[str, Any]) -> None:
     """Print what a sheet reveals."""
     out = console()
@@ -111,19 +117,37 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     out.print(Text(f"{sheet['name']}: {format_si(document['n_params_active']['p50'])} active parameters", style="bold"))
     note(out, f"prices: {sheet['origin']}" + "".join(f"; {text}" for text in sheet["notes"]))
     table = new_table("", "", "median and 90 %", ">bits learnt", "")
-    for key, name in (("n_params_active", "active parameters"), ("n_params_total", "total parameters"),
-                      ("kv_bytes_per_token", "KV bytes per token"), ("decode_batch", "decode batch"),
-                      ("gross_margin_fraction", "gross margin")):  # fmt: skip
+    for key, name in _INVERTED.items():
         value = document[key]
         ends = " .. ".join(_number(point(value, end), key) for end in ("p05", "p95"))
-        bits = document["bits"].get(key)
         told = "" if document["identified"][key] else "not identified: prior and physics"
-        table.add_row(name, f"{_number(point(value), key)}  {ends}", "" if bits is None else f"{bits:.2f}", told)
+        table.add_row(name, f"{_number(point(value), key)}  {ends}", f"{document['bits'][key]:.2f}", told)
     out.print(table)
-    hypotheses = new_table("Hypotheses", "", ">weight", "rejected because")
-    for one in sorted(document["hypotheses"], key=lambda row: -row["weight"]):
-        hypotheses.add_row(one["name"], f"{one['weight']:.3f}", one["rejected"] or "")
-    out.print(hypotheses)
+    clues = new_table("What each clue tells alone, in bits", "", *(f">{name}" for name in document["informed_by"]))
+    for key, name in _INVERTED.items():
+        alone = [bits.get(key) for bits in document["informed_by"].values()]
+        clues.add_row(name, *("" if bits is None else f"{bits:.2f}" for bits in alone))
+    out.print(clues)
+    questions = new_table("Hypotheses", "", "", ">weight", "rejected because")
+    for question, group in document["questions"].items():
+        for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
+            weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
+            questions.add_row(question if place == 0 else "", one["name"], weight, one["rejected"] or "")
+    out.print(questions)
+    refused: dict[str, list[str]] = {}
+    steps = {one["name"] for one in document["questions"].get("price step", ())}
+    for one in document["hypotheses"]:
+        if one["rejected"] and one["name"] not in steps:
+            refused.setdefault(one["rejected"], []).append(one["name"])
+    for why, names in refused.items():
+        out.print(f"rejected, {why}: {', '.join(names)}")
+    readings = document["readings"]
+    for kind in ("cache_write", "cache_write_1h"):
+        if f"store_or_resend_s_{kind}" in readings:
+            out.print(_break_even_words(kind, readings[f"reads_to_break_even_{kind}"],
+                                        readings[f"store_or_resend_s_{kind}"]))  # fmt: skip
+    if "fast_mode_batch_ratio" in readings:
+        out.print(f"fast mode: batch / {readings['fast_mode_batch_ratio']:.3g} at equal margin")
     out.print(
         "size x margin: "
         + ", ".join(
@@ -134,6 +158,13 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     for text in document["not_identified"]:
         note(out, text)
     note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _break_even_words(kind: str, reads: float, span_s: float) -> str:
+    return (
+        f"{kind} pays from {reads:.2f} reads within its life: "
+        f"for a prefix that comes back within {span_words(span_s)}, on average"
+    )
 
 
 def _number(value: float, key: str) -> str:
@@ -261,21 +292,33 @@ def print_prices(document: Mapping[str, Any]) -> None:
                 tiers = "".join(f", {format_usd(t['price'])} {'from' if t['inclusive'] else 'above'} "
                                 f"{t['above_tokens']:,} tokens" for t in rate["tiers"])  # fmt: skip
                 out.print(f"{mode:10} {kind:16} {format_usd(rate['base'])}{tiers}")
+        spans = document.get("store_or_resend_s", {})
         for kind, reads in document.get("reads_to_break_even", {}).items():
-            out.print(f"{kind} pays from {reads:.2f} reads within its life")
+            out.print(_break_even_words(kind, reads, spans[kind]) if kind in spans else f"{kind} always pays")
     for row in document.get("bills", ()):
         parts = ", ".join(f"{kind} {format_usd(value)}" for kind, value in row["parts"].items() if value)
         out.print(f"{format_usd(row['usd'], 6):>12}  {row['name']}  ({parts})")
     for row in document.get("history", ()):
-        out.print(f"{row['since']}: " + ", ".join(f"{k} {format_usd(v)}" for k, v in row["usd_per_mtok"].items()))
+        moved = row.get("ratio_to_previous", {})
+        out.print(f"{row['since']}: " + ", ".join(
+            f"{kind} {format_usd(price)}" + (f" (x{moved[kind]:.3g})" if moved.get(kind, 1.0) != 1 else "")
+            for kind, price in row["usd_per_mtok"].items()
+        ))  # fmt: skip
     if "providers" in document:
         cost = document["usd_per_mtok_cost"]
         out.print(Text(f"{document['model']} on {document['system']}: {format_usd(cost['input'])} in, "
-                       f"{format_usd(cost['output'])} out per million tokens, cheapest", style="bold"))  # fmt: skip
-        table = new_table(f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "")
+                       f"{format_usd(cost['output'])} out per million tokens, {document['layout']}, "
+                       f"batch {document['batch']:,}", style="bold"))  # fmt: skip
+        table = new_table(
+            f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "90 %", ""
+        )
         for row in document["providers"]:
+            ends = f"{row['price_over_cost_ratio_p05']:.2f} .. {row['price_over_cost_ratio_p95']:.2f}"
+            told = "below cost" if row["below_cost"] else ""
+            if row["below_cost"] and row["price_over_cost_ratio_p95"] >= 1:
+                told = "below cost, perhaps"
             table.add_row(row["provider"], format_usd(row["input"]), format_usd(row["output"]),
-                          f"{row['price_over_cost_ratio']:.2f}", "below cost" if row["below_cost"] else "")  # fmt: skip
+                          f"{row['price_over_cost_ratio']:.2f}", ends, told)  # fmt: skip
         out.print(table)
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
     for text in document.get("notes", ()):
