@@ -42,7 +42,9 @@ _CONTROLS = (
 
 def _answer(values: Values, _working: bool) -> Answer:
     name, command, answer, wanted = _KINDS[values["about"]]
-    return ask(["frontier", name], command, answer, {one: values[one] for one in wanted if one in values}, working=False)
+    return ask(
+        ["frontier", name], command, answer, {one: values[one] for one in wanted if one in values}, working=False
+    )
 
 
 def _view(answer: Answer) -> View:
