@@ -3,7 +3,7 @@
 # make stress    the long test cases
 # make bench     the benchmarks
 # make docs     build the documentation site into site/
-# make docs-pages  write docs/sources.md and docs/cli.md from the facts and the commands
+# make docs-pages  write docs/sources.md and docs/cli.md from the facts and the commands, and what the pages' blocks print
 # make wheel     source distribution and wheel, in dist/
 # make clean     remove what the above made
 #
@@ -18,7 +18,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PACKAGES := src tests docs/generate.py docs/reference.py $(wildcard benchmarks/*.py)
+PACKAGES := src tests docs/generate.py docs/live.py docs/outputs.py docs/reference.py $(wildcard benchmarks/*.py)
 
 .PHONY: run test lint format stress bench docs docs-pages wheel clean
 
@@ -55,6 +55,7 @@ docs: $(VENV)/.installed-test
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/outputs.py
 
 wheel: $(VENV)/.installed-build
 	rm -rf dist

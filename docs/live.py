@@ -1,6 +1,6 @@
 """Live plots of the book: drawn from the package while the site is built, moved by a slider in the page.
 
-A page asks for one with the comment ``<!-- plot: NAME -->``. The script that draws comes from the installed plotly package.
+A page asks for one with the comment ``<!-- plot: NAME -->``. The script that draws is that of the installed plotly.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
@@ -18,7 +18,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-from computeledger.arrays import Num
 from computeledger.economics.inversion import PriceClues, invert_prices
 from computeledger.economics.scaling import loss_besiroglu_2024, loss_hoffmann_2022
 from computeledger.facts.editions import load_prices
@@ -86,12 +85,11 @@ class Live:
     layout: Spec
     slider: str = ""
     start: int = 0
-    height: float = field(default=_HEIGHT)
 
 
-def _line(name: str, x: Num, y: Num, color: str, **parts: object) -> Spec:
-    return {"type": "scatter", "mode": "lines", "name": name, "x": rounded(np.atleast_1d(x)),
-            "y": rounded(np.atleast_1d(y)), "line": {"color": color, "width": 2.5}, **parts}  # fmt: skip
+def _line(name: str, x: Iterable[float], y: Iterable[float], color: str, **parts: object) -> Spec:
+    line = {"color": color, "width": 2.5}
+    return {"type": "scatter", "mode": "lines", "name": name, "x": rounded(x), "y": rounded(y), "line": line, **parts}
 
 
 def _dot(name: str, x: float, y: float, color: str) -> Spec:
@@ -126,9 +124,14 @@ def roofline() -> Live:
         for tokens in (1, 4, 16, 64, 256, 1024, 4096)
     }  # fmt: skip
     plain = _plain(_axis([0.5, 8192], "FLOP per byte"), _axis([1e12, 4e15], "FLOP/s that one chip can reach"))
-    return Live("Where a pass stands under the roof",
-                "The slope is bandwidth, the flat part the dense bf16 peak. With 16-bit weights a pass of B tokens does B "
-                "FLOP per byte.", positions, plain, "tokens in the pass")  # fmt: skip
+    return Live(
+        "Where a pass stands under the roof",
+        "The slope is bandwidth, the flat part the dense bf16 peak. With 16-bit weights a pass of B tokens does B "
+        "FLOP per byte.",
+        positions,
+        plain,
+        "tokens in the pass",
+    )
 
 
 def price() -> Live:
@@ -140,22 +143,36 @@ def price() -> Live:
     eight = BlackboardMachine(8 * chip.peak_flop_per_s["fp8"].value, 8 * chip.hbm_bytes_per_s.value)
     positions = {}
     for context in (1024, 4096, 16384, 65536):
-        scenario = ServingScenario(model, parse_layout("tp8-ep8"), Precision("fp8", "fp8", "fp8"), float(context), 256.0,
-                                   1.0, usd_per_gpu_hour=rent)  # fmt: skip
+        scenario = ServingScenario(
+            model,
+            parse_layout("tp8-ep8"),
+            Precision("fp8", "fp8", "fp8"),
+            float(context),
+            256.0,
+            1.0,
+            usd_per_gpu_hour=rent,
+        )
         options = price_of_speed(scenario, Machine(system, efficiency())).options
         batch = np.array([float(one.batch) for one in options])
         step_s = decode_times(batch, context + 128.0, board, eight).step_s
+        cost = np.asarray(usd_per_mtok(rent, 8, batch / step_s))
         positions[f"{context:,}"] = [
-            _line("two equations", 1 / step_s, usd_per_mtok(rent, 8, batch / step_s), SERIES[1]),
-            _line("operation model", np.array([1 / one.tpot_s for one in options]),
-                  np.array([one.usd_per_mtok_output for one in options]), SERIES[2], mode="lines+markers",
+            _line("two equations", 1 / np.asarray(step_s), cost, SERIES[1]),
+            _line("operation model", [1 / one.tpot_s for one in options],
+                  [one.usd_per_mtok_output for one in options], SERIES[2], mode="lines+markers",
                   text=[f"batch {one.batch}" for one in options], hovertemplate="%{text}: %{x} tokens/s, $%{y}"),
         ]  # fmt: skip
-    usd = {**log_axis([0.05, 200], lambda value: format_usd(value)), "title": {"text": "USD per million tokens"}}
+    usd = {**log_axis([0.05, 200], format_usd), "title": {"text": "USD per million tokens"}}
     plain = _plain(_axis([2, 250], "tokens/s for one user"), usd)
-    return Live("The price of speed", "DeepSeek-V3 on 8 H200, tp8-ep8, at rent. Right is fast (small batches), down is "
-                "cheap (large ones). The lines end where the memory is full.", positions, plain,
-                "tokens of context", 1)  # fmt: skip
+    return Live(
+        "The price of speed",
+        "DeepSeek-V3 on 8 H200, tp8-ep8, at rent. Right is fast (small batches), down is "
+        "cheap (large ones). The lines end where the memory is full.",
+        positions,
+        plain,
+        "tokens of context",
+        1,
+    )
 
 
 def context() -> Live:
@@ -171,12 +188,18 @@ def context() -> Live:
         positions[f"{batch:,}"] = [
             _line("computing", tokens, times.compute_s / batch * flat, BOUND_COLORS["compute"]),
             _line("weights", tokens, times.weights_s / batch * flat, BOUND_COLORS["network"]),
-            _line("cache", tokens, times.kv_s / batch, SERIES[2]),
+            _line("cache", tokens, np.asarray(times.kv_s) / batch, SERIES[2]),
         ]
     plain = _plain(_axis([256, 262_144], "tokens of context"), _axis([1e-7, 1e-2], "time per token", "s"))
-    return Live("What a token waits for", "Qwen3-235B-A22B in 8 bits on 8 H200, by the two equations and the cache. The "
-                "batch lowers the weights' line only; where the cache crosses computing does not move.", positions, plain,
-                "sequences in the batch", 2)  # fmt: skip
+    return Live(
+        "What a token waits for",
+        "Qwen3-235B-A22B in 8 bits on 8 H200, by the two equations and the cache. The "
+        "batch lowers the weights' line only; where the cache crosses computing does not move.",
+        positions,
+        plain,
+        "sequences in the batch",
+        2,
+    )
 
 
 def domains() -> Live:
@@ -185,19 +208,30 @@ def domains() -> Live:
     positions = {}
     for tokens in (1024, 4096, 16384):
         lines = []
-        for name, chips, color in (("h200-nvl8", 8, SERIES[0]), ("b200-nvl8", 8, SERIES[1]), ("gb200-nvl72", 72, SERIES[2])):
+        for name, chips, color in (
+            ("h200-nvl8", 8, SERIES[0]),
+            ("b200-nvl8", 8, SERIES[1]),
+            ("gb200-nvl72", 72, SERIES[2]),
+        ):
             machine = Machine(load_system(name), efficiency("sglang"))
             scenario = ServingScenario(model, Layout(), fp8, float(tokens), 1024.0, 1.0)
             front = pareto_front(search_serving(scenario, layouts_that_fit(scenario, machine, chips), machine))
             front = sorted((one for one in front if one.tpot_s < 0.2), key=lambda one: one.tpot_s)
-            lines.append(_line(name, np.array([1 / one.tpot_s for one in front]),
-                               np.array([one.output_tokens_per_s_per_gpu for one in front]), color,
+            lines.append(_line(name, [1 / one.tpot_s for one in front],
+                               [one.output_tokens_per_s_per_gpu for one in front], color,
                                text=[f"{one.layout}, batch {one.batch}" for one in front],
                                hovertemplate="%{text}: %{x} tokens/s for a user, %{y} per chip"))  # fmt: skip
         positions[f"{tokens:,}"] = lines
     plain = _plain(_axis([5, 120], "tokens/s for one user"), _axis([1, 10_000], "tokens/s per chip"))
-    return Live("What a larger domain buys", "DeepSeek-V3 in 8 bits, 1,024 tokens written, best layout at every point. "
-                "The larger domain gains most where users are slow.", positions, plain, "tokens of input", 1)  # fmt: skip
+    return Live(
+        "What a larger domain buys",
+        "DeepSeek-V3 in 8 bits, 1,024 tokens written, best layout at every point. "
+        "The larger domain gains most where users are slow.",
+        positions,
+        plain,
+        "tokens of input",
+        1,
+    )
 
 
 def isoflop() -> Live:
@@ -213,11 +247,19 @@ def isoflop() -> Live:
             lines.append(_line(name, size[shown], loss[shown], color))
             lines.append(_dot(name, float(size[loss.argmin()]), float(loss.min()), color))
         positions[f"{budget:.0e}"] = lines
-    plain = _plain(_axis([1e8, 1e13], "parameters"), {"title": {"text": "loss [nats per token]"}, "fixedrange": True,
-                                                      "range": [1.7, 3.2]})  # fmt: skip
-    return Live("The best size for a budget", "Loss of a dense model on as many tokens as the budget buys; the dots are "
-                "the best sizes. Both laws are fits to the same runs, up to 1e22 FLOP; the rest is extended.", positions,
-                plain, "FLOP", 3)  # fmt: skip
+    plain = _plain(
+        _axis([1e8, 1e13], "parameters"),
+        {"title": {"text": "loss [nats per token]"}, "fixedrange": True, "range": [1.7, 3.2]},
+    )
+    return Live(
+        "The best size for a budget",
+        "Loss of a dense model on as many tokens as the budget buys; the dots are "
+        "the best sizes. Both laws are fits to the same runs, up to 1e22 FLOP; the rest is extended.",
+        positions,
+        plain,
+        "FLOP",
+        3,
+    )
 
 
 def survivors() -> Live:
@@ -234,9 +276,15 @@ def survivors() -> Live:
         ]  # fmt: skip
     axis = {"title": {"text": "tokens written"}, "fixedrange": True, "range": [0, 32_500]}
     up = {"title": {"text": "share of the rollouts"}, "fixedrange": True, "range": [0, 1.02], "tickformat": ".0%"}
-    return Live("The tail of a step", "Rollouts of 4,000 tokens on average, log-normal, cut at the longest. Under the "
-                "curve places are taken, above it they are empty until the step ends.", positions, _plain(axis, up),
-                "longest over mean", 2)  # fmt: skip
+    return Live(
+        "The tail of a step",
+        "Rollouts of 4,000 tokens on average, log-normal, cut at the longest. Under the "
+        "curve places are taken, above it they are empty until the step ends.",
+        positions,
+        _plain(axis, up),
+        "longest over mean",
+        2,
+    )
 
 
 def ledgers() -> Live:
@@ -247,20 +295,31 @@ def ledgers() -> Live:
         pretraining = pretraining_flop(size, trained)
         rows = {
             "FLOP": (pretraining, rl_flop(size, sampled, rl_beta(1.0)), inference_flop(size, served)),
-            "GPU-time": (pretraining, rl_flop(size, sampled, rl_beta(1.0, ratio)), inference_flop(size, served) / ratio),
+            "GPU-time": (
+                pretraining,
+                rl_flop(size, sampled, rl_beta(1.0, ratio)),
+                inference_flop(size, served) / ratio,
+            ),
         }
+        shares = [np.array(part, float) / sum(part) for part in rows.values()]
         positions[f"{ratio:g}"] = [
             {"type": "bar", "orientation": "h", "name": name.upper() if name == "rl" else name, "y": list(rows),
-             "x": rounded(part[place] / sum(part) for part in rows.values()),
-             "text": [percent(part[place] / sum(part)) for part in rows.values()],
+             "x": rounded(part[place] for part in shares),
+             "text": [percent(part[place]) for part in shares],
              "marker": {"color": PHASE_COLORS[name]}, **bar_text(PHASE_COLORS[name])}
             for place, name in enumerate(("pretraining", "rl", "inference"))
         ]  # fmt: skip
     axis = {"title": {"text": "share"}, "fixedrange": True, "range": [0, 1], "tickformat": ".0%"}
     up = {"fixedrange": True, "autorange": "reversed"}
-    return Live("One life, two currencies", "Assumed: 15T tokens trained on, 1T of RL with one written per token kept, 45T "
-                "served. Inference and the writing of rollouts share the utilisation.", positions,
-                {**_plain(axis, up, barmode="stack"), "height": 230}, "utilisation of decoding over pretraining", 3)  # fmt: skip
+    return Live(
+        "One life, two currencies",
+        "Assumed: 15T tokens trained on, 1T of RL with one written per token kept, 45T "
+        "served. Inference and the writing of rollouts share the utilisation.",
+        positions,
+        {**_plain(axis, up, barmode="stack"), "height": 230},
+        "utilisation of decoding over pretraining",
+        3,
+    )
 
 
 def sizes() -> Live:
@@ -275,8 +334,13 @@ def sizes() -> Live:
     rows = [note(f"${usd:g} in, ${4 * usd:g} out", row + 0.32) for row, usd in enumerate((0.1, 0.3, 1.0, 3.0, 10.0))]
     up = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True, "range": [-0.5, 4.7]}
     plain = _plain(_axis([1e9, 1e12], "active parameters"), up) | {"annotations": rows}
-    return Live("A price and a size", "List prices per million tokens, as open models are sold. Dot: median; bars: 50 and "
-                "90 % intervals, those that models left out of the fit keep.", {"": traces}, plain)  # fmt: skip
+    return Live(
+        "A price and a size",
+        "List prices per million tokens, as open models are sold. Dot: median; bars: 50 and "
+        "90 % intervals, those that models left out of the fit keep.",
+        {"": traces},
+        plain,
+    )
 
 
 PLOTS: dict[str, Callable[[], Live]] = {
@@ -321,5 +385,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     del config, files
     if not _ASKED.search(content):
         return content
-    scripts = (f'<script src="{get_relative_url(f"assets/{one}.js", page.url)}"></script>' for one in ("plotly", "live"))
+    scripts = (
+        f'<script src="{get_relative_url(f"assets/{one}.js", page.url)}"></script>' for one in ("plotly", "live")
+    )
     return _ASKED.sub(lambda asked: figure(asked[1]), content) + "".join(scripts)

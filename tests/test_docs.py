@@ -1,11 +1,14 @@
 """The documentation runs: every Python block and every command of the README and of docs/.
 
-A block below the comment ``<!-- no-test: reason -->`` is shown and not run; it counts as skipped, with its reason.
+A block below the comment ``<!-- no-test: reason -->`` is shown and not run; it counts as skipped, with its reason. A
+block of text right below a Python block is what that block prints (``docs/outputs.py`` writes it).
 """
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import os
 import re
 import shutil
@@ -25,6 +28,7 @@ PAGES = [
     if path.exists()
 ]
 NO_TEST = re.compile(r"<!-- no-test: (.+?) -->")
+PRINTED = re.compile(r"\n```text\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,14 @@ class Block:
     language: str
     code: str
     skipped: str
+    printed: str = ""
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def blocks_of(page: Path, text: str) -> Iterator[Block]:
-    """Every fenced block, with the reason not to run it where one stands in the line above."""
+    """Every fenced block, with the reason not to run it where one stands in the line above, and what it prints."""
     before, opened, language = "", 0, ""
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
@@ -51,7 +56,8 @@ def blocks_of(page: Path, text: str) -> Iterator[Block]:
             reason = NO_TEST.search(before)
         elif line.startswith("```"):
             code = "".join(f"{inner}\n" for inner in lines[opened : number - 1])
-            yield Block(page, opened, language, code, reason[1] if reason else "")
+            printed = PRINTED.match("\n".join(lines[number:]) + "\n") if language == "python" else None
+            yield Block(page, opened, language, code, reason[1] if reason else "", printed[1] if printed else "")
             opened = 0
         before = line
 
@@ -91,7 +97,10 @@ def run_python(block: Block, namespace: dict[str, Any]) -> None:
         assert runner.summarize(verbose=False).failed == 0, "".join(report)
         return
     padded = "\n" * block.line + block.code
-    exec(compile(padded, str(block.page), "exec"), namespace)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(padded, str(block.page), "exec"), namespace)
+    if block.printed:
+        assert out.getvalue() == block.printed, f"{block}: it prints something else; `make docs-pages` writes it anew"
 
 
 @pytest.mark.parametrize("item", [*sorted({b.page for b in PYTHON}), *(b for b in PYTHON if b.skipped)], ids=str)
@@ -145,6 +154,11 @@ PAGE = """
 # A page
 ```python
 x = 1
+print(x)
+```
+
+```text
+1
 ```
 <!-- no-test: needs a GPU -->
 ```console
@@ -162,10 +176,12 @@ def test_blocks_are_found() -> None:
     found = list(blocks_of(ROOT / "README.md", PAGE))
     assert [(block.language, block.line, block.skipped) for block in found] == [
         ("python", 3, ""),
-        ("console", 7, "needs a GPU"),
-        ("console", 12, ""),
+        ("text", 8, ""),
+        ("console", 12, "needs a GPU"),
+        ("console", 17, ""),
     ]
-    assert [commands_of(block) for block in found] == [[], ["computeledger plan a.toml"], ["computeledger --help"]]
+    assert [block.printed for block in found] == ["1\n", "", "", ""]
+    assert [commands_of(block) for block in found] == [[], [], ["computeledger plan a.toml"], ["computeledger --help"]]
 
 
 def test_a_failing_block_fails() -> None:
@@ -173,3 +189,5 @@ def test_a_failing_block_fails() -> None:
         run_python(Block(ROOT / "README.md", 1, "python", "1 / 0\n", ""), {})
     with pytest.raises(AssertionError, match="Expected"):
         run_python(Block(ROOT / "README.md", 1, "python", ">>> 1 + 1\n3\n", ""), {})
+    with pytest.raises(AssertionError, match="something else"):
+        run_python(Block(ROOT / "README.md", 1, "python", "print(1 + 1)\n", "", "3\n"), {})
