@@ -23,7 +23,6 @@ from computeledger.economics.scaling import loss_besiroglu_2024, loss_hoffmann_2
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.interfaces.plot_parts import (
-    BOUND_COLORS,
     CONFIG,
     LEGEND,
     PHASE_COLORS,
@@ -107,7 +106,7 @@ def _axis(values: Sequence[float], title: str, unit: str = "") -> Spec:
 
 def roofline() -> Live:
     """Rate that a chip can reach over FLOP per byte, with a forward pass of a dense model on it."""
-    names = ("a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm", "tpu-v7")
+    names = ("a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm", "tpu-v6e")
     intensity = np.geomspace(0.5, 8192, 60)
     chips = [load_accelerator(name) for name in names]
     rates = [(one.peak_flop_per_s["bf16"].value, one.hbm_bytes_per_s.value) for one in chips]
@@ -131,21 +130,22 @@ def roofline() -> Live:
         positions,
         plain,
         "tokens in the pass",
+        3,
     )
 
 
 def price() -> Live:
     """Cost of a token over its speed: two equations, and the operation model of the same deployment."""
-    model, system = load_model("deepseek-v3"), load_system("h200-nvl8")
+    model, system = load_model("llama-3.1-70b"), load_system("h200-nvl8")
     chip = system.accelerator
     rent = load_prices().usd_per_gpu_hour[chip.id]["rent"].value
     board = BlackboardModel(n_params_active(model), n_params_total(model), 1.0, float(kv_bytes_per_token(model, 2.0)))
-    eight = BlackboardMachine(8 * chip.peak_flop_per_s["fp8"].value, 8 * chip.hbm_bytes_per_s.value)
+    two = BlackboardMachine(2 * chip.peak_flop_per_s["fp8"].value, 2 * chip.hbm_bytes_per_s.value)
     positions = {}
     for context in (1024, 4096, 16384, 65536):
         scenario = ServingScenario(
             model,
-            parse_layout("tp8-ep8"),
+            parse_layout("tp2"),
             Precision("fp8", "fp8", "fp8"),
             float(context),
             256.0,
@@ -154,8 +154,8 @@ def price() -> Live:
         )
         options = price_of_speed(scenario, Machine(system, efficiency())).options
         batch = np.array([float(one.batch) for one in options])
-        step_s = decode_times(batch, context + 128.0, board, eight).step_s
-        cost = np.asarray(usd_per_mtok(rent, 8, batch / step_s))
+        step_s = decode_times(batch, context + 128.0, board, two).step_s
+        cost = np.asarray(usd_per_mtok(rent, 2, batch / step_s))
         positions[f"{context:,}"] = [
             _line("two equations", 1 / np.asarray(step_s), cost, SERIES[1]),
             _line("operation model", [1 / one.tpot_s for one in options],
@@ -166,7 +166,7 @@ def price() -> Live:
     plain = _plain(_axis([2, 250], "tokens/s for one user"), usd)
     return Live(
         "The price of speed",
-        "DeepSeek-V3 on 8 H200, tp8-ep8, at rent. Right is fast (small batches), down is "
+        "Llama 3.1 70B in 8 bits on 2 H200, at rent. Right is fast (small batches), down is "
         "cheap (large ones). The lines end where the memory is full.",
         positions,
         plain,
@@ -186,8 +186,8 @@ def context() -> Live:
         times = decode_times(batch, tokens, board, eight)
         flat = np.ones_like(tokens)
         positions[f"{batch:,}"] = [
-            _line("computing", tokens, times.compute_s / batch * flat, BOUND_COLORS["compute"]),
-            _line("weights", tokens, times.weights_s / batch * flat, BOUND_COLORS["network"]),
+            _line("computing", tokens, times.compute_s / batch * flat, SERIES[1]),
+            _line("weights", tokens, times.weights_s / batch * flat, SERIES[0]),
             _line("cache", tokens, np.asarray(times.kv_s) / batch, SERIES[2]),
         ]
     plain = _plain(_axis([256, 262_144], "tokens of context"), _axis([1e-7, 1e-2], "time per token", "s"))
@@ -305,7 +305,7 @@ def ledgers() -> Live:
         positions[f"{ratio:g}"] = [
             {"type": "bar", "orientation": "h", "name": name.upper() if name == "rl" else name, "y": list(rows),
              "x": rounded(part[place] for part in shares),
-             "text": [percent(part[place]) for part in shares],
+             "text": [percent(part[place]) if part[place] > 0.08 else "" for part in shares],
              "marker": {"color": PHASE_COLORS[name]}, **bar_text(PHASE_COLORS[name])}
             for place, name in enumerate(("pretraining", "rl", "inference"))
         ]  # fmt: skip

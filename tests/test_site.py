@@ -7,6 +7,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.gates import ROOT
 
@@ -15,16 +18,45 @@ _FETCHED = re.compile(
 )
 
 
-def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once."""
+    folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(folder)],
         cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=400,
         check=False,
     )  # fmt: skip
     assert (built.returncode, built.stderr.strip()) == (0, "")
-    pages = list(tmp_path.rglob("*.html"))
+    return folder
+
+
+def test_the_site_builds_strictly_and_fetches_nothing(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     fetched = {
         address for page in pages for pair in _FETCHED.findall(page.read_text("utf-8")) for address in pair if address
     }
     assert fetched == set()
+
+
+def test_the_plots_of_the_book_draw_and_move(site: Path, browser: Any) -> None:
+    """Every live plot, in Chromium: a drawing at each end of its slider, and another one there."""
+    asked = [path for path in sorted((ROOT / "docs" / "book").glob("*.md")) if "<!-- plot:" in path.read_text("utf-8")]
+    assert len(asked) >= 8
+    errors: list[str] = []
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    for path in asked:
+        tab.goto((site / "book" / f"{path.stem}.html").as_uri())
+        lines = tab.locator("figure.live .live-plot :is(.scatterlayer, .barlayer)")
+        lines.first.wait_for()
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), path.name
+        drawn = [lines.first.inner_html()]
+        for key in ("Home", "End") if tab.locator("figure.live input").count() else ():
+            tab.locator("figure.live input").press(key)
+            drawn.append(lines.first.inner_html())
+        assert all(drawn), path.name
+        assert len(drawn) == 1 or drawn[1] != drawn[2], path.name
+    tab.close()
+    assert errors == []
