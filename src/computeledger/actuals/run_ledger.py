@@ -21,8 +21,8 @@ from computeledger.errors import InputError, nearest, shown
 #: What every line says in ``schema``.
 SCHEMA = "run-ledger/1"
 
-#: Phases that any workload may have.
-COMMON_PHASES = ("data", "communication", "checkpoint", "evaluation", "restart", "other", "idle")
+#: Phases that any workload may have; ``step`` is one that its tool does not divide.
+COMMON_PHASES = ("step", "data", "communication", "checkpoint", "evaluation", "restart", "other", "idle")
 #: Workload -> its phases, in the field's terms.
 PHASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -112,6 +112,11 @@ class Entry:
     started: str = ""
 
     def __post_init__(self) -> None:
+        if not _is_plain(self):
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Raise what is wrong with the entry, if anything is."""
         if self.workload not in PHASES:
             raise InputError(f"workload {shown(self.workload)}: {nearest(str(self.workload), PHASES)}")
         allowed = PHASES[self.workload]
@@ -135,6 +140,22 @@ class Entry:
     def device_s(self) -> float:
         """Wall time of the phase times its devices [s]."""
         return self.duration_s * self.devices
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether an entry is of the usual types and amounts: what readers of large logs make by the million."""
+    if entry.phase not in PHASES.get(entry.workload, ()) or entry.duration_s is None or entry.devices is None:
+        return False
+    for kind, value in entry.tokens_by_kind.items():
+        if kind not in TOKEN_KINDS or type(value) is not float or not 0.0 <= value < math.inf:
+            return False
+    for value in (entry.duration_s, entry.flop, entry.executed_flop, entry.moved_bytes, entry.energy_j, entry.peak_flop_per_s):
+        if value is not None and (type(value) is not float or not 0.0 <= value < math.inf):
+            return False
+    for count in (entry.devices, entry.step, entry.attempt, entry.n_params_active):
+        if count is not None and (type(count) is not int or count < 0):
+            return False
+    return type(entry.run) is type(entry.device) is type(entry.peak_source) is type(entry.started) is str
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:

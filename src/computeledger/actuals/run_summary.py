@@ -18,7 +18,7 @@ from computeledger.units import HOUR_S
 #: Phases of RL that are measured beside it and belong to no RL token.
 BESIDE_RL = ("next-token reference", "evaluation")
 #: Phases of next-token training that its tokens are charged with.
-TRAINING_PHASES = ("forward-backward", "optimizer", "communication")
+TRAINING_PHASES = ("step", "forward-backward", "optimizer", "communication")
 
 DEFINITIONS: Mapping[str, str] = {
     "beta_flop": "FLOP of the RL phases per active parameter and sampled token; 6 in next-token training",
