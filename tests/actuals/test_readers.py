@@ -75,8 +75,8 @@ def test_megatron_counts_its_own_flop_and_says_what_is_missing(tmp_path):
         read(text, tmp_path, Hints(sequence_tokens=8192))
     with pytest.raises(InputError, match="how long a sequence is: give --sequence-tokens"):
         read(text, tmp_path, Hints(devices=256))
-    with pytest.raises(InputError, match=r"--gpus 8: the Megatron-LM log says that it held 64"):
-        read(samples.megatron_log(), tmp_path, Hints(devices=8))
+    # what the log says comes first
+    assert {one.devices for one in read(samples.megatron_log(), tmp_path, Hints(devices=8))[0]} == {64}
 
 
 def test_torchtitan_rate_gives_back_the_clock(tmp_path):

@@ -19,6 +19,7 @@ from computeledger.interfaces.cli_frontier import frontier
 from computeledger.interfaces.cli_money import allocate, invert, prices, route
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from computeledger.interfaces.cli_plan import plan
+from computeledger.interfaces.cli_reconcile import reconcile
 from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.cli_simulate import simulate
@@ -57,6 +58,7 @@ for _command in (
     frontier,
     validate,
     fit,
+    reconcile,
 ):
     cli.add_command(_command)
 

@@ -81,6 +81,8 @@ def _entry(one: Placed, duration_s: float, run: str) -> Entry:
 
 def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Line]:
     world: float | None = None
+    checked: float | None = -1.0
+    devices = 0
     sequence = hints.sequence_tokens
     for number, text in lines:
         if _ELAPSED not in text:
@@ -100,7 +102,8 @@ def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> It
             tally.remark("iterations with a loss that is not a number", number)
         if rate:
             tally.observe("flop_per_s", rate)
-        devices = known_devices(world, hints, "the Megatron-LM log")
+        if world != checked:
+            devices, checked = known_devices(world, hints, "the Megatron-LM log"), world
         if sequence is None:
             raise InputError("the Megatron-LM log does not say how long a sequence is: give --sequence-tokens")
         found = _RANK.search(text, 0, 64) if text[:1] != " " else None

@@ -199,10 +199,10 @@ def amount(text: str) -> float | None:
     (6577.0, None, None, 12.0)
     """
     try:
-        value = float(text.replace(",", ""))
+        value = float(text.replace(",", "") if "," in text else text)
     except ValueError:
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0.0 <= value < math.inf else None
 
 
 def stamp_s(text: str) -> float | None:
@@ -234,8 +234,8 @@ def stamp_s(text: str) -> float | None:
     return whole + float(f"0.{fraction or 0}")
 
 
-def known_devices(own: float | None, hints: Hints, path_words: str) -> int:
-    """How many GPUs a run held: the log's own figure, or the user's.
+def known_devices(own: float | None, hints: Hints, words: str) -> int:
+    """How many GPUs a run held: what the log says, and what the user says where it is silent.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def known_devices(own: float | None, hints: Hints, path_words: str) -> int:
         What the log says [-].
     hints : Hints
         What the user says.
-    path_words : str
+    words : str
         What the log is, for the message.
 
     Returns
@@ -254,21 +254,18 @@ def known_devices(own: float | None, hints: Hints, path_words: str) -> int:
     Raises
     ------
     InputError
-        Neither says it, or they contradict each other.
+        Neither says it.
 
     Examples
     --------
-    >>> known_devices(8.0, Hints(), "a log"), known_devices(None, Hints(devices=4), "a log")
+    >>> known_devices(8.0, Hints(devices=4), "a log"), known_devices(None, Hints(devices=4), "a log")
     (8, 4)
     """
-    if own is None:
-        if hints.devices is None:
-            raise InputError(f"{path_words} does not say how many GPUs it held: give --gpus")
-        return hints.devices
-    devices = max(round(own), 1)
-    if hints.devices is not None and hints.devices != devices:
-        raise InputError(f"--gpus {hints.devices}: {path_words} says that it held {devices}")
-    return devices
+    if own is not None:
+        return max(round(own), 1)
+    if hints.devices is None:
+        raise InputError(f"{words} does not say how many GPUs it held: give --gpus")
+    return hints.devices
 
 
 def none_readable(tool: str, tally: Tally) -> InputError:

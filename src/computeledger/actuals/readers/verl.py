@@ -110,16 +110,15 @@ def _metrics(text: str) -> tuple[int, dict[str, float], str] | str:
     found = _CONSOLE.search(text)
     if found is None:
         return "cut off before its step"
-    if text.count("timing_s/step:") > 1 or _CONSOLE.search(found[2]):
+    if text.count("timing_s/step:") > 1 or " step:" in found[2]:
         return "two lines in one"
     metrics = {}
     for part in found[2].split(" - "):
         name, _, value = part.partition(":")
-        if name in _WANTED or name.startswith("timing_s/"):
-            if "/" in name[9:] and name.startswith("timing_s/"):
-                continue
+        is_time = name[:9] == "timing_s/"
+        if name in _WANTED or (is_time and "/" not in name[9:]):
             number = amount(value.removeprefix("np.float64(").rstrip(") ") if value[-1:] in ") " else value)
-            if number is None and name.startswith("timing_s/"):
+            if number is None and is_time:
                 return "a time that is no number"
             if number is not None:
                 metrics[name] = number
