@@ -3,66 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import BOUND_COLORS, PHASE_COLORS, Spec
 from computeledger.interfaces.tables_reconcile import PARTS, signed
 from computeledger.interfaces.wording import PHASE_NAMES, words
+from computeledger.units import format_si
 
-#: Colours of what costs more and of what costs less than planned: told apart by every eye, and by their signs.
-MORE, LESS = "#D55E00", "#009E73"
+#: Colours of what costs more and of what costs less than planned, and of whole bars: told apart by every eye, and by their signs.
+MORE, LESS, WHOLE = "#D55E00", "#009E73", "#46688A"
 
 
 def waterfall_figure(phase: Mapping[str, Any], unit: str) -> Spec:
     """Bars from the budget over each part of the variance to the actual; ``unit`` is USD or GPU-hours."""
     key, split = ("usd", "variance") if unit == "USD" else ("gpu_hours", "variance_gpu_hours")
-    names, bases, heights, colors, texts = ["budget"], [0.0], [phase["budget"][key]], ["#46688A"], []
-    texts.append(words(phase["budget"][key], unit))
-    level = phase["budget"][key]
-    for part, label in PARTS:
-        if part == "price" and unit != "USD":
-            continue
-        step = phase[split][part]
-        names.append(label)
-        bases.append(min(level, level + step))
-        heights.append(abs(step))
-        colors.append(MORE if step > 0 else LESS)
-        texts.append(signed(step, unit))
-        level += step
-    names.append("actual")
-    bases.append(0.0)
-    heights.append(phase["actual"][key])
-    colors.append("#46688A")
-    texts.append(words(phase["actual"][key], unit))
-    data: list[Spec] = [
-        {"type": "bar", "x": names, "y": heights, "base": bases, "marker": {"color": colors}, "text": texts,
-         "textposition": "outside", "cliponaxis": False, "hovertemplate": "%{x}: %{text}<extra></extra>", "width": 0.6},
-    ]  # fmt: skip
-    top = max(base + height for base, height in zip(bases, heights, strict=True))
-    low = min(0.0, *bases)
-    layout = parts.layout(
-        320, [], xaxis={"fixedrange": True, "type": "category"},
-        yaxis={"fixedrange": True, "range": [low * 1.15, top * 1.15 or 1.0], "tickprefix": "$" if unit == "USD" else "",
-               "tickformat": "~s", "zeroline": True},
-        shapes=_steps(bases, heights, [phase[split][part] for part, _ in PARTS if unit == "USD" or part != "price"],
-                      phase["budget"][key]),
-    )  # fmt: skip
-    layout["margin"] = {"l": 4, "r": 8, "t": 14, "b": 40}
-    return {"data": data, "layout": layout}
-
-
-def _steps(bases: list[float], heights: list[float], changes: list[float], start: float) -> list[Spec]:
-    """Thin lines that carry a level from one bar to the next."""
-    del bases, heights
-    levels = [start]
+    shown = [(part, label) for part, label in PARTS if part != "price" or unit == "USD"]
+    changes = [phase[split][part] for part, _ in shown]
+    levels = [phase["budget"][key]]
     for change in changes:
         levels.append(levels[-1] + change)
-    return [
+    ends = levels[0], phase["actual"][key]
+    bases = [0.0, *(min(pair) for pair in pairwise(levels)), 0.0]
+    heights = [ends[0], *(abs(change) for change in changes), ends[1]]
+    colors = [WHOLE, *(MORE if change > 0 else LESS for change in changes), WHOLE]
+    whole = [format_si(end) if unit == "GPU-hours" else words(end, unit) for end in ends]
+    data: list[Spec] = [
+        {"type": "bar", "x": ["budget", *(label.removesuffix(" phases") for _, label in shown), "actual"], "y": heights,
+         "base": bases, "marker": {"color": colors}, "text": [whole[0], *(signed(one, unit) for one in changes), whole[1]],
+         "textposition": "outside", "cliponaxis": False, "constraintext": "none", "textfont": {"size": 12}, "width": 0.6,
+         "hovertemplate": "%{x}: %{text}<extra></extra>"},
+    ]  # fmt: skip
+    top, low = max(base + height for base, height in zip(bases, heights, strict=True)), min(0.0, *bases)
+    carried: list[Spec] = [
         {"type": "line", "x0": index + 0.3, "x1": index + 0.7, "y0": level, "y1": level, "xref": "x", "yref": "y",
          "line": {"color": parts.NEUTRAL, "width": 1, "dash": "dot"}}
         for index, level in enumerate(levels)
     ]  # fmt: skip
+    layout = parts.layout(
+        300, [], shapes=carried, xaxis={"fixedrange": True, "type": "category", "tickangle": 0, "tickfont": {"size": 11}},
+        yaxis={"fixedrange": True, "range": [low * 1.15, top * 1.15 or 1.0], "showticklabels": False, "zeroline": True},
+    )  # fmt: skip
+    layout["margin"] = {"l": 4, "r": 8, "t": 14, "b": 40}
+    return {"data": data, "layout": layout}
 
 
 def parts_figure(document: Mapping[str, Any]) -> Spec:

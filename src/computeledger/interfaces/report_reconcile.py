@@ -10,6 +10,7 @@ from computeledger.interfaces.page import assets, page_template, plotly_script, 
 from computeledger.interfaces.plots_reconcile import parts_figure, waterfall_figure
 from computeledger.interfaces.tables_reconcile import PARTS, contradiction_words, damage_words, rows_of, signed
 from computeledger.interfaces.wording import PHASE_NAMES, percent, words
+from computeledger.units import format_si
 
 
 def reconcile_report(document: Mapping[str, Any]) -> str:
@@ -52,14 +53,15 @@ def _lead(document: Mapping[str, Any]) -> str:
 def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     total = document["total"]
     hours, usd = (
-        (words(total["actual"][key], unit), f"planned: {words(total['budget'][key], unit)}")
+        (format_si(total["actual"][key]) if key == "gpu_hours" else words(total["actual"][key], unit),
+         f"planned: {words(total['budget'][key], unit)}")
         for key, unit in (("gpu_hours", "GPU-hours"), ("usd", "USD"))
-    )
+    )  # fmt: skip
     held = sum(phase["actual"]["gpu_hours"] for phase in document["phases"].values())
     unplanned = sum(phase["unplanned_gpu_hours"] for phase in document["phases"].values())
     n_wrong = len(document["contradictions"])
     return [
-        ("GPU-time", *hours),
+        ("GPU-hours", *hours),
         ("Cost", *usd),
         ("In unplanned phases", percent(unplanned / held if held else 0.0), words(unplanned, "GPU-hours")),
         ("Contradictions with physics", str(n_wrong), "look at them first" if n_wrong else "none found"),

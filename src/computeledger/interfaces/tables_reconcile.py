@@ -36,8 +36,8 @@ def _shown(value: float, unit: str) -> str:
 
 
 def signed(value: float, unit: str) -> str:
-    """A difference with its sign."""
-    text = words(abs(value), unit)
+    """A difference with its sign; GPU-hours without their unit, which stands in the heading."""
+    text = format_si(abs(value)) if unit == "GPU-hours" else words(abs(value), unit)
     return f"{'−' if value < 0 else '+'}{text}" if value else text
 
 
