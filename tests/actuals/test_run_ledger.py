@@ -69,8 +69,8 @@ def test_the_schema_is_the_record() -> None:
     ],
 )
 def test_a_wrong_entry_is_refused(field: str, value: object, message: str) -> None:
+    change: Any = {field: value}
     with pytest.raises(InputError, match=message):
-        change: Any = {field: value}
         dataclasses.replace(FULL, **change)
 
 
