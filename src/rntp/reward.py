@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from computeledger.errors import InputError, nearest, shown
 
 Floats = NDArray[np.float64]
-ADVANTAGES = ("group-mean", "leave-one-out", "positive-gain")
+ADVANTAGES = ("group-mean", "leave-one-out")
 SCALES = ("none", "batch-std", "group-std")
 
 
@@ -66,10 +66,13 @@ class RewardOptions:
     per_token : bool
         Whether likelihoods are averaged over tokens rather than added up or multiplied: long continuations then
         weigh as much as short ones.
+    entropy_power : float
+        Exponent of the entropy that weighs a token's gain [-].
     """
 
     k: int = 0
     per_token: bool = False
+    entropy_power: float = 1.0
 
 
 def scored_mask(lengths: Sequence[int], skip_first: int = 1) -> NDArray[np.bool_]:
@@ -189,9 +192,9 @@ def _chrf(guess: str, gold: str) -> float:
 
 
 def _entropy_weighted_gain(scores: GoldScores, options: RewardOptions) -> Floats:
-    """The gain with weights H_t / mean(H): what was uncertain without a thought weighs more."""
+    """The gain with weights H_t**power over their mean: what was uncertain without a thought weighs more."""
     mask = _first(scores, options)
-    weights = np.where(mask, scores.entropies, 0.0)
+    weights = np.where(mask, np.maximum(scores.entropies, 0.0) ** options.entropy_power, 0.0)
     mean = weights.sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
     weights = np.divide(weights, mean, out=np.ones_like(weights), where=mean > 0)
     return _sum(weights * (scores.log_probs - scores.baseline_log_probs), mask, options)
@@ -253,9 +256,9 @@ def advantages(
 ) -> Floats:
     """Compare each reward with its group.
 
-    ``group-mean``: r - mean. ``leave-one-out``: r minus the mean of the others, G/(G-1) times that. ``positive-gain``:
-    max(r, 0) minus its mean, so that thoughts that hurt are all alike. What is constant in a group cancels, the
-    likelihood without a thought included. A missing reward (NaN) counts for nothing and has advantage 0.
+    ``group-mean``: r - mean. ``leave-one-out``: r minus the mean of the others, G/(G-1) times that. What is constant in
+    a group cancels, the likelihood without a thought included. A missing reward (NaN) counts for nothing and has
+    advantage 0.
 
     Parameters
     ----------
@@ -288,7 +291,7 @@ def advantages(
         raise InputError(f"group size {group_size} for {rewards.size} rewards: whole groups of at least 2 are needed")
     grouped = rewards.reshape(-1, group_size)
     known = ~np.isnan(grouped)
-    values = np.where(known, np.maximum(grouped, 0.0) if kind == "positive-gain" else grouped, 0.0)
+    values = np.where(known, grouped, 0.0)
     count = known.sum(axis=1, keepdims=True)
     centred = np.where(known, values - values.sum(axis=1, keepdims=True) / np.maximum(count, 1), 0.0)
     if kind == "leave-one-out":

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -355,7 +355,7 @@ def score_separate(model: Any, rollouts: Rollouts, options: ScoreOptions | None 
     pieces = []
     for part in _parts(rollouts, how):
         nothing = Rollouts(part.contexts, part.thoughts, [()] * len(part.golds))
-        thought, _, _ = _read_tail(*_whole(model, nothing, ()), how)
+        thought, _, _ = _read_tail(*_whole(model, nothing, ()), replace(how, question=()))
         _, gold, said = _read_tail(*_whole(model, part, how.question), how)
         base = None
         if how.with_baseline:
