@@ -49,6 +49,8 @@ class Sampling:
         First gold tokens left out of every score.
     success_tokens : int
         Scored tokens that must all be the most likely ones for pass@k; 0 for all [token].
+    stop_ids : tuple of int
+        Tokens beside the end marker at which sampling stops, such as the end of the text; the thought is then cut.
     rows_per_pass : int
         Rows read together.
     seed : int
@@ -62,6 +64,7 @@ class Sampling:
     temperature: float = 1.0
     skip_first_gold: int = 1
     success_tokens: int = 0
+    stop_ids: tuple[int, ...] = ()
     rows_per_pass: int = 64
     seed: int = 0
 
@@ -130,6 +133,7 @@ def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sam
     rows: list[Thought] = []
     truncated: list[bool] = []
     places = max(1, sampling.rows_per_pass // sampling.thoughts)
+    stops = {sampling.end_id, *sampling.stop_ids}
     device = next(model.parameters()).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(sampling.seed)
@@ -140,12 +144,12 @@ def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sam
             out = model.generate(
                 input_ids=ids, attention_mask=mask, max_new_tokens=sampling.budget, do_sample=True, top_k=0, top_p=1.0,
                 temperature=sampling.temperature, num_return_sequences=sampling.thoughts,
-                eos_token_id=sampling.end_id, pad_token_id=sampling.end_id,
+                eos_token_id=sorted(stops), pad_token_id=sampling.end_id,
             )  # fmt: skip
             for row in out[:, ids.shape[1] :].tolist():
-                ended = sampling.end_id in row
-                body = row[: row.index(sampling.end_id)] if ended else row
-                rows.append((sampling.start_id, *body, sampling.end_id))
+                last = next((place for place, token in enumerate(row) if token in stops), len(row) - 1)
+                ended = row[last] == sampling.end_id
+                rows.append((sampling.start_id, *row[: last + 1], *(() if ended else (sampling.end_id,))))
                 truncated.append(not ended)
     return Thoughts(tuple(rows), np.array(truncated, dtype=bool))
 

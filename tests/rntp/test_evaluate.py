@@ -106,8 +106,10 @@ def test_crossover() -> None:
 @pytest.fixture(scope="module")
 def model() -> Any:
     torch.manual_seed(0)
-    shape: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
-             "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 50}  # fmt: skip
+    shape: dict[str, Any] = {
+        "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 50,
+    }  # fmt: skip
     return Qwen3ForCausalLM(Qwen3Config(**shape)).eval()
 
 

@@ -11,6 +11,7 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
+from rntp.interfaces.cli_ledger import ledger
 from rntp.interfaces.cli_verify import verify
 
 
@@ -22,7 +23,8 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-cli.add_command(verify)
+for command in (verify, ledger):
+    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
