@@ -69,6 +69,7 @@ class SmearModel(Qwen3Model):
         input_ids: torch.Tensor | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **options: Any,
     ) -> Any:
         """Smear the embeddings, then decode as Qwen3 does.
@@ -76,11 +77,13 @@ class SmearModel(Qwen3Model):
         Parameters
         ----------
         input_ids : Tensor
-            Tokens; embeddings in their place are refused.
+            Tokens.
         past_key_values : DynamicCache, optional
             What came before.
         use_cache : bool, optional
             Whether to keep what comes.
+        inputs_embeds : Tensor, optional
+            Refused: the embeddings are this model's own.
         **options : dict
             Passed on.
 
@@ -89,7 +92,7 @@ class SmearModel(Qwen3Model):
         BaseModelOutputWithPast
             Hidden states and cache.
         """
-        if input_ids is None:
+        if input_ids is None or inputs_embeds is not None:
             raise InputError("a model with a smear takes input_ids, not embeddings")
         embedded = self.embed_tokens(input_ids)
         keep = self.config.use_cache if use_cache is None else use_cache
