@@ -40,7 +40,7 @@ _BYTES = 256
 _REACH, _START = 3, 0.3
 
 
-class SmearConfig(Qwen3Config):
+class _SmearConfig(Qwen3Config):
     """Shape of a Qwen3 with a smear."""
 
     model_type = "qwen3-smear"
@@ -54,13 +54,13 @@ class SmearModel(Qwen3Model):
 
     Parameters
     ----------
-    config : SmearConfig
+    config : Qwen3Config
         The shape.
     """
 
-    config_class = SmearConfig
+    config_class = _SmearConfig
 
-    def __init__(self, config: SmearConfig) -> None:
+    def __init__(self, config: _SmearConfig) -> None:
         super().__init__(config)
         self.smear = torch.nn.Parameter(torch.full((_REACH, config.hidden_size), _START))
 
@@ -119,23 +119,23 @@ class SmearForCausalLM(Qwen3ForCausalLM):
 
     Parameters
     ----------
-    config : SmearConfig
+    config : Qwen3Config
         The shape.
     """
 
-    config_class = SmearConfig
+    config_class = _SmearConfig
 
-    def __init__(self, config: SmearConfig) -> None:
+    def __init__(self, config: _SmearConfig) -> None:
         super().__init__(config)
         self.model = SmearModel(config)
         self.post_init()  # type: ignore[no-untyped-call]  # the package types it in part
 
 
-AutoConfig.register(SmearConfig.model_type, SmearConfig)
-AutoModelForCausalLM.register(SmearConfig, SmearForCausalLM)
+AutoConfig.register(_SmearConfig.model_type, _SmearConfig)
+AutoModelForCausalLM.register(_SmearConfig, SmearForCausalLM)
 _ARCHITECTURES: dict[str, tuple[type[Qwen3Config], type[Qwen3ForCausalLM]]] = {
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-    "qwen3-smear": (SmearConfig, SmearForCausalLM),
+    "qwen3-smear": (_SmearConfig, SmearForCausalLM),
 }
 
 
