@@ -40,7 +40,7 @@ _BYTES = 256
 _REACH, _START = 3, 0.3
 
 
-class SmearConfig(Qwen3Config):
+class _SmearConfig(Qwen3Config):
     """Shape of a Qwen3 with a smear."""
 
     model_type = "qwen3-smear"
@@ -54,13 +54,13 @@ class SmearModel(Qwen3Model):
 
     Parameters
     ----------
-    config : SmearConfig
+    config : Qwen3Config
         The shape.
     """
 
-    config_class = SmearConfig
+    config_class = _SmearConfig
 
-    def __init__(self, config: SmearConfig) -> None:
+    def __init__(self, config: _SmearConfig) -> None:
         super().__init__(config)
         self.smear = torch.nn.Parameter(torch.full((_REACH, config.hidden_size), _START))
 
@@ -69,6 +69,7 @@ class SmearModel(Qwen3Model):
         input_ids: torch.Tensor | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **options: Any,
     ) -> Any:
         """Smear the embeddings, then decode as Qwen3 does.
@@ -76,11 +77,13 @@ class SmearModel(Qwen3Model):
         Parameters
         ----------
         input_ids : Tensor
-            Tokens; embeddings in their place are refused.
+            Tokens.
         past_key_values : DynamicCache, optional
             What came before.
         use_cache : bool, optional
             Whether to keep what comes.
+        inputs_embeds : Tensor, optional
+            Refused: the embeddings are this model's own.
         **options : dict
             Passed on.
 
@@ -89,7 +92,7 @@ class SmearModel(Qwen3Model):
         BaseModelOutputWithPast
             Hidden states and cache.
         """
-        if input_ids is None:
+        if input_ids is None or inputs_embeds is not None:
             raise InputError("a model with a smear takes input_ids, not embeddings")
         embedded = self.embed_tokens(input_ids)
         keep = self.config.use_cache if use_cache is None else use_cache
@@ -116,23 +119,23 @@ class SmearForCausalLM(Qwen3ForCausalLM):
 
     Parameters
     ----------
-    config : SmearConfig
+    config : Qwen3Config
         The shape.
     """
 
-    config_class = SmearConfig
+    config_class = _SmearConfig
 
-    def __init__(self, config: SmearConfig) -> None:
+    def __init__(self, config: _SmearConfig) -> None:
         super().__init__(config)
         self.model = SmearModel(config)
         self.post_init()  # type: ignore[no-untyped-call]  # the package types it in part
 
 
-AutoConfig.register(SmearConfig.model_type, SmearConfig)
-AutoModelForCausalLM.register(SmearConfig, SmearForCausalLM)
+AutoConfig.register(_SmearConfig.model_type, _SmearConfig)
+AutoModelForCausalLM.register(_SmearConfig, SmearForCausalLM)
 _ARCHITECTURES: dict[str, tuple[type[Qwen3Config], type[Qwen3ForCausalLM]]] = {
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-    "qwen3-smear": (SmearConfig, SmearForCausalLM),
+    "qwen3-smear": (_SmearConfig, SmearForCausalLM),
 }
 
 

@@ -279,6 +279,10 @@ class RlSpec:
         Updates.
     prompts_per_step, group_size : int
         Places per update, and thoughts per place.
+    micro_batch : int
+        Thoughts per forward and backward pass of a process; 0 for all of its share.
+    gradient_checkpointing : bool
+        Whether activations are computed again in the backward pass, to save memory.
     learning_rate : float
         Peak [-].
     schedule : str
@@ -294,6 +298,8 @@ class RlSpec:
         or by 1 (``none``).
     min_spread : float
         A group whose rewards' standard deviation is below is left out of the update [-].
+    min_gain : float
+        A group of text is left out too when none of its thoughts beats no thought by this reward [-].
     clip : float
         Of the probability ratio [-].
     updates_per_batch : int
@@ -319,6 +325,8 @@ class RlSpec:
     steps: int = field(default=100, metadata=_within(1))
     prompts_per_step: int = field(default=8, metadata=_within(1))
     group_size: int = field(default=8, metadata=_within(2))
+    micro_batch: int = field(default=0, metadata=_within(0))
+    gradient_checkpointing: bool = False
     learning_rate: float = field(default=1e-5, metadata=_within(0))
     schedule: str = field(default="constant", metadata=_among("constant", "linear", "cosine"))
     warmup_steps: int = field(default=0, metadata=_within(0))
@@ -326,6 +334,7 @@ class RlSpec:
     advantage: str = field(default="group-mean", metadata=_among("group-mean", "leave-one-out"))
     scale: str = field(default="batch-std", metadata=_among("batch-std", "group-std", "none"))
     min_spread: float = field(default=0.0, metadata=_within(0))
+    min_gain: float = field(default=float("-inf"), metadata=_within(float("-inf")))
     clip: float = field(default=0.2, metadata=_within(0))
     updates_per_batch: int = field(default=1, metadata=_within(1))
     ntp_weight: float = field(default=0.0, metadata=_within(0))

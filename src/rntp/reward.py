@@ -19,6 +19,7 @@ from computeledger.errors import InputError, nearest, shown
 Floats = NDArray[np.float64]
 ADVANTAGES = ("group-mean", "leave-one-out")
 SCALES = ("none", "batch-std", "group-std")
+TRUNCATIONS = ("worst", "drop", "keep")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +246,84 @@ def reward_named(name: str) -> Callable[[GoldScores, RewardOptions], Floats]:
     if name not in REWARDS:
         raise InputError(f"unknown reward {shown(name)}: {nearest(name, REWARDS)}")
     return REWARDS[name]
+
+
+def with_truncation(
+    rewards: Floats, unaided: Floats, truncated: NDArray[np.bool_], group_size: int, rule: str = "worst"
+) -> Floats:
+    """Settle what a thought is worth that reached its budget and never ended.
+
+    ``worst``: no more than the worst of its group, nor than no thought at all. ``drop``: nothing, NaN. ``keep``: what
+    was measured with the end written for it.
+
+    Parameters
+    ----------
+    rewards : NDArray[np.float64]
+        Group after group [-].
+    unaided : NDArray[np.float64]
+        Reward without a thought; NaN where there is none [-].
+    truncated : NDArray[np.bool_]
+        Which thoughts never ended.
+    group_size : int
+        Thoughts per prompt [-].
+    rule : str
+        One of ``TRUNCATIONS``.
+
+    Returns
+    -------
+    NDArray[np.float64]
+        One per thought [-].
+
+    Examples
+    --------
+    >>> with_truncation(np.array([2.0, -1.0, 3.0]), np.zeros(3), np.array([False, False, True]), 3).tolist()
+    [2.0, -1.0, -1.0]
+    """
+    if rule not in TRUNCATIONS:
+        raise InputError(f"unknown truncation {shown(rule)}: {nearest(rule, TRUNCATIONS)}")
+    if rule == "keep":
+        return rewards
+    if rule == "drop":
+        return np.where(truncated, np.nan, rewards)
+    worst = np.fmin.reduce(rewards.reshape(-1, group_size), axis=1).repeat(group_size)
+    return np.where(truncated & ~np.isnan(rewards), np.fmin(worst, unaided), rewards)
+
+
+def without_idle_groups(
+    rewards: Floats, unaided: Floats, group_size: int, min_spread: float = 0.0, min_gain: float = -np.inf
+) -> Floats:
+    """Leave groups out that teach nothing: rewards hardly differ, or no thought of theirs beats no thought by enough.
+
+    Parameters
+    ----------
+    rewards : NDArray[np.float64]
+        Group after group; NaN where there is none [-].
+    unaided : NDArray[np.float64]
+        Reward without a thought; NaN, as for verified answers, asks for no gain [-].
+    group_size : int
+        Thoughts per prompt [-].
+    min_spread : float
+        Least standard deviation of a group's rewards [-].
+    min_gain : float
+        Least gain over no thought of a group's best [-].
+
+    Returns
+    -------
+    NDArray[np.float64]
+        The rewards, NaN in groups left out [-].
+
+    Examples
+    --------
+    >>> without_idle_groups(np.array([1.0, 3.0, 0.1, 0.2]), np.zeros(4), 2, min_gain=0.5).tolist()
+    [1.0, 3.0, nan, nan]
+    """
+    grouped = rewards.reshape(-1, group_size)
+    count = np.maximum((~np.isnan(grouped)).sum(axis=1, keepdims=True), 1)
+    offset = np.where(np.isnan(grouped), 0.0, grouped - np.nansum(grouped, axis=1, keepdims=True) / count)
+    spread = np.sqrt((offset**2).sum(axis=1) / count[:, 0])
+    best = np.fmax.reduce(grouped - unaided.reshape(-1, group_size), axis=1)
+    out = (spread < min_spread) | (best < min_gain)
+    return np.where(out.repeat(group_size), np.nan, rewards)
 
 
 def advantages(
