@@ -12,77 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
 from rntp.controls import Measured, coverage, crossover, drafted_fraction, estimate, settle, swapped
 from rntp.positions import Place
 from rntp.reward import scored_mask
+from rntp.sampling import Sampling, Thought, Thoughts, sample_thoughts
 from rntp.scoring import Rollouts, ScoreOptions, padded, score_shared
 
 Floats = NDArray[np.float64]
-Thought = tuple[int, ...]
 Roles = Mapping[str, Callable[[], Any]]
 
 #: Roles whose model is scored on the policy's thoughts -> the control it is.
 SCORERS = {"base": "frozen-scorer", "independent-scorer": "independent-scorer"}
 #: Names of the thirds of the places by the loss of the base without a thought.
 THIRDS = ("easy", "medium", "hard")
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How thoughts are sampled and scored.
-
-    Attributes
-    ----------
-    start_id, end_id : int
-        Markers of a thought.
-    budget : int
-        Tokens of a thought at most, its end marker included.
-    thoughts : int
-        Per place.
-    temperature : float
-        Of sampling [-].
-    skip_first_gold : int
-        First gold tokens left out of every score.
-    success_tokens : int
-        Scored tokens that must all be the most likely ones for pass@k; 0 for all [token].
-    stop_ids : tuple of int
-        Tokens beside the end marker at which sampling stops, such as the end of the text; the thought is then cut.
-    rows_per_pass : int
-        Rows read together.
-    seed : int
-        Of the sampling.
-    """
-
-    start_id: int
-    end_id: int
-    budget: int
-    thoughts: int = 4
-    temperature: float = 1.0
-    skip_first_gold: int = 1
-    success_tokens: int = 0
-    stop_ids: tuple[int, ...] = ()
-    rows_per_pass: int = 64
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Thoughts:
-    """Thoughts sampled at places, place after place.
-
-    Attributes
-    ----------
-    rows : tuple of tuple of int
-        Tokens, markers included; the end is written for those that did not reach it.
-    truncated : NDArray[np.bool_]
-        Which did not end by themselves.
-    """
-
-    rows: tuple[Thought, ...]
-    truncated: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,56 +47,6 @@ class Scores:
     sums: Floats
     log_probs: Floats
     right: NDArray[np.bool_]
-
-
-@torch.no_grad()
-def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sampling) -> Thoughts:
-    """Let a model think after contexts.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    contexts : sequence of sequence of int
-        What it has read.
-    sampling : Sampling
-        How; the random state of the caller is left as it was.
-
-    Returns
-    -------
-    Thoughts
-        ``sampling.thoughts`` to each context, in their order.
-
-    Examples
-    --------
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2)).eval()
-    >>> found = sample_thoughts(model, [[1, 2], [3]], Sampling(start_id=7, end_id=8, budget=3, thoughts=2))
-    >>> [(row[0], row[-1], len(row) <= 5) for row in found.rows]
-    [(7, 8, True), (7, 8, True), (7, 8, True), (7, 8, True)]
-    """
-    rows: list[Thought] = []
-    truncated: list[bool] = []
-    places = max(1, sampling.rows_per_pass // sampling.thoughts)
-    stops = {sampling.end_id, *sampling.stop_ids}
-    device = next(model.parameters()).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(sampling.seed)
-        for start in range(0, len(contexts), places):
-            ids, mask = padded(
-                [[*one, sampling.start_id] for one in contexts[start : start + places]], device, left=True
-            )
-            out = model.generate(
-                input_ids=ids, attention_mask=mask, max_new_tokens=sampling.budget, do_sample=True, top_k=0, top_p=1.0,
-                temperature=sampling.temperature, num_return_sequences=sampling.thoughts,
-                eos_token_id=sorted(stops), pad_token_id=sampling.end_id,
-            )  # fmt: skip
-            for row in out[:, ids.shape[1] :].tolist():
-                last = next((place for place, token in enumerate(row) if token in stops), len(row) - 1)
-                ended = row[last] == sampling.end_id
-                rows.append((sampling.start_id, *row[: last + 1], *(() if ended else (sampling.end_id,))))
-                truncated.append(not ended)
-    return Thoughts(tuple(rows), np.array(truncated, dtype=bool))
 
 
 def gold_scores(model: Any, places: Sequence[Place], thoughts: Sequence[Thought] | None, sampling: Sampling) -> Scores:

@@ -12,8 +12,9 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from rntp.controls import Measured, coverage, crossover, drafted_fraction, estimate, settle, swapped
-from rntp.evaluate import Sampling, evaluate, gold_scores, sample_thoughts
+from rntp.evaluate import evaluate, gold_scores
 from rntp.positions import Place
+from rntp.sampling import Sampling, sample_thoughts
 
 N = 40
 DOCUMENTS = tuple(f"d{place // 2}" for place in range(N))
