@@ -23,7 +23,7 @@ from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
-from computeledger.facts.huggingface import KNOWN_MODEL_TYPES, parse_config
+from computeledger.facts.huggingface import parse_config
 from computeledger.physics.attention import attention_flop_per_query, indexer_flop_per_query, mean_visible_tokens
 from computeledger.physics.transformer import n_params_active
 from rntp.meter import PowerMeter
@@ -393,11 +393,10 @@ class Books:
 
 
 def _mapping(config: object) -> Mapping[str, Any]:
-    document: Mapping[str, Any] = config if isinstance(config, Mapping) else config.to_dict()  # type: ignore[attr-defined]
-    # an architecture of our own is named after the one it varies, and adds no matrix to it
-    base = str(document.get("model_type", "")).partition("-")[0]
-    own = document.get("model_type") not in KNOWN_MODEL_TYPES and base in KNOWN_MODEL_TYPES
-    return {**document, "model_type": base} if own else document
+    if isinstance(config, Mapping):
+        return config
+    document: Mapping[str, Any] = config.to_dict()  # type: ignore[attr-defined]
+    return document
 
 
 def _now() -> str:
