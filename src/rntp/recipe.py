@@ -254,6 +254,8 @@ class RewardSpec:
         Of the running mean, per update [-].
     k : int
         Gold tokens that ``token-accuracy`` and the prefixes look at; 0 for all.
+    per_token : bool
+        Whether likelihoods are averaged over the gold's tokens rather than added up.
     entropy_power : float
         Exponent of the entropy in ``entropy-weighted-gain`` [-].
     """
@@ -263,6 +265,7 @@ class RewardSpec:
     scorer: str = field(default="policy", metadata=_among("policy", "ema", "frozen"))
     ema_decay: float = field(default=0.999, metadata=_within(0, 1))
     k: int = field(default=0, metadata=_within(0))
+    per_token: bool = False
     entropy_power: float = field(default=1.0, metadata=_within(0))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.units import LARGEST
 
 #: What every line says in ``schema``.
 SCHEMA = "run-ledger/1"
@@ -112,11 +112,14 @@ class Entry:
     started: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("run", "workload", "phase", "device", "peak_source", "started"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} {shown(getattr(self, name))}: a text is needed")
         if self.workload not in PHASES:
-            raise InputError(f"workload {shown(self.workload)}: {nearest(str(self.workload), PHASES)}")
+            raise InputError(f"workload {shown(self.workload)}: {nearest(self.workload, PHASES)}")
         allowed = PHASES[self.workload]
         if self.phase not in allowed:
-            raise InputError(f"phase {shown(self.phase)} of {self.workload}: {nearest(str(self.phase), allowed)}")
+            raise InputError(f"phase {shown(self.phase)} of {self.workload}: {nearest(self.phase, allowed)}")
         for kind in self.tokens_by_kind:
             if kind not in TOKEN_KINDS:
                 raise InputError(f"tokens of kind {shown(kind)}: {nearest(str(kind), TOKEN_KINDS)}")
@@ -127,9 +130,8 @@ class Entry:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
                 raise InputError(f"{name} {shown(value)}: a whole number is needed")
-        for name in ("run", "device", "peak_source", "started"):
-            if not isinstance(getattr(self, name), str):
-                raise InputError(f"{name} {shown(getattr(self, name))}: a text is needed")
+        if not all(isinstance(one, str) for one in self.versions.values()):
+            raise InputError("versions: texts are needed")
 
     @property
     def device_s(self) -> float:
@@ -148,8 +150,9 @@ def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:
 
 
 def _is_amount(value: object) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= LARGEST
 
 
 _FIELDS = {part.name: part for part in dataclasses.fields(Entry)}
