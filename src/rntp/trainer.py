@@ -33,7 +33,7 @@ from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
 from rntp.recipe import Recipe
 from rntp.reward import GoldScores, RewardOptions
-from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, padded, score_shared
+from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
 
@@ -174,7 +174,7 @@ class RntpTrainer(GuardedTrainer):
         kept, advantages = self._advantages(inputs, thoughts, values, unaided)
         device = self.accelerator.device
         prompts = [[*context, self._start] for context in thoughts.contexts]
-        prompt_ids, prompt_mask = padded(prompts, device, left=True)
+        prompt_ids, prompt_mask = padded(prompts, device, left=True, pad_id=pad_of(self.model))
         completion_ids, completion_mask = padded(thoughts.completions, device)
         trained, _ = padded(thoughts.trained, device)
         known = torch.tensor(~np.isnan(kept), device=device).long()[:, None]
