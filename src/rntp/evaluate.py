@@ -7,6 +7,7 @@ scorer), ``independent-scorer`` (trained apart), and any rival that was trained 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,13 @@ from numpy.typing import NDArray
 
 from computeledger.errors import InputError
 from rntp.controls import Measured, coverage, crossover, drafted_fraction, estimate, settle, swapped
-from rntp.positions import Place
+from rntp.corpus import chunks, split
+from rntp.measures import measure_for
+from rntp.mixture import Problem
+from rntp.positions import Place, places
+from rntp.recipe import Recipe
 from rntp.reward import scored_mask
-from rntp.sampling import Sampling, Thought, Thoughts, sample_thoughts
+from rntp.sampling import Sampling, Thought, Thoughts, sample_thoughts, solved
 from rntp.scoring import Rollouts, ScoreOptions, padded, score_shared
 
 Floats = NDArray[np.float64]
@@ -28,6 +33,44 @@ Roles = Mapping[str, Callable[[], Any]]
 SCORERS = {"base": "frozen-scorer", "independent-scorer": "independent-scorer"}
 #: Names of the thirds of the places by the loss of the base without a thought.
 THIRDS = ("easy", "medium", "hard")
+
+
+def places_of(recipe: Recipe, model: Any, tokenizer: Any, count: int, *, held_out: bool = True) -> list[Place]:
+    """Choose places by a recipe's own rule, each once.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        With a corpus.
+    model : PreTrainedModel
+        As it was before RL, for the rules that ask it.
+    tokenizer : PreTrainedTokenizerFast
+        Its own.
+    count : int
+        Places at most [-].
+    held_out : bool
+        From the side of the corpus that is never trained on, or from the other.
+
+    Returns
+    -------
+    list of Place
+        Fewer where the corpus has no more.
+
+    Examples
+    --------
+    >>> from rntp.models import make_tokenizer
+    >>> from rntp.recipe import CorpusSpec, ModelSpec, ThoughtSpec
+    >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["import json def return"])
+    >>> corpus = CorpusSpec("generator", ("python-library",), options={"pattern": "json/*.py"}, held_out_fraction=0.5)
+    >>> len(places_of(Recipe(corpus=corpus), None, words, 3))
+    3
+    """
+    if recipe.corpus is None:
+        raise InputError("evaluation: the recipe has no [corpus] to take places from")
+    spec = recipe.positions
+    read = split(recipe.corpus, recipe.folder, recipe.seed, held_out=held_out)
+    cut = chunks(read, tokenizer, spec.context_tokens + spec.gold_tokens)
+    return list(itertools.islice(places(cut, spec, recipe.seed, measure_for(recipe, model, tokenizer)), count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +255,59 @@ def evaluate(
         "loss": _losses(places, sampling, own, without.sums, turns),
         "classes": _classes(places, sampling, own, without.sums, turns.get("base")),
         "thoughts": _lengths(thoughts, with_thought, without, n),
-        "pass_at_k": _coverages(with_thought.right.reshape(n, -1).sum(axis=1), turns.get("base"), sampling),
+        "pass_at_k": _curve(
+            with_thought.right.reshape(n, -1).sum(axis=1),
+            turns["base"].own_right if "base" in turns else None,
+            sampling.thoughts,
+        ),
     }
     return Evaluation(document, thoughts, with_thought, without)
+
+
+def evaluate_answers(
+    roles: Roles,
+    tokenizer: Any,
+    problems: Mapping[str, Sequence[Problem]],
+    sampling: Sampling,
+    answer_tokens: int,
+) -> dict[str, dict[str, Any]]:
+    """Measure pass@k of verifiable tasks, by the policy and by the model that it began as.
+
+    Parameters
+    ----------
+    roles : mapping of str to callable
+        Gives ``policy``, and ``base`` where there is one.
+    tokenizer : PreTrainedTokenizerBase
+        Of both.
+    problems : mapping of str to sequence of Problem
+        Of each environment.
+    sampling : Sampling
+        ``sampling.thoughts`` answers to each.
+    answer_tokens : int
+        Of an answer at most [token].
+
+    Returns
+    -------
+    dict
+        Of each environment: the curve, from how many samples on the base is not behind, and problems left out because
+        the machine failed on an answer.
+
+    Examples
+    --------
+    >>> evaluate_answers({}, None, {}, Sampling(1, 2, 3), 4)
+    {}
+    """
+    models = {role: roles[role]() for role in ("policy", "base") if role in roles and problems}
+    out = {}
+    for name, some in problems.items():
+        scores = {role: solved(model, tokenizer, some, sampling, answer_tokens) for role, model in models.items()}
+        whole = np.all([~np.isnan(score).any(axis=1) for score in scores.values()], axis=0)
+        right = {role: (score[whole] >= 1).sum(axis=1) for role, score in scores.items()}
+        out[name] = {
+            "problems": int(whole.sum()), "left_out": int((~whole).sum()),
+            **(_curve(right["policy"], right.get("base"), sampling.thoughts) if whole.any() else {}),
+        }  # fmt: skip
+    return out
 
 
 def _rivals(policy: Any, places: Sequence[Place], thoughts: Thoughts, sampling: Sampling) -> dict[str, Floats]:
@@ -306,9 +399,8 @@ def _lengths(thoughts: Thoughts, with_thought: Scores, without: Scores, n_places
     }  # fmt: skip
 
 
-def _coverages(right: NDArray[np.int64], base: _Turn | None, sampling: Sampling) -> dict[str, Any]:
-    """pass@k of text: a thought passes where the scored tokens asked for are all the most likely ones after it."""
-    trained = coverage(right, sampling.thoughts)
-    before = None if base is None else coverage(base.own_right, sampling.thoughts)
+def _curve(right: NDArray[np.int64], base: NDArray[np.int64] | None, n_samples: int) -> dict[str, Any]:
+    trained = coverage(right, n_samples)
+    before = None if base is None else coverage(base, n_samples)
     rows = [{"k": k, "policy": trained[k], "base": None if before is None else before[k]} for k in trained]
     return {"curve": rows, "crossover_k": None if before is None else crossover(before, trained)}

@@ -11,6 +11,7 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
+from rntp.interfaces.cli_evaluate import evaluate
 from rntp.interfaces.cli_ledger import ledger
 from rntp.interfaces.cli_verify import verify
 
@@ -23,7 +24,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for command in (verify, ledger):
+for command in (evaluate, ledger, verify):
     cli.add_command(command)
 
 
