@@ -119,11 +119,14 @@ class Spread:
         golds = [one.gold_ids for one in rows]
         scored = score_shared(self.model, Rollouts([one.context_ids for one in rows], said, golds))
         base = scored.baseline or scored.gold
-        numbers = [one.cpu().double().numpy() for one in (scored.gold.log_probs, base.log_probs, base.entropies)]
+        with_thought, without, entropy = (
+            one.cpu().double().numpy() for one in (scored.gold.log_probs, base.log_probs, base.entropies)
+        )
+        counts = scored_mask([len(gold) for gold in golds], recipe.positions.skip_first_gold)
+        argmax_ids = scored.gold.argmax_ids.cpu().numpy()
         scores = GoldScores(
-            padded(golds)[0].numpy(), *numbers, scored.gold.argmax_ids.cpu().numpy(),
-            scored_mask([len(gold) for gold in golds], recipe.positions.skip_first_gold), self.tokenizer.decode,
-        )  # fmt: skip
+            padded(golds)[0].numpy(), with_thought, without, entropy, argmax_ids, counts, self.tokenizer.decode
+        )
         options = RewardOptions(recipe.reward.k, recipe.reward.per_token, recipe.reward.entropy_power)
         values = reward_named(recipe.reward.name)(scores, options).reshape(len(cut), group)
         out = np.full(len(chunk.ids), np.nan)

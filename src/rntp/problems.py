@@ -11,6 +11,7 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from rntp.mixture import Problem
 from rntp.recipe import EnvironmentSpec
+from rntp.verify.engine import has_sandbox
 from rntp.verify.environments import Environment, mixture
 from rntp.verify.puzzles import generate, names
 from rntp.verify.task import Task, load_tasks
@@ -62,6 +63,12 @@ def problems(
         path = folder / spec.tasks
         environment = Environment(spec.name, 1.0, tuple(load_tasks(path).values()))
         question = _Written(spec.name, path)
+    domains = {task.domain for task in environment.tasks} or {"puzzle"}
+    if domains & {"code", "puzzle"} and not has_sandbox():
+        raise InputError(
+            f"environment {shown(spec.name)}: needs bubblewrap, and nothing is run without it "
+            "(Debian: apt-get install bubblewrap)"
+        )
     for task in mixture([environment], seed):
         text = question(task)
         made = tokenizer(text, add_special_tokens=False)["input_ids"]
