@@ -299,8 +299,9 @@ def score_shared(
 
     Examples
     --------
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
     >>> rows = Rollouts([[1, 2, 3]] * 2, [[7, 4, 8], [7, 8]], [[5, 6]] * 2)
     >>> shared, separate = score_shared(model, rows), score_separate(model, rows)
     >>> bool((shared.gold.log_probs - separate.gold.log_probs).abs().max() < 1e-5)
@@ -372,8 +373,9 @@ def score_separate(model: Any, rollouts: Rollouts, options: ScoreOptions | None 
 
     Examples
     --------
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
     >>> score_separate(model, Rollouts([[1, 2]], [[7, 4, 8]], [[5, 6]])).thought_log_probs.shape
     torch.Size([1, 2])
     """

@@ -22,7 +22,7 @@ import torch
 from accelerate import PartialState
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
 from computeledger.errors import InputError, shown
@@ -129,6 +129,7 @@ class RntpTrainer(GuardedTrainer):
             books or Books(None, None, Machine()), self.extras.callbacks, model=model, processing_class=tokenizer,
             args=grpo_config(recipe, PartialState().num_processes), train_dataset=rows.dataset, reward_funcs=[_unused],
         )  # fmt: skip
+        self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
         self._endings: list[int] = list(self.eos_token_ids)
