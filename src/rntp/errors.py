@@ -3,8 +3,9 @@
 ::
 
     ComputeLedgerError
-    └── SandboxError            the machine cannot run a job safely; no verdict can be given
-        └── WorkerDiedError     a worker ended while it had a task
+    ├── SandboxError            the machine cannot run a job safely; no verdict can be given
+    │   └── WorkerDiedError     a worker ended while it had a task
+    └── TrainingError           a run cannot go on; the message names the last good checkpoint
 """
 
 from __future__ import annotations
@@ -18,3 +19,7 @@ class SandboxError(ComputeLedgerError):
 
 class WorkerDiedError(SandboxError):
     """A worker process ended while it had a task."""
+
+
+class TrainingError(ComputeLedgerError):
+    """A run cannot go on: a loss that is no number, a checkpoint that cannot be written; names the last good one."""

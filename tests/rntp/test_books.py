@@ -34,7 +34,7 @@ def model() -> Any:
     return made
 
 
-def generate(model: Any, page: PhaseBook) -> torch.Tensor:
+def generate(model: Any, page: PhaseBook) -> Any:
     context = torch.randint(0, 1024, (SEQUENCES, CONTEXT))
     options = {"max_new_tokens": THOUGHT, "min_new_tokens": THOUGHT, "do_sample": True, "pad_token_id": 0}
     page.generate(np.full(SEQUENCES, THOUGHT), CONTEXT)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.units import LARGEST
 
 #: What every line says in ``schema``.
 SCHEMA = "run-ledger/1"
@@ -117,11 +117,14 @@ class Entry:
 
     def _refuse(self) -> None:
         """Raise what is wrong with the entry, if anything is."""
+        for name in ("run", "workload", "phase", "device", "peak_source", "started"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} {shown(getattr(self, name))}: a text is needed")
         if self.workload not in PHASES:
-            raise InputError(f"workload {shown(self.workload)}: {nearest(str(self.workload), PHASES)}")
+            raise InputError(f"workload {shown(self.workload)}: {nearest(self.workload, PHASES)}")
         allowed = PHASES[self.workload]
         if self.phase not in allowed:
-            raise InputError(f"phase {shown(self.phase)} of {self.workload}: {nearest(str(self.phase), allowed)}")
+            raise InputError(f"phase {shown(self.phase)} of {self.workload}: {nearest(self.phase, allowed)}")
         for kind in self.tokens_by_kind:
             if kind not in TOKEN_KINDS:
                 raise InputError(f"tokens of kind {shown(kind)}: {nearest(str(kind), TOKEN_KINDS)}")
@@ -132,9 +135,8 @@ class Entry:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
                 raise InputError(f"{name} {shown(value)}: a whole number is needed")
-        for name in ("run", "device", "peak_source", "started"):
-            if not isinstance(getattr(self, name), str):
-                raise InputError(f"{name} {shown(getattr(self, name))}: a text is needed")
+        if not all(isinstance(one, str) for one in self.versions.values()):
+            raise InputError("versions: texts are needed")
 
     @property
     def device_s(self) -> float:
@@ -144,6 +146,9 @@ class Entry:
 
 def _is_plain(entry: Entry) -> bool:
     """Whether an entry is of the usual types and amounts: what readers of large logs make by the million."""
+    for text in (entry.run, entry.workload, entry.phase, entry.device, entry.peak_source, entry.started):
+        if type(text) is not str:
+            return False
     if entry.phase not in PHASES.get(entry.workload, ()) or entry.duration_s is None or entry.devices is None:
         return False
     for kind, value in entry.tokens_by_kind.items():
@@ -152,10 +157,8 @@ def _is_plain(entry: Entry) -> bool:
     for value in (entry.duration_s, entry.flop, entry.executed_flop, entry.moved_bytes, entry.energy_j, entry.peak_flop_per_s):
         if value is not None and (type(value) is not float or not 0.0 <= value < math.inf):
             return False
-    for count in (entry.devices, entry.step, entry.attempt, entry.n_params_active):
-        if count is not None and (type(count) is not int or count < 0):
-            return False
-    return type(entry.run) is type(entry.device) is type(entry.peak_source) is type(entry.started) is str
+    counts = (entry.devices, entry.step, entry.attempt, entry.n_params_active)
+    return all(count is None or (type(count) is int and count >= 0) for count in counts)
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:
@@ -169,8 +172,9 @@ def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:
 
 
 def _is_amount(value: object) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= LARGEST
 
 
 _FIELDS = {part.name: part for part in dataclasses.fields(Entry)}
