@@ -1,7 +1,7 @@
 """Time and memory of reading a log of 1 GB: a real excerpt's lines, repeated with running steps.
 
-Run: ``python benchmarks/readers.py [--megabytes 1000] [--tool verl|megatron|all]``. Each reading is a process of its own,
-so that the memory it prints is its own.
+Run: ``python benchmarks/readers.py [--megabytes 1000] [--tool verl|megatron|all]``. Each reading is a process of its
+own, so that the memory it prints is its own.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def verl_lines() -> Iterator[str]:
             if "step:" in line:
                 step += 1
                 before, _, after = line.partition("step:")
-                line = f"{before}step:{step} {after.partition(' ')[2]}"
-            yield line
+                yield f"{before}step:{step} {after.partition(' ')[2]}"
+            else:
+                yield line
 
 
 MAKERS = {"megatron": megatron_lines, "verl": verl_lines}
@@ -72,7 +73,10 @@ def read(path: Path) -> None:
     took_s, busy_s = time.perf_counter() - began, time.process_time() - busy
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGA
     assert count and held_s and not tally.damaged, tally
-    print(f"{took_s:.1f} s ({busy_s:.1f} s of processor), {count:,} entries, {path.stat().st_size / MEGA / took_s:.0f} MB/s, peak {peak:.0f} MB")
+    print(
+        f"{took_s:.1f} s ({busy_s:.1f} s of processor), {count:,} entries, "
+        f"{path.stat().st_size / MEGA / took_s:.0f} MB/s, peak {peak:.0f} MB"
+    )
 
 
 def main() -> None:
@@ -90,7 +94,7 @@ def main() -> None:
             path = Path(folder) / tool
             write(path, tool, given.megabytes * MEGA)
             print(f"{tool}: ", end="", flush=True)
-            subprocess.run([sys.executable, __file__, "--read", str(path)], check=True)
+            subprocess.run([sys.executable, __file__, "--read", str(path)], check=True)  # noqa: S603 (this file)
             path.unlink()
 
 

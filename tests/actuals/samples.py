@@ -1,6 +1,6 @@
 """Samples of what tools write: the tools' own line forms around figures of real runs, each with where it was found.
 
-Only figures were taken. A place is a repository, a path, a commit and a licence; "none stated" is a repository without one.
+Only figures were taken. A place is a repository, a path, a commit and a licence; "none stated": it has no licence file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 #: 8 B200, 1,280 sequences of 128 tokens; clock, step, loss, tokens/s/GPU, TFLOP/s/GPU, MFU in percent
 TITAN = [("19:31:29,955", 1, 12.47929, "1,360", 114.62, 5.09), ("19:31:48,420", 10, 4.98934, "9,982", 841.08, 37.38)]
 
-#: ZJUAntgroup/MoEGambit (Apache-2.0), megatron.log, commit b40c3ae1232f57db7f9cbf6a051a09a8ae683750: 64 GPUs (ranks 0 to
-#: 63), 64 sequences of 4,096 tokens; clock, iteration, ms
+#: ZJUAntgroup/MoEGambit (Apache-2.0), megatron.log, commit b40c3ae1232f57db7f9cbf6a051a09a8ae683750: 64 GPUs (ranks 0
+#: to 63), 64 sequences of 4,096 tokens; clock, iteration, ms
 MEGATRON = [
     ("17:59:00", 82, 11481.4), ("17:59:11", 83, 11248.0), ("17:59:23", 84, 11426.4), ("17:59:34", 85, 11471.3),
     ("17:59:45", 86, 11430.7), ("17:59:57", 87, 11356.0), ("18:00:08", 88, 11519.8), ("18:00:20", 89, 11627.1),
@@ -24,8 +24,8 @@ MEGATRON = [
 #: NVIDIA/cloudai (Apache-2.0), a test of its Megatron report: iteration, ms, TFLOP/s/GPU at 2,048 sequences
 CLOUDAI = [(5, 15800.0, 490.0), (6, 15639.0, 494.6), (7, 15448.5, 500.6)]
 
-#: houkawa2/CodeGenerate_RL_Pipeline (none stated), verl_demo.log, commit f638591e7d61e8f1bee6104c3cd609faf1132e69: 1 GPU,
-#: Qwen2.5-1.5B, 32 rollouts a step; step, tokens, response mean and max, prompt mean, and timers in their order
+#: houkawa2/CodeGenerate_RL_Pipeline (none stated), verl_demo.log, commit f638591e7d61e8f1bee6104c3cd609faf1132e69: 1
+#: GPU, Qwen2.5-1.5B, 32 rollouts a step; step, tokens, response mean and max, prompt mean, and timers in their order
 VERL = [
     (620, 18230.0, 85.875, 152.0, 483.812, (10.517, 0.455, 0.912, 6.962, 3.352, 1.923, 24.123)),
     (621, 18553.0, 94.094, 205.0, 485.688, (11.381, 0.475, 0.912, 6.261, 3.355, 1.924, 24.310)),
@@ -39,16 +39,18 @@ VERL_OTHERS = (
     "global_seqlen/max:18230.000 - global_seqlen/minmax_diff:0.000 - global_seqlen/balanced_min:18230.000 - "
     "global_seqlen/balanced_max:18230.000 - critic/kl_coeff:0.001 - critic/vf_loss:0.011 - critic/vf_clipfrac:0.000 - "
     "critic/vpred_mean:0.222 - critic/grad_norm:0.327 - critic/lr:0.000 - actor/entropy_loss:0.253 - "
-    "actor/pg_clipfrac:0.001 - actor/ppo_kl:-0.000 - actor/grad_norm:0.130 - actor/lr:0.000 - critic/score/mean:0.184 - "
+    "actor/pg_clipfrac:0.001 - actor/ppo_kl:-0.000 - actor/grad_norm:0.130 - actor/lr:0.000 - "
+    "critic/score/mean:0.184 - "
     "critic/score/max:1.000 - critic/score/min:0.100 - critic/rewards/mean:0.168 - critic/rewards/max:0.988 - "
-    "critic/rewards/min:0.077 - critic/advantages/mean:0.000 - critic/advantages/max:6.649 - critic/advantages/min:-1.712 - "
-    "critic/returns/mean:0.160 - critic/returns/max:1.000 - critic/returns/min:0.077 - critic/values/mean:0.241 - "
+    "critic/rewards/min:0.077 - critic/advantages/mean:0.000 - critic/advantages/max:6.649 - "
+    "critic/advantages/min:-1.712 - "
+    "critic/returns/mean:0.160 - critic/returns/max:1.000 - "
+    "critic/returns/min:0.077 - critic/values/mean:0.241 - "
     "critic/values/max:1.141 - critic/values/min:0.134"
 )
 VERL_TIMERS = ("gen", "ref", "values", "adv", "update_critic", "update_actor", "step")
 
-#: A verl run on 8 accelerators of an Ascend node, in notes on its tuning found by full text (file 55579746538 of the index;
-#: licence unknown): timers in s, tokens, tokens/s/GPU
+#: A verl run on 8 accelerators of an Ascend node, in public notes on its tuning (repository and licence not known): timers in s, tokens, tokens/s/GPU
 VERL_FILE = {
     "timing_s/gen": 698.8797343205661, "timing_s/reward": 0.00015538185834884644, "timing_s/ref": 98.13646441046149,
     "timing_s/old_log_prob": 143.3216061014682, "timing_s/adv": 0.033962166868150234,
@@ -63,11 +65,12 @@ VLLM = {
     "backend": "openai", "num_prompts": 1280, "request_rate": "inf", "max_concurrency": 128,
     "duration": 156.629553565057, "completed": 1280, "total_input_tokens": 1310720, "total_output_tokens": 1310720,
     "request_throughput": 8.17214868373065, "output_throughput": 8368.280252140186,
-    "total_token_throughput": 16736.560504280373, "mean_ttft_ms": 322.05012791437184, "mean_tpot_ms": 14.871257350024614,
+    "total_token_throughput": 16736.560504280373, "mean_ttft_ms": 322.05012791437184,
+    "mean_tpot_ms": 14.871257350024614,
 }  # fmt: skip
 
-#: Rusheel86/Chaos-Economy (none stated), trainer_state.json, commit 7138430cb7f24c6013bb8f8b156bb104209b730f: step, mean
-#: completion, tokens so far, reward; this run logged no times, so step_time is made up
+#: Rusheel86/Chaos-Economy (none stated), trainer_state.json, commit 7138430cb7f24c6013bb8f8b156bb104209b730f: step,
+#: mean completion, tokens so far, reward; this run logged no times, so step_time is made up
 TRL = [
     (5, 472.05, 29865.0, -0.0981), (10, 385.55, 42892.0, 0.7247), (15, 456.3, 57290.0, 0.6542),
     (20, 442.95, 72105.0, 0.3148), (25, 477.55, 92468.0, 0.3581), (30, 447.1, 111818.0, 0.6909),
@@ -76,7 +79,7 @@ TRL = [
 #: PranavDani/Flame (none stated), nvidia-smi.csv, commit d517472bb6c99b9098c993bf230429e5224d5b39: s after 18:42, W
 POWER = [(33.189, 22.89), (33.239, 22.73), (33.290, 22.73), (33.340, 23.00), (33.390, 23.00), (33.441, 23.00)]
 
-#: A vLLM server's counters in a test of a monitor, found by full text (file 67326551720 of the index; licence unknown)
+#: A vLLM server's counters in a public test of a monitor (repository and licence not known)
 SCRAPE_OUTPUT, SCRAPE_REQUESTS = "4.2421665e+07", "63184.0"
 
 
@@ -85,8 +88,7 @@ def torchtitan_log(steps: Sequence[tuple[str, int, float, str, float, float]] = 
     head = [
         "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1",
         "Peak FLOPS used for computing MFU: 2.250e+15",
-        "Trainer is initialized with local batch size 160, global batch size 1280, gradient accumulation steps 1, "
-        "sequence length 128, total steps 10 (warmup 600)",
+        "Trainer is initialized with local batch size 160, global batch size 1280, sequence length 128",
     ]
     lines = [f"{rank}[titan] 2026-05-19 19:31:15,551 - root - INFO - {text}" for text in head]
     for clock, step, loss, rate, tflops, mfu in steps:
@@ -102,8 +104,9 @@ def megatron_line(step: int, elapsed_ms: float, clock: str = "", batch: int = 64
     rate = f" throughput per GPU (TFLOP/s/GPU): {tflops:.1f} |" if tflops else ""
     stamp = f"[2026-05-27 {clock}] " if clock else ""
     return (
-        f" {stamp}iteration {step:8d}/   10000 | consumed samples: {step * batch:12d} | elapsed time per iteration (ms): "
-        f"{elapsed_ms:.1f} |{rate} learning rate: 9.998682E-05 | global batch size: {batch:5d} | lm loss: 7.263364E+00 | "
+        f" {stamp}iteration {step:8d}/   10000 | consumed samples: {step * batch:12d} | "
+        f"elapsed time per iteration (ms): {elapsed_ms:.1f} |{rate} learning rate: 9.998682E-05 | "
+        f"global batch size: {batch:5d} | lm loss: 7.263364E+00 | "
         "load_balancing_loss: 1.156112E+00 | loss scale: 1.0 | grad norm: 0.795 | number of skipped iterations:   0 | "
         "number of nan iterations:   0 |"
     )
@@ -173,7 +176,9 @@ def vllm_result(**changed: object) -> str:
 
 def sglang_result() -> str:
     """What SGLang's ``bench_serving --output-file`` appends, twice; the same figures in its own names."""
-    one = {name: value for name, value in VLLM.items() if name not in ("backend", "total_token_throughput", "num_prompts")}
+    one = {
+        name: value for name, value in VLLM.items() if name not in ("backend", "total_token_throughput", "num_prompts")
+    }
     one |= {"backend": "sglang", "total_output_tokens_retokenized": 1310700, "total_throughput": 16736.56, "tp_size": 8}
     return "".join(json.dumps(one) + "\n" for _ in range(2))
 
@@ -201,4 +206,9 @@ def power_csv() -> str:
 def dcgm_text() -> str:
     """What ``dcgmi dmon -e 155,203`` prints: no times, its head again and again."""
     head = "#Entity   POWER     GPUTL\nID          W\n"
-    return head + "GPU 0     120.500   72\nGPU 1     130.500   80\n" + head + "GPU 0     121.500   74\nGPU 1     N/A   81\n"
+    return (
+        head
+        + "GPU 0     120.500   72\nGPU 1     130.500   80\n"
+        + head
+        + "GPU 0     121.500   74\nGPU 1     N/A   81\n"
+    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from computeledger.actuals.readers.all_tools import read_actuals, reader_of
@@ -52,7 +52,7 @@ def test_tool_is_told_by_content(tool, tmp_path):
     (tmp_path / "anything.bin").write_text(text)
     assert reader_of(tmp_path / "anything.bin").tool == tool.partition(",")[0]
     entries, tally = read(text, tmp_path, hints)
-    assert entries and set(tally.damaged) <= {"no sample of the columns above it"}
+    assert entries and set(tally.damaged) <= {"no power in it"}
 
 
 def test_megatron_figures_are_those_of_the_run(tmp_path):
@@ -97,7 +97,9 @@ def test_verl_phases_and_idle_fill_the_step(tmp_path):
         mine = {one.phase: one for one in entries if one.step == step}
         assert sum(one.duration_s for one in mine.values()) == pytest.approx(times[-1])
         assert mine["generation"].tokens_by_kind["sampled"] == pytest.approx(32 * response, rel=1e-3)
-        assert mine["update"].tokens_by_kind == {"trained": total} and total == pytest.approx(32 * (response + prompt), 1e-3)
+        assert mine["update"].tokens_by_kind == {"trained": total} and total == pytest.approx(
+            32 * (response + prompt), 1e-3
+        )
         assert mine["log-probs"].duration_s == pytest.approx(times[1] + times[2])
     # the most honest bound on a decode step: generation over the longest response
     assert tally.observed["tpot_s"].least == pytest.approx(13.953 / 362)
@@ -107,7 +109,9 @@ def test_verl_file_tells_its_gpus_from_the_throughput(tmp_path):
     entries, _ = read(samples.verl_file(), tmp_path, Hints())
     assert {one.devices for one in entries} == {8}
     first = {one.phase: one for one in entries if one.step == 1}
-    assert first["idle"].duration_s == pytest.approx(1268.488 - (698.880 + 143.322 + 98.136 + 0.034 + 327.778), abs=1e-2)
+    assert first["idle"].duration_s == pytest.approx(
+        1268.488 - (698.880 + 143.322 + 98.136 + 0.034 + 327.778), abs=1e-2
+    )
 
 
 def test_serving_benchmarks(tmp_path):
@@ -151,7 +155,7 @@ def test_power_is_the_integral_of_its_samples(tmp_path):
     assert one.duration_s == 0.0 and tally.observed["power_device_s"].total == pytest.approx(0.252)
     (two,), tally = read(samples.dcgm_text(), tmp_path)
     assert two.devices == 2 and two.energy_j == pytest.approx(121.0)
-    assert tally.damaged["no sample of the columns above it"].count == 1
+    assert tally.damaged["no power in it"].count == 1
 
 
 def megatron(*lines: str) -> str:
@@ -166,7 +170,16 @@ def test_restart_repeats_steps_and_nothing_is_dropped_silently(tmp_path):
         line(6, 1000.0)[:90], line(7, 1000.0), line(7, 1000.0), line(8, math.nan), line(9, 1000.0) + line(9, 1000.0),
     )  # fmt: skip
     entries, tally = read(text, tmp_path, Hints())
-    assert [(one.step, one.attempt) for one in entries] == [(1, 0), (2, 0), (3, 0), (4, 0), (3, 1), (4, 1), (5, 1), (7, 1)]
+    assert [(one.step, one.attempt) for one in entries] == [
+        (1, 0),
+        (2, 0),
+        (3, 0),
+        (4, 0),
+        (3, 1),
+        (4, 1),
+        (5, 1),
+        (7, 1),
+    ]
     assert set(tally.damaged) == {"cut off before its time", "its time is no number above 0", "two lines in one"}
     assert set(tally.remarks) == {
         "restart: the step went back", "the same step again", "steps before it that no readable line reports",
@@ -209,46 +222,50 @@ def test_no_tool_and_no_file(tmp_path):
         reader_of(tmp_path)
 
 
-def truncated(data: bytes, draw: random.Random) -> tuple[bytes, set[int]]:
+def truncated(data: bytes, draw: np.random.Generator) -> tuple[bytes, set[int]]:
     """A file that ends early."""
-    cut = draw.randrange(1, len(data))
+    cut = int(draw.integers(1, len(data)))
     return data[:cut], {data[:cut].count(b"\n") + 1}
 
 
-def flipped(data: bytes, draw: random.Random) -> tuple[bytes, set[int]]:
+def flipped(data: bytes, draw: np.random.Generator) -> tuple[bytes, set[int]]:
     """A file with one bit turned."""
-    place = draw.randrange(len(data))
-    turned = bytes([data[place] ^ (1 << draw.randrange(8))])
+    place = int(draw.integers(len(data)))
+    turned = bytes([data[place] ^ (1 << int(draw.integers(8)))])
     number = data[:place].count(b"\n") + 1
     return data[:place] + turned + data[place + 1 :], {number, number + 1}
 
 
-def spliced(data: bytes, draw: random.Random) -> tuple[bytes, set[int]]:
+def spliced(data: bytes, draw: np.random.Generator) -> tuple[bytes, set[int]]:
     """A file with a piece of itself put in somewhere else."""
-    start, place = draw.randrange(len(data)), draw.randrange(len(data))
-    piece = data[start : start + draw.randrange(1, 400)]
+    start, place = (int(one) for one in draw.integers(len(data), size=2))
+    piece = data[start : start + int(draw.integers(1, 400))]
     before = data[:place].count(b"\n") + 1
     return data[:place] + piece + data[place:], set(range(before, before + piece.count(b"\n") + 2))
 
 
-CORRUPTIONS: list[Callable[[bytes, random.Random], tuple[bytes, set[int]]]] = [truncated, flipped, spliced]
+CORRUPTIONS: list[Callable[[bytes, np.random.Generator], tuple[bytes, set[int]]]] = [truncated, flipped, spliced]
 
 
 #: tool -> lines of its sample that hold for all others, and entries that a line makes at most
 SHAPES = {
-    "run ledger": (0, 1), "verl log": (2, 6), "verl log, JSONL": (0, 6), "Megatron-LM log": (5, 2), "torchtitan log": (4, 2),
+    "run ledger": (0, 1), "verl log": (2, 6), "verl log, JSONL": (0, 6), "Megatron-LM log": (5, 2),
+    "torchtitan log": (4, 2),
 }  # fmt: skip
 
 
 def survives(tool: str, seed: int, folder: Path) -> bool:
     """Whether a corrupted sample is read: right for what was not touched, or refused in one line."""
     text, hints = SAMPLES[tool]
-    draw = random.Random(f"{tool} {seed}")
+    draw = np.random.default_rng([seed, *tool.encode()])
     broken, touched = CORRUPTIONS[seed % 3](text.encode(), draw)
+    refused = ""
     try:
         entries, tally = read(broken, folder, hints)
     except InputError as error:
-        assert "\n" not in str(error) and len(str(error)) < 500
+        refused = str(error)
+    if refused:
+        assert "\n" not in refused and len(refused) < 500
         return False
     assert all(math.isfinite(one.duration_s) and one.duration_s >= 0 for one in entries)
     head, per_line = SHAPES.get(tool, (math.inf, 0))
@@ -271,10 +288,10 @@ def figures(one: Entry) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("tool", SAMPLES)
 def test_corruptions_are_survived(tool, tmp_path):
-    assert any([survives(tool, seed, tmp_path) for seed in range(30)])
+    assert sum(survives(tool, seed, tmp_path) for seed in range(30)) > 0
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("tool", SAMPLES)
 def test_a_thousand_corruptions_are_survived(tool, tmp_path):
-    assert any([survives(tool, seed, tmp_path) for seed in range(1000)])
+    assert sum(survives(tool, seed, tmp_path) for seed in range(1000)) > 0

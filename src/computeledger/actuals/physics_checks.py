@@ -1,4 +1,4 @@
-"""What physics does not allow a log to say: more FLOP than the chips have, faster than their memory, more power than they take."""
+"""What physics does not allow a log to say: more FLOP or power than the chips have, faster than their memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from computeledger.units import HOUR_S
 
 #: A figure may be this much over its limit: logs round (assumption).
 ROUNDING = 1.01
-#: Power of a chip may pass its thermal design power for moments; the mean of a log may not, by more than this (assumption).
+#: A chip may pass its thermal design power for moments; the mean of a log not by more than this (assumption).
 POWER_OVER_TDP = 1.05
 
 
@@ -81,11 +81,15 @@ def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, ta
     out = []
     device_s = took.planned_gpu_hours * HOUR_S
     if device_s and flop / (device_s * peak) > ROUNDING:
-        why = f"the model's FLOP over {words}: the model, the chip, the GPU count or the tokens are not those of the run"
+        why = (
+            f"the model's FLOP over {words}: the model, the chip, the GPU count or the tokens are not those of the run"
+        )
         out.append(Contradiction(name, "MFU above 1", flop / (device_s * peak), 1.0, "", why))
     if took.flop is not None and device_s and took.flop / (device_s * peak) > ROUNDING:
         why = f"the FLOP that the tool counted, over {words}"
-        out.append(Contradiction(name, "MFU above 1, by the tool's own count", took.flop / (device_s * peak), 1.0, "", why))
+        out.append(
+            Contradiction(name, "MFU above 1, by the tool's own count", took.flop / (device_s * peak), 1.0, "", why)
+        )
     stated = tally.observed
     if "mfu_fraction" in stated and stated["mfu_fraction"].most > ROUNDING:
         why = "the tool states it; its peak is not that of the chip"
@@ -111,7 +115,7 @@ def _memory(name: str, setting: Setting, took: Actual, tally: Tally) -> list[Con
     if stated.least * ROUNDING >= least_s:
         return []
     why = (
-        "active weights over the bandwidth of all GPUs: the model, the precision or the chip are not those of the run, or "
+        "active weights over the bandwidth of all GPUs: model, precision or chip are not those of the run, or "
         "tokens were guessed ahead (speculative decoding)"
     )
     return [Contradiction(name, "faster than the memory's bandwidth allows", stated.least, least_s, "s", why)]

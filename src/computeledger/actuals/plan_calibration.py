@@ -1,4 +1,4 @@
-"""What a reconciled run teaches the next plan: the utilisation of each phase, idle time included, with its interval and data.
+"""What a reconciled run teaches the next plan: the utilisation of each phase, idle time included, with its interval.
 
 GPU-hours of a calibrated phase are ``FLOP / (utilisation x dense bf16 peak x 3600 s/h)``, FLOP being the plan's own.
 """
@@ -127,7 +127,8 @@ def calibration_text(calibration: PlanCalibration) -> str:
     date = 2026-11-21
     <BLANKLINE>
     [rl]
-    utilization = { value = 0.015, low = 0.01, high = 0.02 } # of the dense bf16 peak, over all GPU-time held
+    # of the dense bf16 peak, over all GPU-time held
+    utilization = { value = 0.015, low = 0.01, high = 0.02 }
     model = "m"
     accelerator = "a"
     gpu_hours = 8.0
@@ -141,12 +142,12 @@ def calibration_text(calibration: PlanCalibration) -> str:
         f"date = {calibration.date}",
     ]
     for name, one in calibration.phases.items():
-        span = one.utilization
+        span, value = one.utilization, float(one.utilization.quantile(0.0))
         lines += [
             "",
             f"[{name}]",
-            f"utilization = {{ value = {float(span.quantile(0.0)):.6g}, low = {span.low:.6g}, high = {span.high:.6g} }}"
-            " # of the dense bf16 peak, over all GPU-time held",
+            "# of the dense bf16 peak, over all GPU-time held",
+            f"utilization = {{ value = {value:.6g}, low = {span.low:.6g}, high = {span.high:.6g} }}",
             f"model = {_text(one.model)}",
             f"accelerator = {_text(one.accelerator)}",
             f"gpu_hours = {float(one.gpu_hours):.6}",
@@ -201,7 +202,9 @@ def read_calibration(path: str | Path) -> PlanCalibration:
             raise InputError(f"{path}: unknown section [{name}]: {nearest(name, PHASES)}")
     if not phases:
         raise InputError(f"{path}: holds no phase")
-    return PlanCalibration(str(path), str(table.get("date", "")), {n: _phase(path, n, one) for n, one in phases.items()})
+    return PlanCalibration(
+        str(path), str(table.get("date", "")), {n: _phase(path, n, one) for n, one in phases.items()}
+    )
 
 
 def _phase(path: str | Path, name: str, table: Any) -> PhaseCalibration:
@@ -209,10 +212,11 @@ def _phase(path: str | Path, name: str, table: Any) -> PhaseCalibration:
     if not isinstance(table, dict):
         raise InputError(f"{label} is {shown(table)}: a table is needed")
     span = table.get("utilization")
-    ends = [span.get(key) for key in ("low", "value", "high")] if isinstance(span, dict) else []
-    if len(ends) != 3 or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends):
+    given = [span.get(key) for key in ("low", "value", "high")] if isinstance(span, dict) else []
+    ends = [float(end) for end in given if isinstance(end, int | float) and not isinstance(end, bool)]
+    if len(ends) != 3:
         raise InputError(f"{label} utilization needs value, low and high, each a number")
-    low, value, high = (float(end) for end in ends)
+    low, value, high = ends
     if not 0 < low < high < 1 or not low <= value <= high:
         raise InputError(f"{label} utilization = {low:g}..{value:g}..{high:g}: 0 < low <= value <= high < 1 is needed")
     for key in ("model", "accelerator"):
@@ -257,13 +261,16 @@ def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
     >>> span = Range(0.3, 0.4, bounded=True, mid=0.35)
     >>> one = PhaseCalibration("pretraining", span, "meta-llama/Meta-Llama-3.1-8B", "h100-sxm5-80gb", 8.0, 0.0, ())
-    >>> calibrated(plan, PlanCalibration("c.toml", "", {"pretraining": one})).sections["pretraining"].values["utilization"] is span
+    >>> after = calibrated(plan, PlanCalibration("c.toml", "", {"pretraining": one}))
+    >>> after.sections["pretraining"].values["utilization"] is span
     True
     """
     sections = dict(plan.sections)
     used = [name for name in calibration.phases if name in sections and "skip" not in sections[name]]
     if not used:
-        raise InputError(f"{calibration.name}: calibrates {', '.join(calibration.phases)}, which the plan does not have")
+        raise InputError(
+            f"{calibration.name}: calibrates {', '.join(calibration.phases)}, which the plan does not have"
+        )
     for name in used:
         one, section = calibration.phases[name], sections[name]
         for what, own, measured in (

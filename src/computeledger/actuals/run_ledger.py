@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -146,16 +147,18 @@ class Entry:
 
 def _is_plain(entry: Entry) -> bool:
     """Whether an entry is of the usual types and amounts: what readers of large logs make by the million."""
-    for text in (entry.run, entry.workload, entry.phase, entry.device, entry.peak_source, entry.started):
+    texts: tuple[object, ...] = (entry.run, entry.workload, entry.phase, entry.device, entry.peak_source, entry.started)
+    for text in texts:
         if type(text) is not str:
             return False
-    if entry.phase not in PHASES.get(entry.workload, ()) or entry.duration_s is None or entry.devices is None:
+    if entry.phase not in PHASES.get(entry.workload, ()) or entry.versions or None in (entry.duration_s, entry.devices):
         return False
     for kind, value in entry.tokens_by_kind.items():
         if kind not in TOKEN_KINDS or type(value) is not float or not 0.0 <= value < math.inf:
             return False
-    for value in (entry.duration_s, entry.flop, entry.executed_flop, entry.moved_bytes, entry.energy_j, entry.peak_flop_per_s):
-        if value is not None and (type(value) is not float or not 0.0 <= value < math.inf):
+    optional = (entry.flop, entry.executed_flop, entry.moved_bytes, entry.energy_j, entry.peak_flop_per_s)
+    for amount in (entry.duration_s, *optional):
+        if amount is not None and (type(amount) is not float or not 0.0 <= amount < math.inf):
             return False
     counts = (entry.devices, entry.step, entry.attempt, entry.n_params_active)
     return all(count is None or (type(count) is int and count >= 0) for count in counts)

@@ -108,7 +108,10 @@ class _Sums:
         phase = REPEATED if repeated else entry.phase
         self.gpu_s[phase] = self.gpu_s.get(phase, 0.0) + device_s
         if entry.phase == "next-token reference":
-            self.reference = [self.reference[0] + device_s, self.reference[1] + entry.tokens_by_kind.get("trained", 0.0)]
+            self.reference = [
+                self.reference[0] + device_s,
+                self.reference[1] + entry.tokens_by_kind.get("trained", 0.0),
+            ]
         tokens = 0.0
         if not repeated and entry.phase not in UNPLANNED:
             tokens = sum(entry.tokens_by_kind.get(kind, 0.0) for kind in COUNTED[self.workload])
@@ -206,7 +209,8 @@ class Books:
         Examples
         --------
         >>> books = Books()
-        >>> books.add([Entry("a", "rl", "generation", 9.0, 8, 1, tokens_by_kind={"sampled": 4e3}), Entry("a", "rl", "idle", 1.0, 8, 1)])
+        >>> books.add([Entry("a", "rl", "generation", 9.0, 8, 1, tokens_by_kind={"sampled": 4e3})])
+        >>> books.add([Entry("a", "rl", "idle", 1.0, 8, 1)])
         >>> one = books.actuals()["rl"]
         >>> one.tokens, one.gpu_hours * 3600, round(one.unplanned_gpu_hours * 3600)
         (4000.0, 80.0, 8)

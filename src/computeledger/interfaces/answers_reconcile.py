@@ -91,7 +91,9 @@ def read_files(files: Sequence[str], hints: Hints) -> tuple[Books, list[ReadFile
         own = replace(hints, run=Path(name).stem)
         if reader.tool == power.TOOL:
             if len(books.workloads()) > 1:
-                raise InputError(f"{shown(name)}: a power log of which of {', '.join(books.workloads())}? give them apart")
+                raise InputError(
+                    f"{shown(name)}: a power log of which of {', '.join(books.workloads())}? give them apart"
+                )
             own = replace(own, workload=next(iter(books.workloads()), ""))
         tally, workloads, count = Tally(), dict[str, None](), 0
         for entry in read_actuals(Path(name), own, tally):
@@ -112,7 +114,9 @@ def _joined(tallies: Sequence[Tally]) -> Tally:
                 out.observed[name] = one
             else:
                 ends = {"least": min(before.least, one.least), "most": max(before.most, one.most)}
-                out.observed[name] = replace(one, count=before.count + one.count, total=before.total + one.total, **ends)
+                out.observed[name] = replace(
+                    one, count=before.count + one.count, total=before.total + one.total, **ends
+                )
     return out
 
 
@@ -164,7 +168,9 @@ def _phase_document(found: Reconciliation, one: Settled) -> Document:
         "actual": _money(one.actual) | {"energy_measured_j": one.measured_energy_j},
         "variance": _variance(one.usd),
         "variance_gpu_hours": _variance(one.gpu_hours),
-        "budget_interval": quantities({name: (getattr(phase, name), unit) for name, unit in names.items()}) if phase else None,
+        "budget_interval": quantities({name: (getattr(phase, name), unit) for name, unit in names.items()})
+        if phase
+        else None,
         "inside_interval": dict(one.inside),
         "is_planned": one.is_planned,
         "parts": {
@@ -205,7 +211,11 @@ def _file_document(one: ReadFile) -> Document:
 def _calibration_document(calibration: PlanCalibration) -> Document:
     phases: Mapping[str, Any] = {
         name: {
-            "utilization": {"p05": one.utilization.low, "p50": float(one.utilization.quantile(0.0)), "p95": one.utilization.high},
+            "utilization": {
+                "p05": one.utilization.low,
+                "p50": float(one.utilization.quantile(0.0)),
+                "p95": one.utilization.high,
+            },
             "model": one.model,
             "accelerator": one.accelerator,
             "data": list(one.data),

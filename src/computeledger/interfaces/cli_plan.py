@@ -20,7 +20,9 @@ from computeledger.interfaces.cli_options import (
 @click.command()
 @click.argument("plan_file", metavar="PLAN.toml", required=False)
 @click.option("--html", "html_file", metavar="FILE", help="Write the report as one self-contained HTML file.")
-@click.option("--calibration", "calibration_file", metavar="FILE", help="Utilisations that reconcile wrote of past runs.")
+@click.option(
+    "--calibration", "calibration_file", metavar="FILE", help="Utilisations that reconcile wrote of past runs."
+)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of plans for editors, and stop.")
 @samples_option
 @seed_option

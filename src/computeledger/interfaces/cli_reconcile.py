@@ -61,8 +61,8 @@ def reconcile(
     """Budget against actuals by phase; writes a calibration that the next plan can use.
 
     ACTUALS are run ledgers and logs, told apart by what is in them: Megatron-LM, torchtitan and verl consoles, verl's
-    JSONL, trainer_state.json of TRL and the Trainer, results of vLLM's and SGLang's benchmarks, vLLM's /metrics, and power
-    logs of nvidia-smi and DCGM, which go with the workload beside them.
+    JSONL, trainer_state.json of TRL and the Trainer, results of vLLM's and SGLang's benchmarks, vLLM's /metrics, and
+    power logs of nvidia-smi and DCGM, which go with the workload beside them.
     """
     from computeledger.actuals.readers.tally import Hints
     from computeledger.interfaces.answers_reconcile import answer_reconcile, check_calibration_file

@@ -12,7 +12,7 @@ from computeledger.interfaces.tables_reconcile import PARTS, signed
 from computeledger.interfaces.wording import PHASE_NAMES, words
 from computeledger.units import format_si
 
-#: Colours of what costs more and of what costs less than planned, and of whole bars: told apart by every eye, and by their signs.
+#: Colours of what costs more and what costs less than planned, and of whole bars; the signs say it too.
 MORE, LESS, WHOLE = "#D55E00", "#009E73", "#46688A"
 
 
@@ -31,8 +31,9 @@ def waterfall_figure(phase: Mapping[str, Any], unit: str) -> Spec:
     whole = [format_si(end) if unit == "GPU-hours" else words(end, unit) for end in ends]
     data: list[Spec] = [
         {"type": "bar", "x": ["budget", *(label.removesuffix(" phases") for _, label in shown), "actual"], "y": heights,
-         "base": bases, "marker": {"color": colors}, "text": [whole[0], *(signed(one, unit) for one in changes), whole[1]],
-         "textposition": "outside", "cliponaxis": False, "constraintext": "none", "textfont": {"size": 12}, "width": 0.6,
+         "base": bases, "marker": {"color": colors}, "width": 0.6, "textfont": {"size": 12}, "constraintext": "none",
+         "text": [whole[0], *(signed(one, unit) for one in changes), whole[1]],
+         "textposition": "outside", "cliponaxis": False,
          "hovertemplate": "%{x}: %{text}<extra></extra>"},
     ]  # fmt: skip
     top, low = max(base + height for base, height in zip(bases, heights, strict=True)), min(0.0, *bases)
@@ -42,7 +43,8 @@ def waterfall_figure(phase: Mapping[str, Any], unit: str) -> Spec:
         for index, level in enumerate(levels)
     ]  # fmt: skip
     layout = parts.layout(
-        300, [], shapes=carried, xaxis={"fixedrange": True, "type": "category", "tickangle": 0, "tickfont": {"size": 11}},
+        300, [], shapes=carried,
+        xaxis={"fixedrange": True, "type": "category", "tickangle": 0, "tickfont": {"size": 11}},
         yaxis={"fixedrange": True, "range": [low * 1.15, top * 1.15 or 1.0], "showticklabels": False, "zeroline": True},
     )  # fmt: skip
     layout["margin"] = {"l": 4, "r": 8, "t": 14, "b": 40}

@@ -45,8 +45,9 @@ def _lead(document: Mapping[str, Any]) -> str:
     label = dict(PARTS)[largest[0]]
     side = "over" if actual > budget else "under"
     return (
-        f"{words(actual, 'USD')} were spent where {words(budget, 'USD')} were planned, {words(abs(actual - budget), 'USD')} "
-        f"{side} budget. The largest part of the difference is {label}, {signed(largest[1], 'USD')}"
+        f"{words(actual, 'USD')} were spent where {words(budget, 'USD')} were planned, "
+        f"{words(abs(actual - budget), 'USD')} {side} budget. "
+        f"The largest part of the difference is {label}, {signed(largest[1], 'USD')}"
     )
 
 
@@ -74,10 +75,14 @@ def _phase(document: Mapping[str, Any], name: str, phase: Mapping[str, Any]) -> 
          "" if key == "price" else signed(phase["variance_gpu_hours"][key], "GPU-hours"), document["definitions"][key])
         for key, label in PARTS
     ]  # fmt: skip
-    inside = [f"{key.replace('_', ' ')}: {'inside' if value else 'outside'}" for key, value in phase["inside_interval"].items()]
+    inside = [
+        f"{key.replace('_', ' ')}: {'inside' if value else 'outside'}"
+        for key, value in phase["inside_interval"].items()
+    ]
     return {
         "name": name, "heading": PHASE_NAMES[name], "rows": list(rows_of(phase)), "changes": changes,
-        "inside": ", ".join(inside).replace("gpu hours", "GPU-hours").replace("usd", "cost"), "is_planned": phase["is_planned"],
+        "inside": ", ".join(inside).replace("gpu hours", "GPU-hours").replace("usd", "cost"),
+        "is_planned": phase["is_planned"],
         "runs": ", ".join(phase["runs"]), "steps": phase["steps"],
         "total": signed(sum(phase["variance"].values()), "USD"),
         "total_hours": signed(sum(phase["variance_gpu_hours"].values()), "GPU-hours"),

@@ -28,10 +28,12 @@ def rows_of(phase: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         if not budget and not actual:
             continue
         ratio = f"× {actual / budget:.3g}" if budget and actual is not None else ""
-        yield label, *("–" if value is None else _shown(value, unit) for value in (budget, actual)), ratio
+        yield label, _shown(budget, unit), _shown(actual, unit), ratio
 
 
-def _shown(value: float, unit: str) -> str:
+def _shown(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
     return format_si(value) if unit == "" else show(value, unit)
 
 
@@ -73,7 +75,9 @@ def print_reconciliation(document: Mapping[str, Any]) -> None:
                 Text(document["definitions"][key], style="bright_black"),
             )  # fmt: skip
         whole = sum(phase["variance"].values())
-        table.add_row("actual − budget", signed(whole, "USD"), signed(sum(phase["variance_gpu_hours"].values()), "GPU-hours"), "")
+        table.add_row(
+            "actual − budget", signed(whole, "USD"), signed(sum(phase["variance_gpu_hours"].values()), "GPU-hours"), ""
+        )
         out.print(table)
         parts = ", ".join(f"{part} {percent(one['fraction'])}" for part, one in phase["parts"].items())
         note(out, f"GPU-time: {parts}")

@@ -139,16 +139,17 @@ def read_actuals(path: Path, hints: Hints, tally: Tally) -> Iterator[Entry]:
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "a.txt")
-    >>> _ = path.write_text('{"schema": "run-ledger/1", "run": "a", "workload": "rl", "phase": "update", "duration_s": 2}')
+    >>> _ = path.write_text('{"schema": "run-ledger/1", "run": "a", "workload": "rl", "phase": "data", "duration_s":2}')
     >>> [one.phase for one in read_actuals(path, Hints(), Tally())]
-    ['update']
+    ['data']
     """
     reader = reader_of(path)
-    count = 0
+    is_empty = True
     try:
-        for count, entry in enumerate(reader.entries(lines_of(path, tally), hints, tally), 1):
+        for entry in reader.entries(lines_of(path, tally), hints, tally):
+            is_empty = False
             yield entry
     except InputError as error:
         raise InputError(f"{shown(str(path))}: {error}") from None
-    if not count:
+    if is_empty:
         raise InputError(f"{shown(str(path))}: {none_readable(reader.tool, tally)}")

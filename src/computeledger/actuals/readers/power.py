@@ -27,6 +27,7 @@ _BUSY = re.compile(r"utilization[._]gpu|gpu_util|dev_gpu_util|^gputl|^sm$", re.I
 _GPU = re.compile(r"^(index|gpu|gpu_id|gpu_index|uuid|pci\.bus_id|device)$", re.IGNORECASE)
 _TIME = re.compile(r"time", re.IGNORECASE)
 _DMON = re.compile(r"^\s*(?:(\d{10}(?:\.\d+)?)\s+)?(?:GPU(?:-I)?\s+)?(\d+)\s+(\S.*)$")
+_UNIT_LINE = re.compile(r"\s*(?:\d{10}\S*\s+)?(ID|#)")
 _UNITS = re.compile(r"\s*\[.*\]$")
 
 
@@ -87,9 +88,7 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     yield Entry(hints.run, hints.workload, phase, 0.0, len(last), energy_j=energy_j)
 
 
-def _samples(
-    lines: Iterable[tuple[int, str]], tally: Tally
-) -> Iterator[tuple[int, str, float, float, float | None]]:
+def _samples(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[tuple[int, str, float, float, float | None]]:
     """Line, GPU, time, power and utilisation in percent of each sample."""
     columns: list[str] = []
     is_dmon = False
@@ -105,14 +104,12 @@ def _samples(
             continue
         if not place:
             continue
-        if is_dmon:
-            sample = _dmon_sample(text, len(columns), place, ticks)
-            if sample is None and re.match(r"\s*(?:\d{10}\S*\s+)?(ID|#)", text):
-                continue
-        else:
-            sample = _csv_sample(text, len(columns), place, same)
-        if sample is None or isinstance(sample, str):
-            tally.damage(sample or "no sample of the columns above it", number)
+        if is_dmon and _UNIT_LINE.match(text):
+            continue
+        width = len(columns)
+        sample = _dmon_sample(text, width, place, ticks) if is_dmon else _csv_sample(text, width, place, same)
+        if isinstance(sample, str):
+            tally.damage(sample, number)
         else:
             yield (number, *sample)
 
@@ -165,15 +162,15 @@ def _csv_sample(
 
 def _dmon_sample(
     text: str, n_columns: int, place: dict[str, int], ticks: dict[str, float]
-) -> tuple[str, float, float, float | None] | None:
+) -> tuple[str, float, float, float | None] | str:
     found = _DMON.match(text)
     if found is None:
-        return None
+        return "no sample of the columns above it"
     stamp, gpu, rest = found.groups()
     cells = rest.split()
     watts = amount(cells[place["power"]]) if len(cells) == n_columns else None
     if watts is None:
-        return None
+        return "no power in it"
     ticks[gpu] = float(stamp) if stamp else ticks.get(gpu, 0.0) + DMON_INTERVAL_S
     busy = amount(cells[place["busy"]]) if "busy" in place else None
     return gpu, ticks[gpu], watts, busy

@@ -1,4 +1,4 @@
-"""What ``vllm bench serve`` and SGLang's ``bench_serving`` write: one JSON document per benchmark, alone or one per line."""
+"""What ``vllm bench serve`` and SGLang's ``bench_serving`` write: a JSON document per benchmark, alone or in lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a training log in their order: repeated lines, misread numbers, restarts, redone work, and time between steps."""
+"""Steps of a training log in their order: repeated lines, misread numbers, restarts, and the time between steps."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _one_rank(lines: Iterable[Line], tally: Tally) -> Iterator[Line]:
 
 
 def _is_misnumbered(before: Line | None, one: Line, after: Line | None, intervals: dict[int, int]) -> bool:
-    """Whether a step number lies outside its neighbours, or off the usual distance, while they are in order without it."""
+    """Whether a step number lies outside its neighbours, or off the usual distance, and they are in order without."""
     if after is None:
         return False
     if before is None:

@@ -40,8 +40,8 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     Yields
     ------
     Entry
-        A ``step`` for each line, ``attempt`` counting restarts; pauses between lines as ``idle``, and as ``other`` where
-        lines are missing.
+        A ``step`` for each line, ``attempt`` counting restarts; pauses between lines as ``idle``, and as ``other``
+        where lines are missing.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """``trainer_state.json`` of the Hugging Face Trainer and of TRL: times and tokens of the log history.
 
-A record is read by itself, so that a file that was cut still tells what stands before the cut. TRL states ``step_time``; a
-Trainer only the runtime of the whole, in its last record, which is shared evenly over the steps.
+A record is read by itself, so that a file that was cut still tells what stands before the cut. TRL states
+``step_time``; a Trainer only the runtime of the whole, in its last record, which is shared evenly over the steps.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
 
     Examples
     --------
-    >>> text = '{"log_history": [{"step": 5, "num_tokens": 4000.0, "reward": 0.1, "step_time": 2.0, "completions/mean_length": 300.0}]}'
+    >>> record = {"step": 5, "num_tokens": 4e3, "reward": 0.1, "step_time": 2.0, "completions/mean_length": 300.0}
+    >>> text = json.dumps({"log_history": [record]})
     >>> [(one.workload, one.duration_s, dict(one.tokens_by_kind)) for one in
     ...  entries([(1, text)], Hints(devices=2, rollouts_per_step=2), Tally())]
     [('rl', 10.0, {'sampled': 3000.0, 'trained': 4000.0})]

@@ -90,7 +90,9 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     if not last:
         return
     tokens = {
-        kind: sum(added.get(k, 0.0) + last[k] - (first[k] if k in seen else 0.0) for k in last if COUNTERS[k[0]] == kind)
+        kind: sum(
+            added.get(k, 0.0) + last[k] - (first[k] if k in seen else 0.0) for k in last if COUNTERS[k[0]] == kind
+        )
         for kind in ("input", "output", "cached")
     }
     duration_s = _duration_s(stamps, started, bool(seen), hints)
