@@ -7,6 +7,7 @@ own, so that the memory it prints is its own.
 from __future__ import annotations
 
 import argparse
+import datetime
 import resource
 import subprocess
 import sys
@@ -24,13 +25,14 @@ from tests.actuals import samples
 
 
 def megatron_lines() -> Iterator[str]:
-    """Arguments, and then nothing but iterations."""
+    """Arguments, and then nothing but iterations, with their stamps."""
     yield samples.megatron_head()
-    step = 0
+    step, now = 0, datetime.datetime(2026, 5, 27, tzinfo=datetime.UTC)
     while True:
         for _, _, elapsed_ms in samples.MEGATRON:
             step += 1
-            yield samples.megatron_line(step, elapsed_ms, tflops=96.6) + "\n"
+            now += datetime.timedelta(milliseconds=elapsed_ms)
+            yield f" [{now:%Y-%m-%d %H:%M:%S}]{samples.megatron_line(step, elapsed_ms)}\n"
 
 
 def verl_lines() -> Iterator[str]:

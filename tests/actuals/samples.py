@@ -50,7 +50,8 @@ VERL_OTHERS = (
 )
 VERL_TIMERS = ("gen", "ref", "values", "adv", "update_critic", "update_actor", "step")
 
-#: A verl run on 8 accelerators of an Ascend node, in public notes on its tuning (repository and licence not known): timers in s, tokens, tokens/s/GPU
+#: A verl run on 8 accelerators of an Ascend node, in public notes on its tuning (repository and licence not known):
+#: timers in s, tokens, tokens/s/GPU
 VERL_FILE = {
     "timing_s/gen": 698.8797343205661, "timing_s/reward": 0.00015538185834884644, "timing_s/ref": 98.13646441046149,
     "timing_s/old_log_prob": 143.3216061014682, "timing_s/adv": 0.033962166868150234,

@@ -22,7 +22,7 @@ from computeledger.actuals.plan_calibration import (
 from computeledger.actuals.readers.tally import Observed, Tally
 from computeledger.actuals.reconcile import Money, reconcile, split_variance
 from computeledger.actuals.run_ledger import Entry
-from computeledger.actuals.sums import REPEATED, Actual, Books
+from computeledger.actuals.sums import REPEATED, Actual, Sums
 from computeledger.economics.ledger import estimate_ledger
 from computeledger.economics.plan import Plan, read_plan
 from computeledger.errors import InputError
@@ -126,22 +126,22 @@ def test_physics_is_held_to(actual, observed, what):
 
 
 def test_work_done_again_after_a_restart_is_unplanned():
-    books = Books()
+    sums = Sums()
     entry = [Entry("a", "pretraining", "step", 1.0, 8, step, attempt, {"trained": 100.0})
              for attempt, steps in enumerate([range(1, 6), range(4, 8)]) for step in steps]  # fmt: skip
-    books.add(entry)
-    one = books.actuals()["pretraining"]
+    sums.add(entry)
+    one = sums.actuals()["pretraining"]
     assert one.tokens == 700.0 and one.gpu_s_by_phase == {"step": 56.0, REPEATED: 16.0}
 
 
 def test_calibration_survives_its_file_and_gives_back_the_run(tmp_path):
     draw = np.random.default_rng(7)
-    books = Books()
-    books.add(
+    sums = Sums()
+    sums.add(
         Entry("a", "pretraining", "step", float(draw.normal(10, 0.5)), 8, step, 0, {"trained": 5e5})
         for step in range(400)
     )
-    found = reconcile(plan(), books.actuals(), {})
+    found = reconcile(plan(), sums.actuals(), {})
     path = tmp_path / "c.toml"
     path.write_text(calibration_text(calibration_of(found, {"pretraining": ['a "b"\\c.log']}, str(path))))
     back = read_calibration(path)
@@ -240,14 +240,14 @@ def test_bad_input_is_one_line(arguments, words, run):
 def test_the_next_run_of_a_recipe_is_predicted():
     """A ledger of unsteady steps and checkpoints calibrates a plan, which then tells the next run's GPU-time."""
 
-    def ledger(seed: int, n_steps: int) -> Books:
-        draw, books = np.random.default_rng(seed), Books()
+    def ledger(seed: int, n_steps: int) -> Sums:
+        draw, sums = np.random.default_rng(seed), Sums()
         for step in range(n_steps):
             took_s = float(draw.lognormal(np.log(10), 0.2))
-            books.add([Entry("a", "pretraining", "step", took_s, 8, step, 0, {"trained": 5e5})])
+            sums.add([Entry("a", "pretraining", "step", took_s, 8, step, 0, {"trained": 5e5})])
             if step % 50 == 49:
-                books.add([Entry("a", "pretraining", "checkpoint", 60.0, 8, step)])
-        return books
+                sums.add([Entry("a", "pretraining", "checkpoint", 60.0, 8, step)])
+        return sums
 
     found = reconcile(plan(), ledger(1, 400).actuals(), {})
     actual = ledger(2, 900).actuals()["pretraining"]

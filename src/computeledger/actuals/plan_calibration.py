@@ -90,6 +90,18 @@ def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], nam
     -------
     PlanCalibration
         Of today; without phases whose utilisation is no fraction of the peak.
+
+    Examples
+    --------
+    >>> from computeledger.actuals.reconcile import reconcile
+    >>> from computeledger.actuals.sums import Actual
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0}, None, None, (8,), ((1e9, 150_000.0),), None)
+    >>> str(calibration_of(reconcile(plan, {"pretraining": took}, {}), {}).phases["pretraining"].utilization)
+    '0.294345..0.31255'
     """
     phases = {}
     for phase, one in found.phases.items():

@@ -196,7 +196,7 @@ def reconcile(
     plan : Plan
         The budget.
     actuals : mapping of str to Actual
-        By phase of the plan, from :class:`computeledger.actuals.sums.Books`.
+        By phase of the plan, from :class:`computeledger.actuals.sums.Sums`.
     tallies : mapping of str to Tally
         What the readers saw, by phase of the plan: the tools' own figures are checked against physics.
     usd_per_gpu_hour : float, optional

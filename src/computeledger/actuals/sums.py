@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from computeledger.actuals.run_ledger import Entry
 from computeledger.units import HOUR_S
@@ -79,7 +79,7 @@ class Actual:
         return self.gpu_hours - self.unplanned_gpu_hours
 
 
-class _Sums:
+class _WorkloadSums:
     """One workload's running sums."""
 
     def __init__(self, workload: str) -> None:
@@ -168,11 +168,11 @@ class _Sums:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
+class Sums:
     """Sums of all entries that were added, one ledger of a plan each."""
 
-    _sums: dict[str, _Sums] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._sums: dict[str, _WorkloadSums] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Count entries, one after the other.
@@ -183,10 +183,10 @@ class Books:
             Of any runs and workloads; attempts of a run in their order.
         """
         for entry in entries:
-            sums = self._sums.get(entry.workload)
-            if sums is None:
-                sums = self._sums[entry.workload] = _Sums(entry.workload)
-            sums.add(entry)
+            one = self._sums.get(entry.workload)
+            if one is None:
+                one = self._sums[entry.workload] = _WorkloadSums(entry.workload)
+            one.add(entry)
 
     def workloads(self) -> tuple[str, ...]:
         """Workloads that were counted.
@@ -208,10 +208,10 @@ class Books:
 
         Examples
         --------
-        >>> books = Books()
-        >>> books.add([Entry("a", "rl", "generation", 9.0, 8, 1, tokens_by_kind={"sampled": 4e3})])
-        >>> books.add([Entry("a", "rl", "idle", 1.0, 8, 1)])
-        >>> one = books.actuals()["rl"]
+        >>> sums = Sums()
+        >>> sums.add([Entry("a", "rl", "generation", 9.0, 8, 1, tokens_by_kind={"sampled": 4e3})])
+        >>> sums.add([Entry("a", "rl", "idle", 1.0, 8, 1)])
+        >>> one = sums.actuals()["rl"]
         >>> one.tokens, one.gpu_hours * 3600, round(one.unplanned_gpu_hours * 3600)
         (4000.0, 80.0, 8)
         """

@@ -17,7 +17,7 @@ from computeledger.actuals.readers import power
 from computeledger.actuals.readers.all_tools import read_actuals, reader_of
 from computeledger.actuals.readers.tally import Hints, Tally, counted
 from computeledger.actuals.reconcile import Money, Reconciliation, Settled, Variance, reconcile
-from computeledger.actuals.sums import LEDGERS, Books
+from computeledger.actuals.sums import LEDGERS, Sums
 from computeledger.economics.plan import load_plan
 from computeledger.errors import InputError, shown
 from computeledger.units import HOUR_S
@@ -63,9 +63,9 @@ def answer_reconcile(
 ) -> tuple[Document, str]:
     """Reconcile a plan with logs: the document, and the text of the calibration (empty where there is none)."""
     plan = load_plan(plan_file)
-    books, read = read_files(files, hints)
+    sums, read = read_files(files, hints)
     tallies = {phase: _joined([one.tally for one in read if phase in one.phases]) for phase in LEDGERS.values()}
-    found = reconcile(plan, books.actuals(), tallies, price)
+    found = reconcile(plan, sums.actuals(), tallies, price)
     sure = _without_contradictions(found)
     calibration = calibration_of(sure, _data(read), calibration_file)
     document = reconciliation_document(found, read, hints)
@@ -82,26 +82,26 @@ def check_calibration_file(path: str) -> None:
             raise InputError(f"--calibration {error}; it is left as it is: give another name") from None
 
 
-def read_files(files: Sequence[str], hints: Hints) -> tuple[Books, list[ReadFile]]:
+def read_files(files: Sequence[str], hints: Hints) -> tuple[Sums, list[ReadFile]]:
     """Sum up files; logs of power come last, as they belong to the workload of the others."""
-    books = Books()
+    sums = Sums()
     read: list[ReadFile] = []
     found = [(name, reader_of(Path(name))) for name in files]
     for name, reader in sorted(found, key=lambda pair: pair[1].tool == power.TOOL):
         own = replace(hints, run=Path(name).stem)
         if reader.tool == power.TOOL:
-            if len(books.workloads()) > 1:
+            if len(sums.workloads()) > 1:
                 raise InputError(
-                    f"{shown(name)}: a power log of which of {', '.join(books.workloads())}? give them apart"
+                    f"{shown(name)}: a power log of which of {', '.join(sums.workloads())}? give them apart"
                 )
-            own = replace(own, workload=next(iter(books.workloads()), ""))
+            own = replace(own, workload=next(iter(sums.workloads()), ""))
         tally, workloads, count = Tally(), dict[str, None](), 0
         for entry in read_actuals(Path(name), own, tally):
-            books.add((entry,))
+            sums.add((entry,))
             workloads[entry.workload] = None
             count += 1
         read.append(ReadFile(name, reader.tool, count, tuple(LEDGERS[one] for one in workloads), tally))
-    return books, read
+    return sums, read
 
 
 def _joined(tallies: Sequence[Tally]) -> Tally:

@@ -28,5 +28,12 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     ------
     Entry
         A ``step`` of ``serving`` for each benchmark.
+
+    Examples
+    --------
+    >>> text = ('{"duration": 10, "total_input_tokens": 400, "total_output_tokens": 80, "output_throughput": 8.0, '
+    ...         '"server_info": {"tp_size": 4}}')
+    >>> [(one.devices, one.duration_s) for one in entries([(1, text)], Hints(devices=8), Tally())]
+    [(4, 10.0)]
     """
     yield from benchmark_entries(lines, hints, tally, "the SGLang result", "sglang")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from computeledger.actuals.readers.tally import Tally
 from computeledger.units import DAY_S
@@ -18,8 +18,7 @@ LONGEST_PAUSE_S = 7 * DAY_S
 RANK_LINES, SETTLED_INTERVALS = 64, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line that reports a step.
 
     Attributes
@@ -46,8 +45,7 @@ class Line:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A line with its place in the run.
 
     Attributes

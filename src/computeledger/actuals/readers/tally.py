@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -10,12 +11,13 @@ from datetime import datetime
 from pathlib import Path
 
 from computeledger.errors import InputError
+from computeledger.units import HOUR_S, MINUTE_S
 
 #: A longer line is damaged: no tool writes one, and it must not fill the memory.
 LONGEST_LINE_BYTES = 4_000_000
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_STAMP = re.compile(r"(\d{4})[-/]?(\d\d)[-/]?(\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+_STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,14 @@ def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
         Number of the line, from 1 [-].
     str
         The line without its end and without terminal colours.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "log")
+    >>> _ = path.write_bytes(b"one\\r\\n\\x1b[36mtwo\\x1b[0m \\xff")
+    >>> list(lines_of(path, Tally()))
+    [(1, 'one'), (2, 'two \ufffd')]
     """
     number = 0
     with path.open("rb") as file:
@@ -226,12 +236,20 @@ def stamp_s(text: str) -> float | None:
     found = _STAMP.search(text)
     if found is None:
         return None
-    year, month, day, clock, fraction = found.groups()
+    day, hour, minute, second, fraction = found.groups()
+    midnight = _midnight_s(day)
+    if midnight is None or hour > "23" or minute > "59" or second > "60":
+        return None
+    clock = int(hour) * HOUR_S + int(minute) * MINUTE_S + int(second)
+    return midnight + clock + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+@functools.lru_cache(maxsize=64)
+def _midnight_s(day: str) -> float | None:
     try:
-        whole = datetime.fromisoformat(f"{year}-{month}-{day}T{clock}+00:00").timestamp()
+        return datetime.strptime(re.sub(r"\D", "", day) + "+0000", "%Y%m%d%z").timestamp()
     except ValueError:
         return None
-    return whole + float(f"0.{fraction or 0}")
 
 
 def known_devices(own: float | None, hints: Hints, words: str) -> int:

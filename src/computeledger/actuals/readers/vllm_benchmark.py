@@ -28,5 +28,11 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     ------
     Entry
         A ``step`` of ``serving`` for each benchmark.
+
+    Examples
+    --------
+    >>> text = '{"duration": 10, "total_input_tokens": 400, "total_output_tokens": 80, "output_throughput": 8.0}'
+    >>> [(one.devices, one.duration_s) for one in entries([(1, text)], Hints(devices=8), Tally())]
+    [(8, 10.0)]
     """
     yield from benchmark_entries(lines, hints, tally, "the vLLM result", "vllm")
