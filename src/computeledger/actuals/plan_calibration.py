@@ -101,7 +101,7 @@ def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], nam
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
     >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0}, None, None, (8,), ((1e9, 150_000.0),), None)
     >>> str(calibration_of(reconcile(plan, {"pretraining": took}, {}), {}).phases["pretraining"].utilization)
-    '0.294345..0.31255'
+    '0.27453..0.335312'
     """
     phases = {}
     for phase, one in found.phases.items():

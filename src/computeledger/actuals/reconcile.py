@@ -13,6 +13,7 @@ which add up to ``p1 (Hp + U) - p0 H0``. A plan's figures enter with their media
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ import numpy as np
 from computeledger.actuals.physics_checks import Contradiction, contradictions_of
 from computeledger.actuals.readers.tally import Tally
 from computeledger.actuals.sums import Actual
-from computeledger.arrays import Num, median
+from computeledger.arrays import Z_95, Num, median
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
@@ -30,9 +31,9 @@ from computeledger.errors import InputError
 from computeledger.physics.efficiency import middle
 from computeledger.units import HOUR_S
 
-#: Quantiles of a run's blocks that a calibration's interval takes, and the least it is wide to each side (assumptions).
-BLOCK_QUANTILES = (0.05, 0.95)
-LEAST_SPREAD = 0.03
+#: What a calibration's interval is wide at least, to each side: how two runs differ beside their own unsteadiness; and
+#: what it is where a run has too few pieces to tell (assumptions).
+LEAST_SPREAD, FEW_SPREAD, FEWEST_BLOCKS = 0.03, 0.10, 4
 #: A power log that covers this share of the run's device-time or less, or more, is scaled to it, and said so.
 POWER_COVERAGE = 0.9
 
@@ -279,7 +280,7 @@ def _settled(
         for quantity, value in (("tokens", actual.tokens), ("gpu_hours", actual.gpu_hours), ("usd", actual.usd))
     }
     return Settled(
-        phase.name, budget, actual, usd, hours, True, inside, took, _utilization_range(phase, took, actual), energy_j,
+        phase.name, budget, actual, usd, hours, True, inside, took, _utilization_range(took, actual), energy_j,
     )  # fmt: skip
 
 
@@ -353,14 +354,21 @@ def _beta_flop(took: Actual, budget: Money) -> float | None:
     return took.flop / n_active / took.tokens
 
 
-def _utilization_range(phase: Phase, took: Actual, actual: Money) -> tuple[float, float] | None:
-    """How far the run's own blocks lie apart, at least a few percent to each side; None beyond the peak."""
-    flop_per_token = actual.flop / actual.tokens
-    own = [flop_per_token * tokens / (device_s * phase.peak_flop_per_s) for tokens, device_s in took.blocks if device_s]
-    low, high = np.quantile(own, BLOCK_QUANTILES) if own else (0.0, 0.0)
+def _utilization_range(took: Actual, actual: Money) -> tuple[float, float] | None:
+    """Where the next run of that length will lie, if its pieces differ as this one's do; None beyond the peak.
+
+    ``R = sum d / sum t`` with device-time ``d`` and tokens ``t`` of the pieces varies between two runs by
+    ``2 n / (n - 1) sum (d - R t)^2 / (sum t)^2``.
+    """
+    tokens, device_s = (np.array(column) for column in zip(*took.blocks, strict=True))
+    spread = FEW_SPREAD
+    if len(tokens) >= FEWEST_BLOCKS and tokens.sum():
+        rate = device_s.sum() / tokens.sum()
+        scatter = np.sum((device_s - rate * tokens) ** 2) * 2 * len(tokens) / (len(tokens) - 1)
+        spread = max(Z_95 * math.sqrt(scatter) / device_s.sum(), LEAST_SPREAD)
     value = actual.utilization_fraction
-    ends = min(low, value * (1 - LEAST_SPREAD)), max(high, value * (1 + LEAST_SPREAD))
-    return ends if ends[0] > 0 and ends[1] < 1 else None
+    low, high = value * math.exp(-spread), value * math.exp(spread)
+    return (low, high) if high < 1 else None
 
 
 def _energy_j(took: Actual, tally: Tally) -> tuple[float | None, list[str]]:
