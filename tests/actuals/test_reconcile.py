@@ -212,6 +212,19 @@ def test_command_keeps_its_contract(run, tmp_path):
     assert page.count('data-plot="') == 7 and "What was read" in page and "://" not in page.partition("<script>")[0]
 
 
+def test_plan_takes_what_reconcile_wrote(run):
+    code, text = run("reconcile", "plan.toml", "a", "--json")
+    actual = json.loads(text)["phases"]["pretraining"]["actual"]
+    assert code == 0
+    code, text = run("plan", "plan.toml", "--calibration", "calibration.toml", "--json")
+    document = json.loads(text)
+    assert code == 0 and document["editions"]["utilisation"].startswith("calibration.toml of 20")
+    utilization = document["phases"]["pretraining"]["utilization_fraction"]
+    assert utilization["p50"] == pytest.approx(actual["utilization_fraction"], rel=1e-3)
+    assert utilization["p05"] < 0.98 * utilization["p50"] and utilization["p95"] > 1.02 * utilization["p50"]
+    assert run("plan", "plan.toml", "--calibration", "other.toml")[0] == 2
+
+
 def test_power_is_booked_to_the_workload_beside_it(run):
     code, text = run("reconcile", "plan.toml", "a", "d", "--calibration", "out.toml", "--json")
     one = json.loads(text)["phases"]["pretraining"]
@@ -230,6 +243,7 @@ def test_power_is_booked_to_the_workload_beside_it(run):
         (("plan.toml", "plan.toml"), "of no tool that is known here"),
         (("plan.toml", "a", "--calibration", "other.toml"), "it is left as it is: give another name"),
         (("plan.toml", "nowhere"), "'nowhere': no such file"),
+        (("plan.toml", "a", "./a"), "'./a': is given twice, and would count twice"),
     ],
 )
 def test_bad_input_is_one_line(arguments, words, run):

@@ -161,10 +161,7 @@ def _is_plain(entry: Entry) -> bool:
         if amount is not None and (type(amount) is not float or not 0.0 <= amount < math.inf):
             return False
     counts = (entry.devices, entry.step, entry.attempt, entry.n_params_active)
-    for count in counts:
-        if count is not None and (type(count) is not int or count < 0):
-            return False
-    return True
+    return not [count for count in counts if count is not None and (type(count) is not int or count < 0)]
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:

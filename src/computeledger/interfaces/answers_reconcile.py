@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from computeledger.actuals.reconcile import Money, Reconciliation, Settled, Vari
 from computeledger.actuals.sums import LEDGERS, Sums
 from computeledger.economics.plan import load_plan
 from computeledger.errors import InputError, shown
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, MEGA, format_si
 from computeledger.workloads.result import quantities
 
 Document = dict[str, Any]
+#: A file from here on takes long enough to say that it is being read.
+LARGE_BYTES = 100 * MEGA
 
 VARIANCE_WORDS = {
     "volume": "more or fewer tokens, at the planned GPU-time per token",
@@ -31,6 +33,10 @@ VARIANCE_WORDS = {
     "unplanned": "phases that no plan has (idle, checkpoints, evaluation, work done again), at the planned price",
     "price": "another price, for every GPU-hour",
 }
+
+
+def _silent(_words: str) -> None:
+    """No progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +65,16 @@ class ReadFile:
 
 
 def answer_reconcile(
-    plan_file: str, files: Sequence[str], hints: Hints, price: float | None, calibration_file: str
+    plan_file: str,
+    files: Sequence[str],
+    hints: Hints,
+    price: float | None,
+    calibration_file: str,
+    progress: Callable[[str], None] = _silent,
 ) -> tuple[Document, str]:
     """Reconcile a plan with logs: the document, and the text of the calibration (empty where there is none)."""
     plan = load_plan(plan_file)
-    sums, read = read_files(files, hints)
+    sums, read = read_files(files, hints, progress)
     tallies = {phase: _joined([one.tally for one in read if phase in one.phases]) for phase in LEDGERS.values()}
     found = reconcile(plan, sums.actuals(), tallies, price)
     sure = _without_contradictions(found)
@@ -82,11 +93,16 @@ def check_calibration_file(path: str) -> None:
             raise InputError(f"--calibration {error}; it is left as it is: give another name") from None
 
 
-def read_files(files: Sequence[str], hints: Hints) -> tuple[Sums, list[ReadFile]]:
+def read_files(
+    files: Sequence[str], hints: Hints, progress: Callable[[str], None] = _silent
+) -> tuple[Sums, list[ReadFile]]:
     """Sum up files; logs of power come last, as they belong to the workload of the others."""
     sums = Sums()
     read: list[ReadFile] = []
     found = [(name, reader_of(Path(name))) for name in files]
+    for index, (name, _) in enumerate(found):
+        if any(Path(name).samefile(other) for other, _ in found[:index]):
+            raise InputError(f"{shown(name)}: is given twice, and would count twice")
     for name, reader in sorted(found, key=lambda pair: pair[1].tool == power.TOOL):
         own = replace(hints, run=Path(name).stem)
         if reader.tool == power.TOOL:
@@ -95,6 +111,9 @@ def read_files(files: Sequence[str], hints: Hints) -> tuple[Sums, list[ReadFile]
                     f"{shown(name)}: a power log of which of {', '.join(sums.workloads())}? give them apart"
                 )
             own = replace(own, workload=next(iter(sums.workloads()), ""))
+        size_bytes = Path(name).stat().st_size
+        if size_bytes >= LARGE_BYTES:
+            progress(f"reading {name} ({format_si(size_bytes, 'B')})")
         tally, workloads, count = Tally(), dict[str, None](), 0
         for entry in read_actuals(Path(name), own, tally):
             sums.add((entry,))

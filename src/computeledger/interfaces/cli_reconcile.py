@@ -74,7 +74,9 @@ def reconcile(
         duration_s=_one("duration", duration),
     )
     check_calibration_file(calibration_file)
-    document, calibration = answer_reconcile(plan_file, files, hints, _one("price", price), calibration_file)
+    document, calibration = answer_reconcile(
+        plan_file, files, hints, _one("price", price), calibration_file, lambda words: click.echo(words, err=True)
+    )
     if html_file is not None:
         from computeledger.interfaces.report_reconcile import reconcile_report
 

@@ -153,7 +153,7 @@ def _count(counts: dict[str, Seen], name: str, line: int) -> None:
 
 
 def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
-    """Read a text file line by line: undecodable bytes and colours do no harm, endless lines are counted.
+    r"""Read a text file line by line: undecodable bytes and colours do no harm, endless lines are counted.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "log")
-    >>> _ = path.write_bytes(b"one\\r\\n\\x1b[36mtwo\\x1b[0m \\xff")
+    >>> _ = path.write_bytes(b"one\r\n\x1b[36mtwo\x1b[0m \xff")
     >>> list(lines_of(path, Tally()))
     [(1, 'one'), (2, 'two \ufffd')]
     """
