@@ -11,6 +11,7 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
+from rntp.interfaces.cli_train import train
 from rntp.interfaces.cli_verify import verify
 
 
@@ -22,6 +23,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
+cli.add_command(train)
 cli.add_command(verify)
 
 
