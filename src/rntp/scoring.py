@@ -142,7 +142,9 @@ class _Tail:
     gold_lengths: Tensor
 
 
-def padded(rows: Sequence[Ids], device: torch.device | None = None, *, left: bool = False) -> tuple[Tensor, Tensor]:
+def padded(
+    rows: Sequence[Ids], device: torch.device | None = None, *, left: bool = False, pad_id: int = 0
+) -> tuple[Tensor, Tensor]:
     """Put rows of token ids into one array.
 
     Parameters
@@ -152,7 +154,9 @@ def padded(rows: Sequence[Ids], device: torch.device | None = None, *, left: boo
     device : torch.device, optional
         Where to put them.
     left : bool
-        Whether the padding (token 0) stands before them.
+        Whether the padding stands before them.
+    pad_id : int
+        What it is made of [-].
 
     Returns
     -------
@@ -165,7 +169,7 @@ def padded(rows: Sequence[Ids], device: torch.device | None = None, *, left: boo
     [[5, 6], [0, 7]]
     """
     width = max(map(len, rows), default=0)
-    ids, mask = torch.zeros((2, len(rows), width), dtype=torch.long)
+    ids, mask = torch.full((len(rows), width), pad_id), torch.zeros((len(rows), width), dtype=torch.long)
     for place, row in enumerate(rows):
         span = slice(width - len(row), width) if left else slice(0, len(row))
         ids[place, span], mask[place, span] = torch.tensor(row, dtype=torch.long), 1
@@ -244,6 +248,28 @@ def _together(pieces: list[Scored]) -> Scored:
     )
 
 
+def pad_of(model: Any) -> int:
+    """Find a model's padding token.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Whose.
+
+    Returns
+    -------
+    int
+        0 where it names none [-].
+
+    Examples
+    --------
+    >>> pad_of(object())
+    0
+    """
+    found = getattr(getattr(model, "config", None), "pad_token_id", None)
+    return found if isinstance(found, int) else 0
+
+
 def _device(model: Any) -> torch.device:
     device: torch.device = next(iter(model.parameters())).device
     return device
@@ -273,8 +299,9 @@ def score_shared(
 
     Examples
     --------
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
     >>> rows = Rollouts([[1, 2, 3]] * 2, [[7, 4, 8], [7, 8]], [[5, 6]] * 2)
     >>> shared, separate = score_shared(model, rows), score_separate(model, rows)
     >>> bool((shared.gold.log_probs - separate.gold.log_probs).abs().max() < 1e-5)
@@ -290,7 +317,7 @@ def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Ph
     distinct, index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
     with phase(THOUGHTS):
         contexts, golds = ([row[part] for row in distinct] for part in (0, 1))
-        ids, mask = padded(contexts, device, left=True)
+        ids, mask = padded(contexts, device, left=True, pad_id=pad_of(model))
         uneven = bool((mask == 0).any())
         read = model(
             input_ids=ids, attention_mask=mask if uneven else None, position_ids=_positions(mask),
@@ -346,8 +373,9 @@ def score_separate(model: Any, rollouts: Rollouts, options: ScoreOptions | None 
 
     Examples
     --------
-    >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
     >>> score_separate(model, Rollouts([[1, 2]], [[7, 4, 8]], [[5, 6]])).thought_log_probs.shape
     torch.Size([1, 2])
     """
@@ -368,7 +396,7 @@ def score_separate(model: Any, rollouts: Rollouts, options: ScoreOptions | None 
 def _whole(model: Any, rollouts: Rollouts, question: Ids, *, thoughts: bool = True) -> tuple[Tensor, _Tail]:
     """Logits over the tail of rows read whole; without thoughts also those of the context's last token."""
     device = _device(model)
-    ids, mask = padded(rollouts.contexts, device, left=True)
+    ids, mask = padded(rollouts.contexts, device, left=True, pad_id=pad_of(model))
     tail = _tail(rollouts, question, device, thoughts=thoughts)
     mask = torch.cat([mask, torch.ones_like(tail.ids)], dim=1)
     out = model(

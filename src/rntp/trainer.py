@@ -22,7 +22,7 @@ import torch
 from accelerate import PartialState
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
 from computeledger.errors import InputError, shown
@@ -33,7 +33,7 @@ from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
 from rntp.recipe import Recipe
 from rntp.reward import GoldScores, RewardOptions
-from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, padded, score_shared
+from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
 
@@ -129,6 +129,7 @@ class RntpTrainer(GuardedTrainer):
             books or Books(None, None, Machine()), self.extras.callbacks, model=model, processing_class=tokenizer,
             args=grpo_config(recipe, PartialState().num_processes), train_dataset=rows.dataset, reward_funcs=[_unused],
         )  # fmt: skip
+        self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
         self._endings: list[int] = list(self.eos_token_ids)
@@ -174,7 +175,7 @@ class RntpTrainer(GuardedTrainer):
         kept, advantages = self._advantages(inputs, thoughts, values, unaided)
         device = self.accelerator.device
         prompts = [[*context, self._start] for context in thoughts.contexts]
-        prompt_ids, prompt_mask = padded(prompts, device, left=True)
+        prompt_ids, prompt_mask = padded(prompts, device, left=True, pad_id=pad_of(self.model))
         completion_ids, completion_mask = padded(thoughts.completions, device)
         trained, _ = padded(thoughts.trained, device)
         known = torch.tensor(~np.isnan(kept), device=device).long()[:, None]

@@ -71,7 +71,11 @@ def test_settings_change_a_recipe_and_bad_ones_are_refused(tmp_path: Path) -> No
     recipe = read_recipe(path, ["rl.steps=7", "reward.name=probability", "positions.kinds=['a', 'b']"])
     assert (recipe.name, recipe.rl.steps, recipe.reward.name) == ("one", 7, "probability")
     assert recipe.positions.kinds == ("a", "b") and recipe.corpus is not None and recipe.corpus.source == ("a.txt",)
-    for setting, message in [("rl.steps", "table.key=value"), ("model.path.a=1", "no table"), ("rl.stepps=1", "'steps'")]:
+    for setting, message in [
+        ("rl.steps", "table.key=value"),
+        ("model.path.a=1", "no table"),
+        ("rl.stepps=1", "'steps'"),
+    ]:
         with pytest.raises(InputError, match=message):
             read_recipe(path, [setting])
     path.write_text("[model\n")
