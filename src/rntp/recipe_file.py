@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import tomllib
 import types
 import typing
@@ -127,9 +128,9 @@ def fingerprint(recipe: Recipe) -> str:
 
 
 def _written(value: Any) -> Any:
-    """A value as JSON and TOML can both write it."""
+    """A value as JSON and TOML can both write it; a bound that is none is left out."""
     if isinstance(value, Mapping):
-        return {key: _written(one) for key, one in value.items()}
+        return {key: _written(one) for key, one in value.items() if one not in (-math.inf, math.inf)}
     return [_written(one) for one in value] if isinstance(value, list | tuple) else value
 
 
