@@ -53,6 +53,7 @@ def print_run(summary: Mapping[str, Any]) -> None:
     for name, parts in summary["learnt"].items():
         learnt.add_row(_name(name), *(_number(parts[part]) for part in ("first", "last")))
     console.print(learnt)
+    _print_held_out(console, summary.get("held_out"))
     took = Table(title="where the time went")
     for name in ("phase", "device-time", "share", "utilization"):
         took.add_column(name, justify="left" if name == "phase" else "right")
@@ -65,6 +66,25 @@ def print_run(summary: Mapping[str, Any]) -> None:
         "sampled token (next-token training: 6)"
     )
     console.print(f"model: {summary['checkpoint']}")
+
+
+def _print_held_out(console: Console, held_out: Mapping[str, Any] | None) -> None:
+    """What thinking gains on text that was never trained on, and whether it counts."""
+    if held_out is None:
+        return
+    table = Table(title=f"held-out loss at {held_out['places']} places [nat/token]")
+    for name in ("", "without thought", "with its thought"):
+        table.add_column(name, justify="right" if name else "left")
+    for role, name in (("base", "before RL"), ("policy", "after RL")):
+        losses = held_out["loss"][role]
+        table.add_row(name, _number(losses["without"]), _number(losses["with_thought"]))
+    console.print(table)
+    settled = held_out["settled"]
+    gain, why = settled["gain"]["mean"], settled["why"]
+    console.print(
+        f"gain of a thought: {_number(gain)} nat per continuation; reported as "
+        f"{_number(settled['reported_gain'])}: {why}"
+    )
 
 
 def _name(key: str) -> str:
