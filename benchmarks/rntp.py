@@ -110,9 +110,9 @@ def rollouts(model: Any, *, uneven: bool) -> Rollouts:
     chance = np.random.default_rng(0)
 
     def ids(length: int) -> list[int]:
-        return chance.integers(FIRST, model.config.vocab_size, length).tolist()
+        return [int(one) for one in chance.integers(FIRST, model.config.vocab_size, length)]
 
-    contexts = [ids(LONG - 7 * place * uneven) for place in range(PROMPTS)]
+    contexts = [ids(LONG - uneven * (11 + 7 * place)) for place in range(PROMPTS)]
     golds, thoughts = [ids(GOLD) for _ in contexts], [ids(THOUGHT) for _ in range(PROMPTS * GROUP)]
     groups = [place // GROUP for place in range(PROMPTS * GROUP)]
     return Rollouts([contexts[place] for place in groups], thoughts, [golds[place] for place in groups])
