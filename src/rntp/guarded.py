@@ -27,6 +27,12 @@ from rntp.errors import TrainingError
 KEPT_CHECKPOINTS = 2
 
 
+def _finite(weights: Any) -> bool:
+    """Whether every weight is a number; of those this process holds, where they are sharded."""
+    held = weights.to_local() if hasattr(weights, "to_local") else weights
+    return bool(torch.isfinite(held).all())
+
+
 class _Ends(TrainerCallback):
     """Tells the trainer where an update ends."""
 
@@ -147,7 +153,7 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         with self._phase("checkpoint"):
-            if self._anywhere(any(not torch.isfinite(one).all() for one in self.model.parameters())):
+            if self._anywhere(not all(map(_finite, self.model.parameters()))):
                 raise self._stopped("weights are no numbers, and were not saved")
             folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
             try:

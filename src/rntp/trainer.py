@@ -263,8 +263,7 @@ class RntpTrainer(GuardedTrainer):
         ask, yes, no = self._asked or ((), 0, 0)
         options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no)
         by = {"policy": self.model, "ema": self._ema, "frozen": self._frozen}[self.recipe.reward.scorer]
-        kwargs = self.args.gradient_checkpointing_kwargs
-        with disable_gradient_checkpointing(self.model, kwargs), self.accelerator.autocast():
+        with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
             scored = score_shared(by, rows, options, self._phase)
             self._count_scoring(thoughts)
             log_probs = {self.recipe.reward.scorer: scored.thought_log_probs}
