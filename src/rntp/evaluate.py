@@ -372,7 +372,8 @@ def _classes(
         for name in (f"kind: {place.kind or 'none'}", f"difficulty: {thirds[number]}"):
             members.setdefault(name, []).append(number)
     out = {}
-    for name in sorted(members):
+    kinds = sorted(name for name in members if name.startswith("kind"))
+    for name in [*kinds, *(name for third in THIRDS if (name := f"difficulty: {third}") in members)]:
         rows = members[name]
         some = [places[row] for row in rows]
         tokens = max(1, _scored_tokens(some, sampling))
