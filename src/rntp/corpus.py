@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import json
 import random
+import sys
 import sysconfig
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -252,7 +253,7 @@ def stream(spec: CorpusSpec, folder: Path = Path(), seed: int = 0, *, held_out: 
 
 
 def chunks(read: Iterable[Document], tokenizer: Any, tokens: int) -> Iterator[Chunk]:
-    """Cut documents into chunks of tokens that do not overlap.
+    """Cut documents into chunks of tokens that do not overlap, a document's begin and end marked where they can be.
 
     Parameters
     ----------
@@ -271,6 +272,7 @@ def chunks(read: Iterable[Document], tokenizer: Any, tokens: int) -> Iterator[Ch
     Examples
     --------
     >>> class Letters:
+    ...     bos_token_id = eos_token_id = None
     ...     def __call__(self, text, **options):
     ...         spans = [(place, place + 1) for place in range(len(text))]
     ...         return {"input_ids": [ord(one) for one in text], "offset_mapping": spans}
@@ -279,7 +281,11 @@ def chunks(read: Iterable[Document], tokenizer: Any, tokens: int) -> Iterator[Ch
     """
     for document in read:
         made = tokenizer(document.text, return_offsets_mapping=True, add_special_tokens=False, verbose=False)
-        ids, starts = made["input_ids"], [start for start, _ in made["offset_mapping"]]
+        ids, starts = list(made["input_ids"]), [start for start, _ in made["offset_mapping"]]
+        if tokenizer.bos_token_id is not None:
+            ids, starts = [tokenizer.bos_token_id, *ids], [0, *starts]
+        if tokenizer.eos_token_id is not None:
+            ids, starts = [*ids, tokenizer.eos_token_id], [*starts, len(document.text)]
         marks = [bisect_left(starts, mark) for mark in document.marks]
         for begin in range(0, len(ids), tokens):
             end = min(begin + tokens, len(ids))
@@ -394,6 +400,7 @@ def _plug_in(source: str, folder: Path) -> Generator:
     if spec is None or spec.loader is None:
         raise InputError(f"corpus: {shown(str(path))} is no Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # records of the file look themselves up there
     spec.loader.exec_module(module)
     made = getattr(module, name, None)
     if not callable(made):

@@ -122,7 +122,7 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
     """Measure what a step of next-token training takes here: forward, backward and optimiser, on the run's own devices.
 
     The optimiser is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
-    dropped. A first repeat warms up and is charged to "other".
+    dropped. A first repeat warms up and counts no tokens.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
     model.train()
     with torch.random.fork_rng(enabled=True):
         for repeat in range(repeats + 1):
-            with books.phase("next-token reference" if repeat else "other") as page:
+            with books.phase("next-token reference") as page:
                 model(input_ids=token_ids, labels=token_ids).loss.backward()
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)

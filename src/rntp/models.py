@@ -265,9 +265,33 @@ def load_model(
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     markers = [thought.start, thought.end]
-    missing = [one for one in markers if len(tokenizer(one, add_special_tokens=False)["input_ids"]) != 1]
+    missing = [one for one in markers if one not in tokenizer.get_vocab()]
     if missing:
         tokenizer.add_tokens(missing, special_tokens=True)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer))
     return model, tokenizer
+
+
+def planned_config(model: Any) -> dict[str, Any]:
+    """Shape of a model as the planner reads it; a smear is Qwen3 to it.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Any.
+
+    Returns
+    -------
+    dict
+        Its Hugging Face configuration.
+
+    Examples
+    --------
+    >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["a rose is a rose"])
+    >>> spec = ModelSpec(architecture="qwen3-smear", hidden_size=8, heads=2, kv_heads=1, intermediate_size=16)
+    >>> planned_config(make_model(spec, words))["model_type"]
+    'qwen3'
+    """
+    config: dict[str, Any] = model.config.to_dict()
+    return config | ({"model_type": "qwen3"} if config["model_type"] == _SmearConfig.model_type else {})
