@@ -51,7 +51,7 @@ def losses(trainer: RntpTrainer) -> list[float]:
 
 def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
     """The same run by the loop."""
-    start, end = (tiny.TOKENIZER.convert_tokens_to_ids(name) for name in (recipe.thought.start, recipe.thought.end))
+    start, end = (tiny.TOKENIZER.encode(name)[0] for name in (recipe.thought.start, recipe.thought.end))
     steps = loop.train(
         made, loop.Markers(start, end, tiny.TOKENIZER.eos_token_id), tiny.places(12), recipe, DOCUMENTS, optimizer
     )
@@ -110,7 +110,14 @@ def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
 
 
 class Answered(RntpTrainer):
-    """Answers every second problem with its word."""
+    """Answers every second problem with its word, and keeps what was made of it."""
+
+    seen: list[tuple[list[dict[str, Any]], dict[str, Any]]]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        made = super()._generate_and_score_completions(inputs)
+        self.seen = [*getattr(self, "seen", []), (inputs, made)]
+        return made
 
     def _sample(self, prompts: list[list[int]], each: int) -> Any:
         ids, log_probs = super()._sample(prompts, each)
@@ -126,15 +133,8 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     recipe = tiny.recipe(tmp_path, environments=(EnvironmentSpec(name="words", puzzle="x", answer_tokens=3),))
     books = Books(None, tiny.model().config, Machine())
     trainer = Answered(tiny.model(), tiny.TOKENIZER, rows, recipe, books)
-    seen = []
-    make = trainer._generate_and_score_completions
-
-    def noted(inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        seen.append((inputs, make(inputs)))
-        return seen[-1][1]
-
-    trainer._generate_and_score_completions = noted
     trainer.train()
+    seen = trainer.seen
     assert {row["source"] for inputs, _ in seen for row in inputs} == {"text", "words"}
     for inputs, made in seen:
         verified = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
