@@ -66,7 +66,7 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
         self.books = books
         self._update: ExitStack | None = None
         super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)
-        self.get_batch_samples = self._in_phase("data", self.get_batch_samples)
+        self.get_batch_samples = self._in_phase("data", super().get_batch_samples)
         if self.use_vllm:
             engine = self.vllm_generation
             engine.sync_weights = self._in_phase("weight sync", engine.sync_weights)
