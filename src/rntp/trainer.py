@@ -305,7 +305,7 @@ class RntpTrainer(GuardedTrainer):
             _array(base.entropies), scored.gold.argmax_ids.cpu().numpy(), self._gold_mask(thoughts),
             self._tokenizer.decode, said,
         )  # fmt: skip
-        options = RewardOptions(k=spec.k, entropy_power=spec.entropy_power)
+        options = RewardOptions(spec.k, spec.per_token, spec.entropy_power)
         lengths = np.array([sum(mask) for mask in thoughts.trained])
         values = self._reward(with_thought, options) - self.recipe.thought.length_weight * lengths
         if said is not None:
