@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rntp.corpus import Document
 
@@ -105,16 +106,34 @@ def useless(log: Voyage, chance: random.Random) -> str:
     return " ".join(["start", DAYS[log.start], *legs, "so", chance.choice(DAYS)])
 
 
-def is_right(context: str, thought: str) -> tuple[bool, bool]:
-    """Whether a thought is in the worked style, and whether every step of it is right."""
-    words = context.replace("<doc>", "").split()
+class Checked(NamedTuple):
+    """What is right in a thought.
+
+    Attributes
+    ----------
+    style : bool
+        It is in the worked style, a day after every leg.
+    steps : bool
+        Every leg is copied and every day is the right one.
+    conclusion : bool
+        The day after "so" is that of arrival; a reader that has followed the steps need not look at it.
+    """
+
+    style: bool
+    steps: bool
+    conclusion: bool
+
+
+def checked(context: str, thought: str) -> Checked:
+    """Check a thought word by word against the one that makes no slip."""
+    words = context.split()
     start = DAYS.index(words[words.index("on") + 1])
     told = " ".join(words[words.index(".") + 1 :]).rstrip(" .").rstrip(" ,")
     legs = tuple(int(leg.split()[1]) for leg in told.split(" , "))
-    right = worked(Voyage("", "", "", start, legs), random.Random(0)).split()  # noqa: S311 - nothing is drawn at no slips
+    right = worked(Voyage("", "", "", start, legs), random.Random(0)).split()  # noqa: S311 - nothing is drawn without slips
     given = thought.split()
-    style = len(given) == len(right) and all(word in DAYS for word in given[4:-2:3]) and given[0] == "start"
-    return style, given == right
+    style = len(given) == len(right) and given[0] == right[0] and all(word in DAYS for word in given[4:-2:3])
+    return Checked(style, style and given[:-1] == right[:-1], bool(given) and given[-1] == right[-1])
 
 
 def documents(

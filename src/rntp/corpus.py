@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import json
 import random
+import sys
 import sysconfig
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -399,6 +400,7 @@ def _plug_in(source: str, folder: Path) -> Generator:
     if spec is None or spec.loader is None:
         raise InputError(f"corpus: {shown(str(path))} is no Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # records of the file look themselves up there
     spec.loader.exec_module(module)
     made = getattr(module, name, None)
     if not callable(made):

@@ -3,9 +3,9 @@
 ::
 
     ComputeLedgerError
-    ├── SandboxError            the machine cannot run a job safely; no verdict can be given
-    │   └── WorkerDiedError     a worker ended while it had a task
-    └── TrainingError           a run cannot go on; the message names the last good checkpoint
+    ├── TrainingError           a run that cannot go on; its last checkpoint is whole
+    └── SandboxError            the machine cannot run a job safely; no verdict can be given
+        └── WorkerDiedError     a worker ended while it had a task
 """
 
 from __future__ import annotations
@@ -22,4 +22,4 @@ class WorkerDiedError(SandboxError):
 
 
 class TrainingError(ComputeLedgerError):
-    """A run cannot go on: a loss that is no number, a checkpoint that cannot be written; names the last good one."""
+    """A run that cannot go on: no room on the disk, or a loss that is no number; its last checkpoint is whole."""

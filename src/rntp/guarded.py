@@ -27,6 +27,12 @@ from rntp.errors import TrainingError
 KEPT_CHECKPOINTS = 2
 
 
+def _finite(weights: Any) -> bool:
+    """Whether every weight is a number; of those this process holds, where they are sharded."""
+    held = weights.to_local() if hasattr(weights, "to_local") else weights
+    return bool(torch.isfinite(held).all())
+
+
 class _Ends(TrainerCallback):
     """Tells the trainer where an update ends."""
 
@@ -60,16 +66,22 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
         self.books = books
         self._update: ExitStack | None = None
         super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)
+        self.get_batch_samples = self._in_phase("data", super().get_batch_samples)
         if self.use_vllm:
-            sync = self.vllm_generation.sync_weights
-            self.vllm_generation.sync_weights = lambda: self._in_phase("weight sync", sync)
+            engine = self.vllm_generation
+            engine.sync_weights = self._in_phase("weight sync", engine.sync_weights)
 
     def _phase(self, name: str) -> Any:
         return self.books.phase(name, self.state.global_step)
 
-    def _in_phase(self, name: str, call: Callable[[], None]) -> None:
-        with self._phase(name):
-            call()
+    def _in_phase(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of the base class, charged to a phase."""
+
+        def charged(*arguments: Any, **options: Any) -> Any:
+            with self._phase(name):
+                return call(*arguments, **options)
+
+        return charged
 
     def _begin_update(self) -> Any:
         """Charge what follows to the update, up to the end of the step; gives the phase's book."""
@@ -84,24 +96,6 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def follow(self) -> None:
         """Do what has to follow a change of the weights; nothing here."""
-
-    def get_batch_samples(self, *arguments: Any, **options: Any) -> Any:
-        """Fetch the next rows, charged to the phase "data".
-
-        Parameters
-        ----------
-        *arguments : Any
-            Of ``transformers.Trainer``.
-        **options : Any
-            The same, by name.
-
-        Returns
-        -------
-        tuple
-            Rows, and what they count as.
-        """
-        with self._phase("data"):
-            return super().get_batch_samples(*arguments, **options)
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:
         """Make one pass, and stop the run where its loss is no number.
@@ -147,7 +141,7 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         with self._phase("checkpoint"):
-            if self._anywhere(any(not torch.isfinite(one).all() for one in self.model.parameters())):
+            if self._anywhere(not all(map(_finite, self.model.parameters()))):
                 raise self._stopped("weights are no numbers, and were not saved")
             folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
             try:

@@ -265,7 +265,7 @@ def load_model(
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     markers = [thought.start, thought.end]
-    missing = [one for one in markers if len(tokenizer(one, add_special_tokens=False)["input_ids"]) != 1]
+    missing = [one for one in markers if one not in tokenizer.get_vocab()]
     if missing:
         tokenizer.add_tokens(missing, special_tokens=True)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:

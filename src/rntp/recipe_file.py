@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import tomllib
 import types
 import typing
@@ -100,7 +101,7 @@ def document(recipe: Recipe) -> dict[str, Any]:
     """
     out = dataclasses.asdict(recipe)
     del out["folder"], out["output"]
-    return {key: value for key, value in json.loads(json.dumps(out)).items() if value is not None}
+    return {key: _written(value) for key, value in out.items() if value is not None}
 
 
 def fingerprint(recipe: Recipe) -> str:
@@ -124,6 +125,13 @@ def fingerprint(recipe: Recipe) -> str:
     """
     text = json.dumps(document(recipe), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _written(value: Any) -> Any:
+    """A value as JSON and TOML can both write it; a bound that is none is left out."""
+    if isinstance(value, Mapping):
+        return {key: _written(one) for key, one in value.items() if one not in (-math.inf, math.inf)}
+    return [_written(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _set(given: dict[str, Any], setting: str) -> None:
@@ -253,8 +261,8 @@ def _environments(environments: Sequence[EnvironmentSpec]) -> Iterator[str]:
     """What environments lack."""
     names = [one.name for one in environments]
     for one in environments:
-        if not one.name or names.count(one.name) > 1:
-            yield f"[environments] name {shown(one.name)}: a name of its own is needed for each"
+        if not one.name or names.count(one.name) > 1 or one.name == "text":
+            yield f"[environments] name {shown(one.name)}: a name of its own is needed for each, and 'text' is text's"
         if bool(one.tasks) == bool(one.puzzle):
             yield f"[environments] {shown(one.name)}: either tasks or puzzle is needed"
         if not one.weight:

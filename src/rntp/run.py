@@ -25,6 +25,7 @@ from rntp.books import Books
 from rntp.checkpoints import last_checkpoint
 from rntp.corpus import chunks
 from rntp.errors import TrainingError
+from rntp.evaluate import evaluate, places_of
 from rntp.machine import measure_next_token, this_machine
 from rntp.measures import measure_for
 from rntp.mixture import TEXT as TEXT_ROWS
@@ -46,6 +47,7 @@ from rntp.run_folder import (
     trim_metrics,
     write_json,
 )
+from rntp.sampling import Sampling
 from rntp.trainer import Extras, RntpTrainer
 
 #: Told the stage, its step, its steps, and figures of the step.
@@ -122,8 +124,11 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
     with contextlib.closing(books):
         trainer = _train(recipe, model, tokenizer, rows, books, report)
         measure_next_token(books, trainer.model, _reference_ids(recipe, rows, trainer), _REFERENCE_STEPS)
-        trainer.save_model(str(folder / FINAL))
-        summary = _summary(recipe, folder, books)
+        with books.phase("checkpoint"):
+            trainer.save_model(str(folder / FINAL))
+        with books.phase("evaluation"):
+            held_out = _held_out(recipe, trainer, tokenizer, base)
+        summary = {**_summary(recipe, folder, books), "held_out": held_out}
     if state.is_main_process:
         write_json(folder / SUMMARY, summary)
     return summary
@@ -259,3 +264,22 @@ def _summary(recipe: Recipe, folder: Path, books: Books) -> dict[str, Any]:
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def _held_out(recipe: Recipe, trainer: RntpTrainer, tokenizer: Any, base: Path) -> dict[str, Any] | None:
+    """What thinking gains at held-out places, beside the model before RL; None where text is not trained on."""
+    corpus, count = recipe.corpus, recipe.report.places
+    if corpus is None or not corpus.weight or not count or not corpus.held_out_fraction:
+        return None
+    if trainer.accelerator.num_processes > 1:  # a sharded model is evaluated from its checkpoint, by rntp evaluate
+        return None
+    before, _ = load_model(base, recipe.thought)
+    before.to(trainer.accelerator.device).eval()
+    start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
+    sampling = Sampling(
+        start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
+        skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=recipe.seed,
+    )  # fmt: skip
+    some = places_of(recipe, before, tokenizer, count)
+    found = evaluate({"policy": trainer.model.eval, "base": lambda: before}, some, sampling)
+    return {name: found.document[name] for name in ("places", "loss", "settled", "thoughts")}

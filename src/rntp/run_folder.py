@@ -81,7 +81,8 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
         for path in [folder / BASE, folder / f"{BASE}.part", folder / FINAL, *folder.glob("checkpoint-*")]:
             shutil.rmtree(path, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / RECIPE, {"fingerprint": fingerprint(recipe), "recipe": document(recipe)})
+    where = str(recipe.folder.resolve())
+    write_json(folder / RECIPE, {"fingerprint": fingerprint(recipe), "recipe": document(recipe), "folder": where})
 
 
 def finished(folder: Path) -> dict[str, Any] | None:

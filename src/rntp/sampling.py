@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from computeledger.errors import InputError
 from rntp.mixture import Problem
-from rntp.scoring import padded
+from rntp.scoring import pad_of, padded
 from rntp.verify.pool import LocalPool, Plan, stream
 
 Thought = tuple[int, ...]
@@ -82,7 +82,7 @@ def _generated(
     places = max(1, sampling.rows_per_pass // each)
     device = next(model.parameters()).device
     for start in range(0, len(prompts), places):
-        ids, mask = padded(prompts[start : start + places], device, left=True)
+        ids, mask = padded(prompts[start : start + places], device, left=True, pad_id=pad_of(model))
         with torch.no_grad():
             out = model.generate(
                 input_ids=ids, attention_mask=mask, max_new_tokens=tokens, do_sample=True, top_k=0, top_p=1.0,

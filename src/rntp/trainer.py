@@ -263,8 +263,7 @@ class RntpTrainer(GuardedTrainer):
         ask, yes, no = self._asked or ((), 0, 0)
         options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no)
         by = {"policy": self.model, "ema": self._ema, "frozen": self._frozen}[self.recipe.reward.scorer]
-        kwargs = self.args.gradient_checkpointing_kwargs
-        with disable_gradient_checkpointing(self.model, kwargs), self.accelerator.autocast():
+        with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
             scored = score_shared(by, rows, options, self._phase)
             self._count_scoring(thoughts)
             log_probs = {self.recipe.reward.scorer: scored.thought_log_probs}
@@ -306,7 +305,7 @@ class RntpTrainer(GuardedTrainer):
             _array(base.entropies), scored.gold.argmax_ids.cpu().numpy(), self._gold_mask(thoughts),
             self._tokenizer.decode, said,
         )  # fmt: skip
-        options = RewardOptions(k=spec.k, entropy_power=spec.entropy_power)
+        options = RewardOptions(spec.k, spec.per_token, spec.entropy_power)
         lengths = np.array([sum(mask) for mask in thoughts.trained])
         values = self._reward(with_thought, options) - self.recipe.thought.length_weight * lengths
         if said is not None:

@@ -151,9 +151,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _utilization(entries: Sequence[Entry]) -> float | None:
-    known = [(e.flop, e.peak_flop_per_s * e.device_s) for e in entries if e.flop is not None and e.peak_flop_per_s]
-    possible = sum(most for _, most in known)
-    return sum(flop for flop, _ in known) / possible if possible else None
+    """Work over what the devices could do in all the phase's time, where work and peak are known."""
+    flop = _sum(entry.flop for entry in entries)
+    possible = sum((entry.peak_flop_per_s or 0.0) * entry.device_s for entry in entries)
+    return None if flop is None or not possible else flop / possible
 
 
 def next_token_reference(entries: Sequence[Entry]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging as quiet
 
 from computeledger.actuals.run_ledger import read_ledger
 from computeledger.errors import InputError, nearest, shown
@@ -70,13 +71,15 @@ class _Found:
 
 def evaluate_answer(question: Question, progress: Progress) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Evaluate, and give the document and the samples."""
-    wanted = _wanted(question.controls)
+    quiet.disable_progress_bar()
+    _wanted(question.controls)
     found = _found(question)
     recipe = found.recipe
+    wanted = _wanted(question.controls or [name for name in recipe.controls.names if name in TRAINED])
     device = torch.device("cuda" if torch.cuda.is_available() and recipe.rl.device != "cpu" else "cpu")
-    policy, tokenizer = _load(found.checkpoint, recipe, device)
-    sampling = _sampling(recipe, policy, tokenizer, question.thoughts)
-    judge_like = _load(found.base, recipe, device)[0] if found.base else policy
+    policy, tokenizer = load(found.checkpoint, recipe, device)
+    sampling = sampling_of(recipe, policy, tokenizer, question.thoughts)
+    judge_like = load(found.base, recipe, device)[0] if found.base else policy
     roles, missing = _roles(found, recipe, device, tokenizer)
     asked = functools.partial(places_of, recipe, judge_like, tokenizer)
     held_out = asked(question.places) if recipe.corpus is not None and recipe.corpus.weight else []
@@ -136,12 +139,14 @@ def _recipe(question: Question, run: Path | None) -> Recipe:
     return parse_recipe(written["recipe"], Path(written["folder"]))
 
 
-def _load(path: Path, recipe: Recipe, device: torch.device) -> tuple[Any, Any]:
+def load(path: Path, recipe: Recipe, device: torch.device) -> tuple[Any, Any]:
+    """A model, ready to be asked, and its tokenizer."""
     model, tokenizer = load_model(path, recipe.thought, "bfloat16" if recipe.rl.precision == "bfloat16" else "float32")
     return model.to(device).eval(), tokenizer
 
 
-def _sampling(recipe: Recipe, model: Any, tokenizer: Any, thoughts: int) -> Sampling:
+def sampling_of(recipe: Recipe, model: Any, tokenizer: Any, thoughts: int) -> Sampling:
+    """How a recipe's thoughts are sampled and scored."""
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     given = model.generation_config.eos_token_id
     ends = [tokenizer.eos_token_id, *(given if isinstance(given, list) else [given])]
@@ -155,7 +160,7 @@ def _roles(
     found: _Found, recipe: Recipe, device: torch.device, tokenizer: Any
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
     """How to load the model of each role, and why some are not there."""
-    roles: dict[str, Callable[[], Any]] = {"policy": lambda: _load(found.checkpoint, recipe, device)[0]}
+    roles: dict[str, Callable[[], Any]] = {"policy": lambda: load(found.checkpoint, recipe, device)[0]}
     missing: dict[str, str] = {}
     for role, name, path, option in (
         ("base", "frozen-scorer", found.base, "--base"),
@@ -164,9 +169,9 @@ def _roles(
         if path is None:
             missing[name] = f"no model for it: {option} FOLDER"
             continue
-        if _load(path, recipe, device)[1].get_vocab() != tokenizer.get_vocab():
+        if load(path, recipe, device)[1].get_vocab() != tokenizer.get_vocab():
             raise InputError(f"{option} {shown(str(path))}: its tokenizer is not the checkpoint's")
-        roles[role] = functools.partial(lambda where: _load(where, recipe, device)[0], path)
+        roles[role] = functools.partial(lambda where: load(where, recipe, device)[0], path)
     return roles, missing
 
 
@@ -178,11 +183,11 @@ def _rival(name: str, found: _Found, device: torch.device, sampling: Sampling, p
     folder = run / "controls" / name
     if not folder.is_dir():
         spec = rival_spec(recipe, token_budget(name, read_ledger(run / "ledger.jsonl").entries))
-        model, tokenizer = _load(base, recipe, device)
+        model, tokenizer = load(base, recipe, device)
         rows = _rows(name, found, model, tokenizer, sampling)
         train_rival(model, rows, spec, folder, lambda step, steps: progress(f"training: {name}", step, steps))
         tokenizer.save_pretrained(folder)
-    return lambda: _load(folder, recipe, device)[0]
+    return lambda: load(folder, recipe, device)[0]
 
 
 def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampling) -> Any:
@@ -199,7 +204,7 @@ def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampli
     plain = (one.ids for one in text(_STREAM + recipe.seed) if len(one.ids) > 1 and (not kinds or one.kind in kinds))
     if name != "mixed-sft":
         return plain
-    thinker = _load(found.base, recipe, model.device)[0] if found.base else model
+    thinker = load(found.base, recipe, model.device)[0] if found.base else model
     chosen: Any = places(text(_STREAM + 1 + recipe.seed), spec, recipe.seed)
     return mixed_rows(thinker, plain, chosen, sampling)
 

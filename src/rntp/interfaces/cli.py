@@ -13,6 +13,8 @@ from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from rntp.interfaces.cli_evaluate import evaluate
 from rntp.interfaces.cli_ledger import ledger
+from rntp.interfaces.cli_soup import soup
+from rntp.interfaces.cli_train import train
 from rntp.interfaces.cli_verify import verify
 
 
@@ -24,7 +26,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for command in (evaluate, ledger, verify):
+for command in (evaluate, ledger, soup, train, verify):
     cli.add_command(command)
 
 

@@ -54,7 +54,8 @@ def control_rows(settled: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     rows = []
     for name, one in settled["controls"].items():
         left = next((part for part in one.values() if isinstance(part, dict)), None)
-        rows.append((name, interval(left), "explains it" if one["explains"] else "no"))
+        words = interval(left) if name != "repeats" else f"where trained {interval(left)}"
+        rows.append((name, words, "yes" if one["explains"] else "no"))
     return rows
 
 
@@ -84,8 +85,12 @@ def crossover_words(part: Mapping[str, Any]) -> str:
     """Where the base draws level."""
     if not part["curve"] or part["curve"][0]["base"] is None:
         return "no model before RL to compare with"
+    if not any(row["policy"] or row["base"] for row in part["curve"]):
+        return "neither model solves one"
     k, most = part["crossover_k"], part["curve"][-1]["k"]
-    return f"the trained model is ahead up to {most} samples" if k is None else f"from {k} samples on the base is level"
+    if k is None:
+        return f"the trained model is ahead up to {most} samples"
+    return f"the model before RL is level or ahead from {k} sample{'s' if k > 1 else ''} on"
 
 
 def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -121,7 +126,12 @@ def _print_text(console: Console, document: Mapping[str, Any]) -> None:
     )
     unit = document["loss"]["unit"]
     _print(console, f"Held-out loss, {unit}", ("model", "no thought", "own thought"), loss_rows(document["loss"]))
-    _print(console, f"Controls, {settled['unit']}", ("control", "what it leaves", "explains"), control_rows(settled))
+    _print(
+        console,
+        f"Controls, {settled['unit']}",
+        ("control", "what it leaves of the gain", "explains it"),
+        control_rows(settled),
+    )
     head = ("class", "places", "no thought", "thought", "gain")
     _print(console, "By class", head, class_rows(document["classes"]))
     _print(
