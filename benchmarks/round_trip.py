@@ -1,8 +1,8 @@
 """A run's ledger, reconciled, calibrates a plan: how far its GPU-time for the next run is from what that run took.
 
 Run: ``python benchmarks/round_trip.py recipes/tiny_math/config.toml [--runs 4] [--steps 40]``, on a machine that does
-nothing else: on a busy one the error is that of its other work. ``--processor-time`` keeps the books by the clock of the
-process instead, which other work disturbs less. Each run is predicted from the one before it.
+nothing else: on a busy one the error is that of its other work. ``--processor-time`` keeps the books by the clock of
+the process instead, which other work disturbs less. Each run is predicted from the one before it.
 """
 
 from __future__ import annotations

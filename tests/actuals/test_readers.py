@@ -79,6 +79,28 @@ def test_megatron_counts_its_own_flop_and_says_what_is_missing(tmp_path):
     assert {one.devices for one in read(samples.megatron_log(), tmp_path, Hints(devices=8))[0]} == {64}
 
 
+MS, RATE = "elapsed time per iteration (ms)", "throughput per GPU (TFLOP/s/GPU)"
+#: Line, s, batch, TFLOP/s, of the README of FlagAI-Open/OpenSeek; of a report of an Apertus run; as AMD Primus and
+#: Megatron-DeepSpeed on Ascend print them
+DIALECTS = [
+    (f"[default0]: [2025-05-27 15:23:07] iteration   1/  24000 | {MS}: 271607.0 | {RATE}: 40.4 |",
+     271.607, 1024, 40.4),
+    (f"3:  [2026-05-29 03:52:45] iteration  1/ 300 | {MS}: 131064.1 | eta: 0:00 | {RATE}: 412.3 |",
+     131.0641, 1024, 412.3),
+    (f"\x1b[32m[20251202 09:12:08][rank-7/8][INFO ] : iteration 1/ 5000 | {MS}: 13372.8/13364.7 | {RATE}: 567.6/568.0 |",
+     13.3728, 128, 567.6),
+    (f"iteration  1/50000 | consumed samples: 5632 | {MS}:  52728.1 |", 52.7281, 512, 0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "elapsed_s", "batch", "tflops"), DIALECTS)
+def test_dialects_of_megatron(line, elapsed_s, batch, tflops, tmp_path):
+    size = f" {'gloabl' if not tflops else 'global'} batch size: {batch:5d} |\x1b[0m"
+    (one,), tally = read(line + size, tmp_path, Hints(devices=8, sequence_tokens=2048))
+    assert one.duration_s == pytest.approx(elapsed_s) and one.tokens_by_kind == {"trained": batch * 2048.0}
+    assert (one.flop or 0.0) == pytest.approx(tflops * TERA * 8 * elapsed_s) and not tally.damaged
+
+
 def test_torchtitan_rate_gives_back_the_clock(tmp_path):
     entries, tally = read(samples.torchtitan_log(), tmp_path, Hints())
     first, second = entries

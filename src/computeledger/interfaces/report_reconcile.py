@@ -8,7 +8,14 @@ from typing import Any
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plots_reconcile import parts_figure, waterfall_figure
-from computeledger.interfaces.tables_reconcile import PARTS, contradiction_words, damage_words, rows_of, signed
+from computeledger.interfaces.tables_reconcile import (
+    PARTS,
+    contradiction_words,
+    damage_words,
+    entries_words,
+    rows_of,
+    signed,
+)
 from computeledger.interfaces.wording import PHASE_NAMES, percent, words
 from computeledger.units import format_si
 
@@ -27,7 +34,7 @@ def reconcile_report(document: Mapping[str, Any]) -> str:
         tiles=_tiles(document),
         phases=[_phase(document, name, phase) for name, phase in document["phases"].items()],
         contradictions=[contradiction_words(one) for one in document["contradictions"]],
-        files=[(one, damage_words(one)) for one in document["files"]],
+        files=[(one, entries_words(one["entries"]), damage_words(one)) for one in document["files"]],
         remarks=document["remarks"],
         calibration=_calibration(document),
         plan=document["plan"],
@@ -83,7 +90,7 @@ def _phase(document: Mapping[str, Any], name: str, phase: Mapping[str, Any]) -> 
         "name": name, "heading": PHASE_NAMES[name], "rows": list(rows_of(phase)), "changes": changes,
         "inside": ", ".join(inside).replace("gpu hours", "GPU-hours").replace("usd", "cost"),
         "is_planned": phase["is_planned"],
-        "runs": ", ".join(phase["runs"]), "steps": phase["steps"],
+        "runs": ", ".join(phase["runs"]), "steps": entries_words(phase["steps"]),
         "total": signed(sum(phase["variance"].values()), "USD"),
         "total_hours": signed(sum(phase["variance_gpu_hours"].values()), "GPU-hours"),
     }  # fmt: skip

@@ -52,6 +52,11 @@ def damage_words(one: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def entries_words(count: int) -> str:
+    """How many entries were read."""
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
 def contradiction_words(one: Mapping[str, Any]) -> str:
     """A contradiction in one sentence."""
     found, limit = (f"{one[key]:.3g}" if not one["unit"] else show(one[key], one["unit"]) for key in ("found", "limit"))
@@ -88,7 +93,7 @@ def print_reconciliation(document: Mapping[str, Any]) -> None:
 
 def _print_files(out: Any, document: Mapping[str, Any]) -> None:
     for one in document["files"]:
-        note(out, f"{one['file']}: {one['tool']}, {one['entries']} entries")
+        note(out, f"{one['file']}: {one['tool']}, {entries_words(one['entries'])}")
         for line in damage_words(one):
             out.print(Text(f"  {line}", style="yellow"))
     for remark in document["remarks"]:
