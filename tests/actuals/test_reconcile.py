@@ -21,7 +21,7 @@ from computeledger.actuals.plan_calibration import (
 )
 from computeledger.actuals.readers.tally import Observed, Tally
 from computeledger.actuals.reconcile import Money, reconcile, split_variance
-from computeledger.actuals.run_ledger import Entry
+from computeledger.actuals.run_ledger import Entry, line_of
 from computeledger.actuals.sums import REPEATED, Actual, Sums
 from computeledger.economics.ledger import estimate_ledger
 from computeledger.economics.plan import Plan, read_plan
@@ -180,6 +180,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     log = samples.megatron_head(8) + "".join(f"{samples.megatron_line(step, 4200.0)}\n" for step in range(1, 61))
     files = {"plan.toml": PLAN, "a": log, "b": samples.verl_console(), "c": samples.vllm_result(),
              "d": samples.power_csv(), "other.toml": "a = 1\n"}  # fmt: skip
+    files["e"] = line_of(Entry("e", "pretraining", "step", 1.0, 8, 1, tokens_by_kind={"trained": 1e3}, energy_j=5.0))
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -240,6 +241,7 @@ def test_power_is_booked_to_the_workload_beside_it(run):
         (("plan.toml", "a", "b", "d"), "a power log of which of pretraining, rl"),
         (("plan.toml", "c"), "does not say how many GPUs it held: give --gpus"),
         (("plan.toml", "c", "--gpus", "2..4"), "--gpus 2..4: a single whole number"),
+        (("plan.toml", "e", "d"), "'d': 'e' counts energy itself: leave one of them out"),
         (("plan.toml", "plan.toml"), "of no tool that is known here"),
         (("plan.toml", "a", "--calibration", "other.toml"), "it is left as it is: give another name"),
         (("plan.toml", "nowhere"), "'nowhere': no such file"),

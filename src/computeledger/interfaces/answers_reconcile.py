@@ -55,6 +55,8 @@ class ReadFile:
         Of the plan, that it told of.
     tally : Tally
         Damage, remarks and the tool's own figures.
+    has_energy : bool
+        Whether its entries state energy.
     """
 
     path: str
@@ -62,6 +64,7 @@ class ReadFile:
     entries: int
     phases: tuple[str, ...]
     tally: Tally
+    has_energy: bool
 
 
 def answer_reconcile(
@@ -106,21 +109,29 @@ def read_files(
     for name, reader in sorted(found, key=lambda pair: pair[1].tool == power.TOOL):
         own = replace(hints, run=Path(name).stem)
         if reader.tool == power.TOOL:
-            if len(sums.workloads()) > 1:
-                raise InputError(
-                    f"{shown(name)}: a power log of which of {', '.join(sums.workloads())}? give them apart"
-                )
-            own = replace(own, workload=next(iter(sums.workloads()), ""))
+            own = replace(own, workload=_powered(name, sums, [one for one in read if one.tool != power.TOOL]))
         size_bytes = Path(name).stat().st_size
         if size_bytes >= LARGE_BYTES:
             progress(f"reading {name} ({format_si(size_bytes, 'B')})")
-        tally, workloads, count = Tally(), dict[str, None](), 0
+        tally, workloads, count, has_energy = Tally(), dict[str, None](), 0, False
         for entry in read_actuals(Path(name), own, tally):
             sums.add((entry,))
             workloads[entry.workload] = None
             count += 1
-        read.append(ReadFile(name, reader.tool, count, tuple(LEDGERS[one] for one in workloads), tally))
+            has_energy = has_energy or entry.energy_j is not None
+        read.append(ReadFile(name, reader.tool, count, tuple(LEDGERS[one] for one in workloads), tally, has_energy))
     return sums, read
+
+
+def _powered(name: str, sums: Sums, others: Sequence[ReadFile]) -> str:
+    """The workload that a power log belongs to; none where there is no other log."""
+    workloads = sums.workloads()
+    if len(workloads) > 1:
+        raise InputError(f"{shown(name)}: a power log of which of {', '.join(workloads)}? give them apart")
+    counted_in = [one.path for one in others if one.has_energy]
+    if counted_in:
+        raise InputError(f"{shown(name)}: {shown(counted_in[0])} counts energy itself: leave one of them out")
+    return next(iter(workloads), "")
 
 
 def _joined(tallies: Sequence[Tally]) -> Tally:
