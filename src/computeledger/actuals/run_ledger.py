@@ -146,22 +146,23 @@ class Entry:
 
 
 def _is_plain(entry: Entry) -> bool:
-    """Whether an entry is of the usual types and amounts: what readers of large logs make by the million."""
-    texts: tuple[object, ...] = (entry.run, entry.workload, entry.phase, entry.device, entry.peak_source, entry.started)
-    for text in texts:
-        if type(text) is not str:
-            return False
-    if entry.phase not in PHASES.get(entry.workload, ()) or entry.versions or None in (entry.duration_s, entry.devices):
+    """Whether an entry is of the kind that readers of large logs make by the million, and as it must be."""
+    if not (
+        entry.executed_flop is entry.moved_bytes is entry.energy_j is entry.peak_flop_per_s is None
+        and entry.n_params_active is None
+        and entry.device == entry.peak_source == entry.started == ""
+        and not entry.versions
+        and type(entry.run) is type(entry.workload) is type(entry.phase) is str
+        and entry.phase in PHASES.get(entry.workload, ())
+    ):
         return False
-    for kind, value in entry.tokens_by_kind.items():
-        if kind not in TOKEN_KINDS or type(value) is not float or not 0.0 <= value < math.inf:
+    for count in (entry.devices, entry.attempt, 0 if entry.step is None else entry.step):
+        if type(count) is not int or count < 0:
             return False
-    optional = (entry.flop, entry.executed_flop, entry.moved_bytes, entry.energy_j, entry.peak_flop_per_s)
-    for amount in (entry.duration_s, *optional):
-        if amount is not None and (type(amount) is not float or not 0.0 <= amount < math.inf):
+    for amount in (entry.duration_s, 0.0 if entry.flop is None else entry.flop, *entry.tokens_by_kind.values()):
+        if type(amount) is not float or not 0.0 <= amount < math.inf:
             return False
-    counts = (entry.devices, entry.step, entry.attempt, entry.n_params_active)
-    return not [count for count in counts if count is not None and (type(count) is not int or count < 0)]
+    return entry.tokens_by_kind.keys() <= TOKEN_KINDS.keys()
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:

@@ -32,6 +32,8 @@ ROUNDING = 1.01
 _CONSOLE = re.compile(r"(?:^|[\s)])step:(\d+) - (.*)$")
 _RANK = re.compile(r"\((\w+)(?: pid=(\d+))?")
 _CONFIG = re.compile(r"'(n_gpus_per_node|nnodes)': (\d+)")
+#: Most of a line is of these, and tells nothing of time or tokens.
+_OTHER_METRICS = ("actor/", "critic/", "reward/", "env/", "val-", "timing_per_token_ms/", "training/")
 _WANTED = frozenset(
     {*(f"timing_s/{name}" for name in (*PHASES, "step")), "perf/total_num_tokens", "perf/throughput",
      "perf/time_per_step", "global_seqlen/mean", "response_length/mean", "response_length/max", "prompt_length/mean",
@@ -114,6 +116,8 @@ def _metrics(text: str) -> tuple[int, dict[str, float], str] | str:
         return "two lines in one"
     metrics = {}
     for part in found[2].split(" - "):
+        if part.startswith(_OTHER_METRICS):
+            continue
         name, _, value = part.partition(":")
         is_time = name[:9] == "timing_s/"
         if name in _WANTED or (is_time and "/" not in name[9:]):
