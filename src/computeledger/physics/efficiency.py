@@ -34,6 +34,10 @@ class Efficiency:
         Of HBM bandwidth while weights, routed experts' weights or the KV cache stream [-].
     attention_fraction, latent_attention_fraction : float or ndarray
         Of the dense bf16 peak in prefill attention, and in absorbed latent attention [-].
+    decode_attention_ratio : float or ndarray
+        Rate of plain attention with one query per head over that in prefill [-].
+    overlap_fraction : float or ndarray
+        Share of the shorter of computing and moving that hides behind the longer [-].
     scale_up_fraction, scale_out_fraction, all_to_all_fraction : float or ndarray
         Of one direction's bandwidth: reductions in the domain, anything beyond it, exchanges between experts [-].
     all_to_all_floor_s, scale_out_floor_s : float or ndarray
@@ -83,6 +87,8 @@ class Efficiency:
     kv_bandwidth_fraction: Num = 1.0
     attention_fraction: Num = 1.0
     latent_attention_fraction: Num = 1.0
+    decode_attention_ratio: Num = 1.0
+    overlap_fraction: Num = 1.0
     scale_up_fraction: Num = 1.0
     scale_out_fraction: Num = 1.0
     all_to_all_fraction: Num = 1.0

@@ -176,13 +176,28 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
     if step.overlapped:
         return _two_batches(model, step, layout, precision, machine)
     cut = _cut(step, layout)
-    return [
+    work = [
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
         _activations(model, cut, layout, machine),
         _head(model, step, cut, layout, machine),
+    ]
+    return [
+        *_exposed(work, machine.efficiency.overlap_fraction),
         *_network(model, step, cut, layout, machine),
         *_launches(model, step, cut, (precision, machine)),
+    ]
+
+
+def _exposed(operations: list[Operation], overlap_fraction: Num) -> list[Operation]:
+    """Operations with the share of the shorter of computing and moving that the longer does not hide."""
+    if np.all(np.asarray(overlap_fraction) == 1):
+        return operations
+    return [
+        replace(
+            one, overhead_s=one.overhead_s + (1 - overlap_fraction) * np.minimum(one.compute_s, one.memory_s)
+        )
+        for one in operations
     ]
 
 
@@ -245,7 +260,10 @@ def _mixer_operations(
     )
     for name in ("attention", "latent attention"):
         if np.any(flop[name]):
-            fraction = eff.latent_attention_fraction if name != "attention" and step.decode else eff.attention_fraction
+            fraction = eff.attention_fraction
+            if step.decode:
+                plain = eff.attention_fraction * eff.decode_attention_ratio
+                fraction = plain if name == "attention" else eff.latent_attention_fraction
             yield Operation(
                 name,
                 flop=flop[name],
