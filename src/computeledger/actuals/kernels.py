@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,30 +14,43 @@ Array = Any
 
 
 class Kernels(Protocol):
-    """Kernels of one library on one device.
+    """Kernels of one library on one device."""
 
-    Attributes
-    ----------
-    name, device, device_name, version : str
-        Library, ``cpu`` or ``cuda``, the device as it calls itself, the library's version.
-    precisions : tuple of str
-        Those with a matrix product; the first is the one that profiles count as bf16.
-    value_bytes : mapping of str to float
-        Bytes of one value by precision [byte].
-    threads : int
-        Threads that a kernel uses [-].
-    wall : bool
-        Whether time is the clock's; else it is the processor time of this process, which other work does not lengthen.
-    """
+    @property
+    def name(self) -> str:
+        """Library."""
 
-    name: str
-    device: str
-    device_name: str
-    version: str
-    precisions: tuple[str, ...]
-    value_bytes: Mapping[str, float]
-    threads: int
-    wall: bool
+    @property
+    def device(self) -> str:
+        """``cpu`` or ``cuda``; ROCm answers to the second."""
+
+    @property
+    def device_name(self) -> str:
+        """The device, as it calls itself."""
+
+    @property
+    def version(self) -> str:
+        """Of the library."""
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those with a matrix product; the first is the one that a profile counts as bf16."""
+
+    @property
+    def value_bytes(self) -> Mapping[str, float]:
+        """Bytes of one value by precision [byte]."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that a kernel on the CPU uses [-]."""
+
+    @property
+    def wall(self) -> bool:
+        """Whether time is the clock's; else processor time of this process, which other work does not lengthen."""
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory of the device [byte]."""
 
     def repeated(self, call: Callable[[], object], calls: int, captured: bool) -> Callable[[], object]:
         """So many calls as one; captured as a graph where the device can and it is asked for."""
@@ -100,6 +113,22 @@ def processor_name() -> str:
     return names[0] if names else "cpu"
 
 
+def host_memory_bytes() -> float:
+    """Memory of this machine.
+
+    Returns
+    -------
+    float
+        As the system reports it [byte].
+
+    Examples
+    --------
+    >>> host_memory_bytes() > 0
+    True
+    """
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
 @dataclass(frozen=True, slots=True)
 class NumpyKernels:
     """NumPy on the CPU, in fp32: the narrowest precision whose matrix product NumPy hands to a fast library.
@@ -113,8 +142,9 @@ class NumpyKernels:
     threads: int = 1
     name: str = "numpy"
     device: str = "cpu"
-    device_name: str = processor_name()
+    device_name: str = field(default_factory=processor_name)
     version: str = np.__version__
+    memory_bytes: float = field(default_factory=host_memory_bytes)
     precisions: tuple[str, ...] = ("fp32",)
 
     @property

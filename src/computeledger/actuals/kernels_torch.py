@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from computeledger.actuals.kernels import Array, processor_name
+from computeledger.actuals.kernels import Array, host_memory_bytes, processor_name
 
 #: First compute capability with 8-bit floating-point products in PyTorch.
 _FP8_CAPABILITY = (8, 9)
@@ -36,10 +36,11 @@ class TorchKernels:
         torch.set_grad_enabled(False)
         if device == "cuda":
             self.device_name = str(torch.cuda.get_device_name())
+            self.memory_bytes = float(torch.cuda.get_device_properties(0).total_memory)
             if torch.version.hip is None and torch.cuda.get_device_capability() >= _FP8_CAPABILITY:
                 self.precisions = ("bf16", "fp8", "fp32")
         else:
-            self.device_name = processor_name()
+            self.device_name, self.memory_bytes = processor_name(), host_memory_bytes()
         self._types = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp8": torch.float8_e4m3fn}
         self._one = torch.ones((), device=device)
 

@@ -1,4 +1,4 @@
-"""Micro-benchmarks of this machine: products, memory, attention, launches, reductions; least times of interleaved rounds.
+"""Micro-benchmarks of this machine: products, memory, attention, launches; least times of interleaved rounds.
 
 Other work on a machine only ever adds time, so the least of many rounds is kept, and the rounds of all cases are
 interleaved so that a disturbance strikes all alike. How far the median lies above the least is the spread.
@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from computeledger.actuals.kernels import Kernels, Layer, LayerShape, NumpyKernels, default_threads
@@ -172,9 +173,7 @@ def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     for precision in kernels.precisions:
         value_bytes = kernels.value_bytes[precision]
         for inner, outer in scale.widths:
-            weights = [
-                kernels.random((outer, inner), precision) for _ in _copies(inner * outer * value_bytes, scale)
-            ]
+            weights = [kernels.random((outer, inner), precision) for _ in _copies(inner * outer * value_bytes, scale)]
             for tokens in scale.tokens:
                 x = kernels.random((tokens, inner), precision)
                 yield Case(
@@ -396,6 +395,32 @@ def spread_fraction(measurements: list[Measurement]) -> float:
     return statistics.median(one.spread_fraction for one in measurements)
 
 
+def load_torch() -> Any:
+    """PyTorch, loaded when it is to be measured and never before.
+
+    Returns
+    -------
+    module
+        PyTorch.
+
+    Raises
+    ------
+    InputError
+        It is not installed.
+
+    Examples
+    --------
+    >>> from importlib.util import find_spec
+    >>> load_torch().__name__ if find_spec("torch") else "torch"
+    'torch'
+    """
+    try:
+        import torch  # noqa: PLC0415 (half a second and 200 MB, for this command only)
+    except ImportError:
+        raise InputError("--backend torch: PyTorch is not installed; install it, or use --backend numpy") from None
+    return torch
+
+
 def choose_kernels(backend: str, device: str, threads: int | None) -> Kernels:
     """The library to measure with.
 
@@ -424,17 +449,12 @@ def choose_kernels(backend: str, device: str, threads: int | None) -> Kernels:
     ('fp32',)
     """
     count = threads or default_threads()
-    if backend in ("torch", "auto"):
-        try:
-            import torch  # noqa: PLC0415 (the one library that is loaded only when it is measured)
-        except ImportError:
-            if backend == "torch":
-                raise InputError("--backend torch: PyTorch is not installed; install it, or use numpy") from None
-        else:
-            gpu = torch.cuda.is_available()
-            if device == "cuda" and not gpu:
-                raise InputError("--device cuda: PyTorch finds no GPU here; use cpu")
-            return TorchKernels(torch, "cuda" if gpu and device != "cpu" else "cpu", count)
+    if backend == "torch" or (backend == "auto" and find_spec("torch") is not None):
+        torch = load_torch()
+        gpu = torch.cuda.is_available()
+        if device == "cuda" and not gpu:
+            raise InputError("--device cuda: PyTorch finds no GPU here; use cpu")
+        return TorchKernels(torch, "cuda" if gpu and device != "cpu" else "cpu", count)
     if device == "cuda":
         raise InputError("--device cuda: NumPy runs on the CPU only; install PyTorch for the GPU")
     if count != default_threads():

@@ -21,7 +21,7 @@ from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
 from computeledger.physics.efficiency import Efficiency
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
 
 ACTIVATION_BYTES = 2.0
 #: Tokens of a prompt that one prefill step takes at most (assumption: engines' defaults are 2K to 16K).
@@ -183,21 +183,9 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
         _head(model, step, cut, layout, machine),
     ]
     return [
-        *_exposed(work, machine.efficiency.overlap_fraction),
+        *exposed(work, machine.efficiency.overlap_fraction),
         *_network(model, step, cut, layout, machine),
         *_launches(model, step, cut, (precision, machine)),
-    ]
-
-
-def _exposed(operations: list[Operation], overlap_fraction: Num) -> list[Operation]:
-    """Operations with the share of the shorter of computing and moving that the longer does not hide."""
-    if np.all(np.asarray(overlap_fraction) == 1):
-        return operations
-    return [
-        replace(
-            one, overhead_s=one.overhead_s + (1 - overlap_fraction) * np.minimum(one.compute_s, one.memory_s)
-        )
-        for one in operations
     ]
 
 
