@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 Array = Any
+#: Values that are drawn; a longer array repeats them, because drawing takes longer than what is measured.
+_DRAWN = 65_521
 
 
 class Kernels(Protocol):
@@ -175,7 +177,7 @@ class NumpyKernels:
 
     def random(self, shape: tuple[int, ...], precision: str) -> Array:  # noqa: ARG002 (one precision only)
         """Array of small random values."""
-        return np.random.default_rng(0).standard_normal(shape, dtype=np.float32) * np.float32(0.02)
+        return np.resize(np.random.default_rng(0).standard_normal(_DRAWN, dtype=np.float32) * np.float32(0.02), shape)
 
     def linear(self, x: Array, weight: Array) -> Array:
         """``x weight^T``."""
@@ -248,6 +250,16 @@ class LayerShape:
     def projected(self) -> int:
         """Columns of queries, keys and values together [-]."""
         return (self.n_heads + 2 * self.n_kv_heads) * self.head_dim
+
+    @property
+    def products(self) -> tuple[tuple[int, int], ...]:
+        """Inner and outer size of its four matrix products [-]."""
+        return (
+            (self.width, self.projected),
+            (self.n_heads * self.head_dim, self.width),
+            (self.width, 2 * self.mlp_width),
+            (self.mlp_width, self.width),
+        )
 
 
 class Layer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from computeledger.actuals.kernels import Array, host_memory_bytes, processor_na
 
 #: First compute capability with 8-bit floating-point products in PyTorch.
 _FP8_CAPABILITY = (8, 9)
+#: Values that are drawn; a longer array repeats them.
+_DRAWN = 65_521
 #: Rows of an 8-bit product come in multiples of this [token].
 _FP8_ROWS = 16
 
@@ -79,8 +82,9 @@ class TorchKernels:
 
     def random(self, shape: tuple[int, ...], precision: str) -> Array:
         """Array of small random values."""
-        wide = self.torch.bfloat16 if precision == "bf16" else self.torch.float32
-        return (self.torch.randn(shape, dtype=wide, device=self.device) * 0.02).to(self._types[precision])
+        size = math.prod(shape)
+        drawn = (self.torch.randn(_DRAWN, device=self.device) * 0.02).to(self._types[precision])
+        return drawn.repeat(-(-size // _DRAWN))[:size].reshape(shape).contiguous()
 
     def linear(self, x: Array, weight: Array) -> Array:
         """``x weight^T``; 8-bit rows are padded to what the product takes."""

@@ -1,6 +1,6 @@
-"""Micro-benchmarks of this machine: products, memory, attention, launches; least times of interleaved rounds.
+"""Micro-benchmarks of this machine: products, memory, attention, launches; low quantiles of interleaved rounds.
 
-Other work on a machine only ever adds time, so the least of many rounds is kept, and the rounds of all cases are
+Other work on a machine only ever adds time, so a low quantile of many rounds is kept, and the rounds of all cases are
 interleaved so that a disturbance strikes all alike. How far the median lies above the least is the spread.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from computeledger.actuals.kernels import Kernels, Layer, LayerShape, NumpyKernels, default_threads
 from computeledger.actuals.kernels_torch import TorchKernels
 from computeledger.errors import InputError
+from computeledger.facts.schema import PRECISION_BYTES
 
 #: Shortest time of one sample, many calls in it where one is shorter [s] (a clock's grain is far below).
 SAMPLE_S = 0.002
@@ -42,7 +43,7 @@ class Measurement:
     flop, bytes : float
         Work, and values that must be read or written at least [FLOP], [byte].
     time_s : float
-        Least time [s].
+        Lower quartile of the samples: neither the luckiest nor a disturbed one [s].
     spread_fraction : float
         Median over least, minus 1 [-].
     """
@@ -85,8 +86,6 @@ class Scale:
 
     Attributes
     ----------
-    widths : tuple of (int, int)
-        Inner and outer size of matrix products [-].
     tokens : tuple of int
         Rows of matrix products [token].
     stream_bytes : float
@@ -96,10 +95,9 @@ class Scale:
     prompts, contexts, batches : tuple of int
         Prompt and cache lengths [token], sequences [-].
     layers : tuple of LayerShape
-        Shapes for the work between products.
+        Layers whose four matrix products are timed, and the work between them.
     """
 
-    widths: tuple[tuple[int, int], ...]
     tokens: tuple[int, ...]
     stream_bytes: float
     heads: tuple[tuple[int, int, int], ...]
@@ -110,8 +108,7 @@ class Scale:
 
 
 CPU_SCALE = Scale(
-    widths=((768, 2304), (3072, 768), (1536, 4096)),
-    tokens=(1, 4, 12, 24, 48, 96, 192, 384),
+    tokens=(1, 4, 12, 48, 128, 384),
     stream_bytes=128e6,
     heads=((12, 12, 64), (16, 4, 64)),
     prompts=(48, 96, 192, 384, 768),
@@ -120,7 +117,6 @@ CPU_SCALE = Scale(
     layers=(LayerShape(768, 12, 12, 64, 3072), LayerShape(1536, 16, 4, 64, 4096)),
 )
 GPU_SCALE = Scale(
-    widths=((4096, 6144), (4096, 28672), (14336, 4096), (8192, 8192)),
     tokens=(1, 8, 32, 64, 128, 256, 1024, 4096),
     stream_bytes=1e9,
     heads=((32, 32, 128), (32, 8, 128)),
@@ -166,13 +162,17 @@ def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> small = replace(CPU_SCALE, widths=((64, 64),), tokens=(1, 8), stream_bytes=1e5)
-    >>> [case.shape["tokens"] for case in gemm_cases(NumpyKernels(), small)]
-    [1, 8]
+    >>> small = replace(CPU_SCALE, layers=(TINY,), tokens=(1, 8), stream_bytes=1e5)
+    >>> [case.shape["outer"] for case in gemm_cases(NumpyKernels(), small)]
+    [192, 192, 64, 64, 128, 128, 64, 64]
     """
     for precision in kernels.precisions:
         value_bytes = kernels.value_bytes[precision]
-        for inner, outer in scale.widths:
+        # what no profile has a factor for is compared by its peak: one layer is enough
+        layers = (
+            scale.layers if precision in PRECISION_BYTES or precision == kernels.precisions[0] else scale.layers[:1]
+        )
+        for inner, outer in (pair for layer in layers for pair in layer.products):
             weights = [kernels.random((outer, inner), precision) for _ in _copies(inner * outer * value_bytes, scale)]
             for tokens in scale.tokens:
                 x = kernels.random((tokens, inner), precision)
@@ -345,7 +345,7 @@ def measure(
     Examples
     --------
     >>> from dataclasses import replace
-    >>> small = Scale(((64, 64),), (1, 8), 1e5, ((2, 2, 8),), (8,), (16,), (1,), ())
+    >>> small = Scale((1, 8), 1e5, ((2, 2, 8),), (8,), (16,), (1,), (TINY,))
     >>> found = measure(NumpyKernels(), small, 0.0)
     >>> all(one.time_s > 0 for one in found)
     True
@@ -371,7 +371,8 @@ def measure(
 def _measurement(one: _Timed) -> Measurement:
     case, least = one.case, min(one.samples)
     spread = statistics.median(one.samples) / least - 1 if least > 0 else 0.0
-    return Measurement(case.kind, case.precision, case.shape, case.flop, case.bytes, least, spread)
+    low = statistics.quantiles(one.samples, n=4)[0]
+    return Measurement(case.kind, case.precision, case.shape, case.flop, case.bytes, low, spread)
 
 
 def spread_fraction(measurements: list[Measurement]) -> float:
