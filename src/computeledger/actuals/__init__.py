@@ -1,1 +1,1 @@
-"""What really happened: a run's own ledger, other tools' logs, and what this machine reaches."""
+"""What really happened: ledgers of runs, settled against the plan."""
