@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.interfaces.cli_books import books
 from computeledger.interfaces.cli_calibrate import calibrate
 from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
@@ -59,6 +60,7 @@ for _command in (
     validate,
     fit,
     calibrate,
+    books,
 ):
     cli.add_command(_command)
 
