@@ -12,14 +12,9 @@ from typing import Any
 
 from computeledger.actuals.run_ledger import SCHEMA, Entry, read_ledger
 from computeledger.actuals.run_summary import summary
-from computeledger.arrays import Uncertain
-from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import load_plan
+from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError, shown
 from computeledger.interfaces.book_store import AMOUNTS, Record
-from computeledger.interfaces.documents import plan_document
-from computeledger.interfaces.wording import point
-from computeledger.physics.efficiency import middle
 
 Amounts = dict[str, float | None]
 
@@ -44,26 +39,37 @@ def _contents(
 ) -> tuple[str, dict[str, Any], Amounts, dict[str, Amounts], str]:
     """Kind, document, amounts, amounts by phase, and when it happened."""
     if path.suffix == ".toml":
-        document = plan_document(estimate_ledger(load_plan(str(path)), 4096, 0))
+        document = _plan_file(path)
         return ("plan", document, *_plan_amounts(document), "")
-    first = data.lstrip()[:4096].partition(b"\n")[0]
-    if SCHEMA.encode() in first:
+    if SCHEMA.encode() in data.lstrip()[:4096].partition(b"\n")[0]:
         return _run(path, price)
-    document: Any = None
+    found: Any = None
     with contextlib.suppress(ValueError):  # what is not JSON is named below
-        document = json.loads(data)
-    if isinstance(document, dict) and {"phases", "total", "balance"} <= set(document):
-        return ("plan", document, *_plan_amounts(document), "")
-    if isinstance(document, dict) and "phases" in document and "contradictions" in document:
-        return ("reconciliation", document, *_reconciled_amounts(document), "")
+        found = json.loads(data)
+    keys = set(found) if isinstance(found, dict) else set()
+    if {"phases", "total", "balance"} <= keys:
+        return ("plan", found, *_plan_amounts(found), "")
+    if {"phases", "contradictions"} <= keys:
+        return ("reconciliation", found, *_reconciled_amounts(found), "")
     raise InputError(
         f"{shown(str(path))}: neither a plan (TOML, or plan --json), nor a run's ledger ({SCHEMA}), "
         "nor a reconciliation (reconcile --json)"
     )
 
 
+def _plan_file(path: Path) -> dict[str, Any]:
+    """The answer of ``plan``; what it needs loads only here, so that runs are added without it."""
+    from computeledger.economics.ledger import estimate_ledger
+    from computeledger.economics.plan import load_plan
+    from computeledger.interfaces.documents import plan_document
+
+    return plan_document(estimate_ledger(load_plan(str(path)), 4096, 0))
+
+
 def _amounts(found: Mapping[str, Any]) -> Amounts:
-    return {name: None if found.get(name) is None else point(found[name]) for name in AMOUNTS}
+    """Medians of what a document says; None where it says nothing."""
+    medians = {name: one["p50"] if isinstance(one := found.get(name), Mapping) else one for name in AMOUNTS}
+    return {name: None if value is None else float(value) for name, value in medians.items()}
 
 
 def _plan_amounts(document: Mapping[str, Any]) -> tuple[Amounts, dict[str, Amounts]]:
@@ -84,17 +90,18 @@ def _run(path: Path, price: Uncertain | None) -> tuple[str, dict[str, Any], Amou
     reading = read_ledger(path)
     document = summary(reading.entries)
     document["damaged_lines"] = len(reading.damaged)
-    usd_per_hour = None if price is None else middle(price)
-    phases = {phase: _run_amounts(one, usd_per_hour) for phase, one in document["phases"].items()}
-    total = _run_amounts({**document, "flop": _total(phases, "flop")}, usd_per_hour)
+    if isinstance(price, Range):
+        raise InputError("--price: what a run cost is one price, not a range")
+    phases = {phase: _run_amounts(one, price) for phase, one in document["phases"].items()}
+    total = _run_amounts({**document, "flop": _total(phases, "flop")}, price)
     total |= {"tokens": _total(phases, "tokens"), "utilization_fraction": _mean_utilization(phases)}
     return "run", document, total, phases, _began(reading.entries)
 
 
-def _run_amounts(one: Mapping[str, Any], usd_per_hour: float | None) -> Amounts:
+def _run_amounts(one: Mapping[str, Any], price: float | None) -> Amounts:
     tokens = one.get("tokens_by_kind") or {}
     counted = max(tokens.values(), default=None)  # kinds overlap: sampled tokens are kept, or trained on
-    usd = None if usd_per_hour is None else usd_per_hour * one["gpu_hours"]
+    usd = None if price is None else price * one["gpu_hours"]
     return {**_amounts(one), "tokens": counted, "usd": usd}
 
 

@@ -2,7 +2,7 @@
 
 Safety rests on three things. DuckDB lets one process write, so every use holds a lock of the operating system on a
 file beside the books (writers alone, readers together); the system frees it when a process dies, however it dies. An
-addition is one transaction: DuckDB writes it ahead, with checksums, and a reader after a kill sees all of it or nothing.
+addition is one transaction: DuckDB writes it ahead, with checksums, and a reader after a kill sees all of it or none.
 And new books are made whole under another name, then renamed.
 """
 
