@@ -43,7 +43,8 @@ def calibrate(as_json: bool, **options: Any) -> None:
     from computeledger.interfaces.answers_calibrate import answer_calibrate, write_files
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    out = Console(stderr=True)
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("measuring", total=1.0)
         document, files = answer_calibrate(options, lambda done: bar.update(task, completed=done))
     if options["folder"] is not None:
