@@ -72,7 +72,8 @@ def product(x: torch.Tensor, weight: torch.Tensor, one: torch.Tensor) -> torch.T
     rows = x.flatten(0, -2)
     short = -rows.shape[0] % 16
     rows = functional.pad(rows, (0, 0, 0, short)).to(weight.dtype)
-    out = torch._scaled_mm(rows, weight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    # PyTorch has no public name for the 8-bit product
+    out = torch._scaled_mm(rows, weight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)  # noqa: SLF001
     return out[: out.shape[0] - short].unflatten(0, x.shape[:-1])
 
 

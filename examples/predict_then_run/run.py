@@ -1,12 +1,14 @@
 """Predict prefill and decode times of a transformer from this machine's profile, then run it and compare.
 
-The profile comes from micro-benchmarks (``computeledger calibrate``), whose shapes are none of those run here. Nothing is
-fitted to what this script measures. On a CPU: two small models. On a GPU: a 7B shape with random weights, bf16 and fp8.
+The profile comes from micro-benchmarks (``computeledger calibrate``), whose shapes are none of those run here. Nothing
+is fitted to what this script measures. On a CPU: two small models. On a GPU: a 7B shape with random weights, bf16 and
+fp8.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import statistics
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from model import GROUPED, SEVEN_B, SMALL, Shape, Transformer, Weights
+from model import GROUPED, SEVEN_B, SMALL, Transformer, Weights
 
 from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
@@ -181,7 +183,7 @@ def errors(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def profile_of(folder: str | None, options: argparse.Namespace, gpu: bool) -> Machine:
-    """This machine, as its profile describes it; measured now where no folder is given."""
+    """The machine as its profile describes it; measured now where no folder is given."""
     with tempfile.TemporaryDirectory() as made:
         if folder is None:
             folder = made
@@ -195,8 +197,6 @@ def profile_of(folder: str | None, options: argparse.Namespace, gpu: bool) -> Ma
 
 def _quietly(arguments: list[str]) -> int:
     """Run a command of computeledger with its table on standard error: standard output is one document's."""
-    import contextlib
-
     with contextlib.redirect_stdout(sys.stderr):
         try:
             computeledger(arguments)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from computeledger.actuals.kernels import Layer, LayerShape, NumpyKernels
+from computeledger.actuals.kernels import Layer, LayerShape
+from computeledger.actuals.kernels_numpy import numpy_kernels
 from computeledger.actuals.machine_files import About, machine_files
 from computeledger.actuals.machine_fit import MachineFit, _layer_bytes, fit_machine
 from computeledger.actuals.microbenchmarks import (
@@ -46,11 +47,11 @@ TRUE = {"rate": 4e11, "weights": 1.6e10, "overlap": 0.25, "attention": 4e10, "de
 def times_of_a_known_machine(noise: float) -> list[Measurement]:
     """What a machine with the constants ``TRUE`` would measure on the shipped cases."""
     rng = np.random.default_rng(0)
-    kernels = replace(NumpyKernels(), precisions=("bf16",))
+    kernels = replace(numpy_kernels(1), precisions=("bf16",))
     small = replace(CPU_SCALE, stream_bytes=1e3)  # the shapes alone matter here
     found = []
     for maker in (gemm_cases, memory_cases, attention_cases, layer_cases):
-        for case in maker(Bytes2(kernels), small):
+        for case in maker(kernels, small):
             if case.kind == "gemm":
                 time_s = overlapped(case.flop / TRUE["rate"], case.bytes / TRUE["weights"])
             elif case.kind in ("copy", "read"):
@@ -68,17 +69,6 @@ def times_of_a_known_machine(noise: float) -> list[Measurement]:
             time_s *= float(np.exp(noise * rng.standard_normal()))
             found.append(Measurement(case.kind, case.precision, case.shape, case.flop, case.bytes, time_s))
     return found
-
-
-class Bytes2(NumpyKernels):
-    """NumPy's kernels with values counted as bf16."""
-
-    def __init__(self, _kernels: NumpyKernels) -> None:
-        super().__init__(precisions=("bf16",))
-
-    @property
-    def value_bytes(self) -> dict[str, float]:
-        return {"bf16": 2.0}
 
 
 def overlapped(compute_s: float, memory_s: float) -> float:
@@ -107,7 +97,7 @@ def test_a_missing_kind_is_named() -> None:
 
 
 def test_numpy_s_attention_is_attention() -> None:
-    kernels, rng = NumpyKernels(), np.random.default_rng(1)
+    kernels, rng = numpy_kernels(1), np.random.default_rng(1)
     query, keys, values = (rng.standard_normal((2, heads, 5, 8), dtype=np.float32) for heads in (4, 2, 2))
     found = kernels.attend(query, keys, values, causal=True)
     for head in range(4):
@@ -151,7 +141,7 @@ def test_both_libraries_time_the_same_layer() -> None:
 
 
 def test_an_all_reduce_between_processes_is_measured() -> None:
-    found = measure_all_reduce(NumpyKernels(), 2)
+    found = measure_all_reduce(numpy_kernels(1), 2)
     fit = fit_machine([*times_of_a_known_machine(0.0), *found])
     assert fit.link is not None
     about = About("pair", "2026-11-21", "cases", "a CPU", "ideal", "", 8e9, None)

@@ -1,97 +1,246 @@
-"""What a micro-benchmark asks of an array library, a transformer layer in those terms, and the NumPy kernels."""
+"""What a micro-benchmark asks of an array library, and a transformer layer in those terms."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 Array = Any
-#: Values that are drawn; a longer array repeats them, because drawing takes longer than what is measured.
-_DRAWN = 65_521
+#: Bytes of one value by precision.
+VALUE_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0}
 
 
-class Kernels(Protocol):
-    """Kernels of one library on one device."""
+@dataclass(frozen=True)
+class Kernels(ABC):
+    """Kernels of one library on one device.
 
-    @property
-    def name(self) -> str:
-        """Library."""
+    Attributes
+    ----------
+    name, device, device_name, version : str
+        Library; ``cpu`` or ``cuda``, which ROCm answers to; the device as it calls itself; the library's version.
+    precisions : tuple of str
+        Those with a matrix product; the first is the one that a profile counts as bf16.
+    threads : int
+        Threads that a kernel on the CPU uses.
+    wall : bool
+        Whether time is the clock's; else the processor time of this process, which other work does not lengthen.
+    memory_bytes : float
+        Memory of the device [byte].
+    """
 
-    @property
-    def device(self) -> str:
-        """``cpu`` or ``cuda``; ROCm answers to the second."""
+    name: str
+    device: str
+    device_name: str
+    version: str
+    precisions: tuple[str, ...]
+    threads: int
+    wall: bool
+    memory_bytes: float
 
-    @property
-    def device_name(self) -> str:
-        """The device, as it calls itself."""
-
-    @property
-    def version(self) -> str:
-        """Of the library."""
-
-    @property
-    def precisions(self) -> tuple[str, ...]:
-        """Those with a matrix product; the first is the one that a profile counts as bf16."""
-
-    @property
-    def value_bytes(self) -> Mapping[str, float]:
-        """Bytes of one value by precision [byte]."""
-
-    @property
-    def threads(self) -> int:
-        """Threads that a kernel on the CPU uses [-]."""
-
-    @property
-    def wall(self) -> bool:
-        """Whether time is the clock's; else processor time of this process, which other work does not lengthen."""
-
-    @property
-    def memory_bytes(self) -> float:
-        """Memory of the device [byte]."""
-
+    @abstractmethod
     def repeated(self, call: Callable[[], object], calls: int, captured: bool) -> Callable[[], object]:
-        """So many calls as one; captured as a graph where the device can and it is asked for."""
+        """Make so many calls one.
 
+        Parameters
+        ----------
+        call : callable
+            Done each time.
+        calls : int
+            How often [-].
+        captured : bool
+            Whether a GPU is to run it from a captured graph, which the host launches once.
+
+        Returns
+        -------
+        callable
+            Does all of it.
+        """
+
+    @abstractmethod
     def seconds(self, call: Callable[[], object]) -> float:
-        """Time of one call, finished on the device [s]."""
+        """Time a call until it is finished on the device.
 
+        Parameters
+        ----------
+        call : callable
+            Done once.
+
+        Returns
+        -------
+        float
+            Time [s].
+        """
+
+    @abstractmethod
     def random(self, shape: tuple[int, ...], precision: str) -> Array:
-        """Array of small random values."""
+        """Make an array of small random values.
 
+        Parameters
+        ----------
+        shape : tuple of int
+            Its shape.
+        precision : str
+            One of the precisions.
+
+        Returns
+        -------
+        array
+            On the device.
+        """
+
+    @abstractmethod
     def linear(self, x: Array, weight: Array) -> Array:
-        """``x weight^T``."""
+        """Multiply: ``x weight^T``.
 
+        Parameters
+        ----------
+        x, weight : array
+            Rows, and one row of weights per output column.
+
+        Returns
+        -------
+        array
+            The product.
+        """
+
+    @abstractmethod
     def norm(self, x: Array, weight: Array) -> Array:
-        """Root-mean-square norm over the last axis."""
+        """Root-mean-square norm over the last axis.
 
+        Parameters
+        ----------
+        x, weight : array
+            Values and their scales.
+
+        Returns
+        -------
+        array
+            As ``x``.
+        """
+
+    @abstractmethod
     def heads(self, x: Array, first: int, n_heads: int, head_dim: int) -> Array:
-        """Heads from column ``first`` of a projection on, as (batch, head, token, value)."""
+        """Take heads out of a projection.
 
+        Parameters
+        ----------
+        x : array
+            Batch, token, column.
+        first : int
+            Column to begin with [-].
+        n_heads, head_dim : int
+            Heads and values of each [-].
+
+        Returns
+        -------
+        array
+            Batch, head, token, value.
+        """
+
+    @abstractmethod
     def rotate(self, x: Array, cosine: Array, sine: Array) -> Array:
-        """Rotary positions on queries or keys."""
+        """Rotary positions on queries or keys.
 
+        Parameters
+        ----------
+        x, cosine, sine : array
+            Heads, and a table per token.
+
+        Returns
+        -------
+        array
+            As ``x``.
+        """
+
+    @abstractmethod
     def attend(self, query: Array, keys: Array, values: Array, causal: bool) -> Array:
-        """Softmax attention, grouped queries allowed."""
+        """Softmax attention, grouped queries allowed.
 
+        Parameters
+        ----------
+        query, keys, values : array
+            Batch, head, token, value.
+        causal : bool
+            Whether a query sees itself and what is before it only.
+
+        Returns
+        -------
+        array
+            As ``query``.
+        """
+
+    @abstractmethod
     def merge(self, x: Array) -> Array:
-        """Heads back to (batch, token, width)."""
+        """Put heads side by side again.
 
+        Parameters
+        ----------
+        x : array
+            Batch, head, token, value.
+
+        Returns
+        -------
+        array
+            Batch, token, column.
+        """
+
+    @abstractmethod
     def gate(self, x: Array) -> Array:
-        """``silu(first half) * second half`` of the last axis."""
+        """``silu(first half) * second half`` of the last axis.
 
+        Parameters
+        ----------
+        x : array
+            Both halves.
+
+        Returns
+        -------
+        array
+            Half as wide.
+        """
+
+    @abstractmethod
     def total(self, x: Array) -> object:
-        """Sum of all values: reads each once."""
+        """Add up: reads each value once.
 
+        Parameters
+        ----------
+        x : array
+            Any.
+
+        Returns
+        -------
+        object
+            The sum.
+        """
+
+    @abstractmethod
     def copy(self, target: Array, source: Array) -> None:
-        """Copy all values: reads and writes each once."""
+        """Copy: reads and writes each value once.
 
+        Parameters
+        ----------
+        target, source : array
+            Of one shape.
+        """
+
+    @abstractmethod
     def choose(self, scores: Array) -> object:
-        """Index of the largest score, on the host."""
+        """Index of the largest score, on the host.
+
+        Parameters
+        ----------
+        scores : array
+            Any.
+
+        Returns
+        -------
+        object
+            The index.
+        """
 
 
 def processor_name() -> str:
@@ -129,105 +278,6 @@ def host_memory_bytes() -> float:
     True
     """
     return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-
-
-@dataclass(frozen=True, slots=True)
-class NumpyKernels:
-    """NumPy on the CPU, in fp32: the narrowest precision whose matrix product NumPy hands to a fast library.
-
-    Attributes
-    ----------
-    threads : int
-        Threads that the library behind NumPy was started with; it cannot be changed later [-].
-    """
-
-    threads: int = 1
-    name: str = "numpy"
-    device: str = "cpu"
-    device_name: str = field(default_factory=processor_name)
-    version: str = np.__version__
-    memory_bytes: float = field(default_factory=host_memory_bytes)
-    precisions: tuple[str, ...] = ("fp32",)
-
-    @property
-    def value_bytes(self) -> Mapping[str, float]:
-        """Bytes of one value by precision [byte]."""
-        return {"fp32": 4.0}
-
-    @property
-    def wall(self) -> bool:
-        """Whether time is the clock's."""
-        return self.threads > 1
-
-    def repeated(self, call: Callable[[], object], calls: int, captured: bool) -> Callable[[], object]:  # noqa: ARG002 (nothing to capture)
-        """So many calls as one."""
-
-        def many() -> None:
-            for _ in range(calls):
-                call()
-
-        return many
-
-    def seconds(self, call: Callable[[], object]) -> float:
-        """Time of one call [s]."""
-        clock = time.perf_counter if self.wall else time.process_time
-        start = clock()
-        call()
-        return clock() - start
-
-    def random(self, shape: tuple[int, ...], precision: str) -> Array:  # noqa: ARG002 (one precision only)
-        """Array of small random values."""
-        return np.resize(np.random.default_rng(0).standard_normal(_DRAWN, dtype=np.float32) * np.float32(0.02), shape)
-
-    def linear(self, x: Array, weight: Array) -> Array:
-        """``x weight^T``."""
-        return x @ weight.T
-
-    def norm(self, x: Array, weight: Array) -> Array:
-        """Root-mean-square norm over the last axis."""
-        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + np.float32(1e-6)) * weight
-
-    def heads(self, x: Array, first: int, n_heads: int, head_dim: int) -> Array:
-        """Heads from column ``first`` of a projection on, as (batch, head, token, value)."""
-        part = x[..., first : first + n_heads * head_dim]
-        return part.reshape(*x.shape[:-1], n_heads, head_dim).swapaxes(1, 2)
-
-    def rotate(self, x: Array, cosine: Array, sine: Array) -> Array:
-        """Rotary positions on queries or keys."""
-        half = x.shape[-1] // 2
-        return x * cosine + np.concatenate([-x[..., half:], x[..., :half]], -1) * sine
-
-    def attend(self, query: Array, keys: Array, values: Array, causal: bool) -> Array:
-        """Softmax attention, grouped queries allowed; all scores are kept, as NumPy has no fused kernel."""
-        group = query.shape[1] // keys.shape[1]
-        if group > 1:
-            keys, values = np.repeat(keys, group, 1), np.repeat(values, group, 1)
-        scores = query @ keys.swapaxes(-1, -2) * np.float32(query.shape[-1] ** -0.5)
-        if causal:
-            scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, np.float32(-np.inf))
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        return (weights / weights.sum(-1, keepdims=True)) @ values
-
-    def merge(self, x: Array) -> Array:
-        """Heads back to (batch, token, width)."""
-        return np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape[0], x.shape[2], -1)
-
-    def gate(self, x: Array) -> Array:
-        """``silu(first half) * second half`` of the last axis."""
-        half = x.shape[-1] // 2
-        return x[..., :half] / (1 + np.exp(-x[..., :half])) * x[..., half:]
-
-    def total(self, x: Array) -> object:
-        """Sum of all values: reads each once."""
-        return x.sum()
-
-    def copy(self, target: Array, source: Array) -> None:
-        """Copy all values: reads and writes each once."""
-        np.copyto(target, source)
-
-    def choose(self, scores: Array) -> object:
-        """Index of the largest score."""
-        return int(np.argmax(scores))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,14 +356,36 @@ class Layer:
         _ = self.x + self.x
 
     def mixer(self, weights: tuple[Array, Array]) -> Array:
-        """Norm, projections, attention to itself, projection back, sum."""
+        """Norm, projections, attention to itself, projection back, sum.
+
+        Parameters
+        ----------
+        weights : tuple of array
+            Into and out of the attention.
+
+        Returns
+        -------
+        array
+            As the input.
+        """
         kernels = self.kernels
         projected = kernels.linear(kernels.norm(self.x, self.scale), weights[0])
         query, keys, values = self._around_attention(projected)
         return self.x + kernels.linear(kernels.merge(kernels.attend(query, keys, values, causal=False)), weights[1])
 
     def mlp(self, weights: tuple[Array, Array]) -> Array:
-        """Norm, both halves in one product, gate, product back, sum."""
+        """Norm, both halves in one product, gate, product back, sum.
+
+        Parameters
+        ----------
+        weights : tuple of array
+            Into and out of the MLP.
+
+        Returns
+        -------
+        array
+            As the input.
+        """
         kernels = self.kernels
         widened = kernels.linear(kernels.norm(self.x, self.scale), weights[0])
         return self.x + kernels.linear(kernels.gate(widened), weights[1])

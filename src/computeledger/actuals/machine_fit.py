@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.actuals.kernels import VALUE_BYTES
 from computeledger.actuals.microbenchmarks import Measurement
 from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
@@ -125,7 +126,7 @@ def fit_logarithms(
     --------
     >>> work = np.array([1.0, 2.0, 4.0])
     >>> [round(float(rate), 1) for rate in fit_logarithms(lambda c: work / c[0], work / 5.0, [1.0])]
-    [4.9]
+    [5.0]
     """
     origin = np.log(np.asarray(start, float))
     at = origin.copy()
@@ -238,8 +239,8 @@ def _residual(errors: Sequence[float]) -> Residual:
 def _columns(cases: Sequence[Measurement], first: bool) -> tuple[Floats, Floats, Floats]:
     """FLOP, bytes as a profile counts them, and times."""
     flop, moved, time_s = (np.array([getattr(one, name) for one in cases]) for name in ("flop", "bytes", "time_s"))
-    stored = {"fp32": 4.0}.get(cases[0].precision)
-    return flop, moved * (PRECISION_BYTES["bf16"] / stored if first and stored else 1.0), time_s
+    counted = PRECISION_BYTES["bf16"] / VALUE_BYTES[cases[0].precision] if first else 1.0
+    return flop, moved * counted, time_s
 
 
 def _times(work: tuple[Floats, Floats], rates: Sequence[float], overlap: float) -> Floats:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from computeledger.actuals.kernels import Kernels, Layer, LayerShape, NumpyKernels, default_threads
-from computeledger.actuals.kernels_torch import TorchKernels
+from computeledger.actuals.kernels import VALUE_BYTES, Kernels, Layer, LayerShape, default_threads
+from computeledger.actuals.kernels_numpy import numpy_kernels
+from computeledger.actuals.kernels_torch import torch_kernels
 from computeledger.errors import InputError
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.units import GIGA
 
 #: Shortest time of one sample, many calls in it where one is shorter [s] (a clock's grain is far below).
 SAMPLE_S = 0.002
@@ -63,8 +65,12 @@ class Case:
 
     Attributes
     ----------
-    kind, precision, shape, flop, bytes
+    kind, precision : str
         As in :class:`Measurement`.
+    shape : mapping of str to int
+        The same [-].
+    flop, bytes : float
+        The same [FLOP], [byte].
     call : callable
         Does it once.
     captured : bool
@@ -118,7 +124,7 @@ CPU_SCALE = Scale(
 )
 GPU_SCALE = Scale(
     tokens=(1, 8, 32, 64, 128, 256, 1024, 4096),
-    stream_bytes=1e9,
+    stream_bytes=GIGA,
     heads=((32, 32, 128), (32, 8, 128)),
     prompts=(1024, 4096, 16384),
     contexts=(1024, 8192, 32768),
@@ -163,11 +169,11 @@ def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     --------
     >>> from dataclasses import replace
     >>> small = replace(CPU_SCALE, layers=(TINY,), tokens=(1, 8), stream_bytes=1e5)
-    >>> [case.shape["outer"] for case in gemm_cases(NumpyKernels(), small)]
+    >>> [case.shape["outer"] for case in gemm_cases(numpy_kernels(1), small)]
     [192, 192, 64, 64, 128, 128, 64, 64]
     """
     for precision in kernels.precisions:
-        value_bytes = kernels.value_bytes[precision]
+        value_bytes = VALUE_BYTES[precision]
         # what no profile has a factor for is compared by its peak: one layer is enough
         layers = (
             scale.layers if precision in PRECISION_BYTES or precision == kernels.precisions[0] else scale.layers[:1]
@@ -204,13 +210,13 @@ def memory_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> [case.kind for case in memory_cases(NumpyKernels(), replace(CPU_SCALE, stream_bytes=1e5))]
+    >>> [case.kind for case in memory_cases(numpy_kernels(1), replace(CPU_SCALE, stream_bytes=1e5))]
     ['copy', 'read']
     """
     precision = kernels.precisions[-1]  # the widest: plain vector loads
-    values = round(scale.stream_bytes / kernels.value_bytes[precision])
+    values = round(scale.stream_bytes / VALUE_BYTES[precision])
     source, target = (kernels.random((values,), precision) for _ in range(2))
-    size, shape = values * kernels.value_bytes[precision], {"values": values}
+    size, shape = values * VALUE_BYTES[precision], {"values": values}
     yield Case("copy", precision, shape, 0.0, 2 * size, lambda: kernels.copy(target, source))
     yield Case("read", precision, shape, 0.0, size, lambda: kernels.total(source))
 
@@ -234,11 +240,11 @@ def attention_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     --------
     >>> from dataclasses import replace
     >>> small = replace(CPU_SCALE, heads=((2, 1, 8),), prompts=(4,), contexts=(8,), batches=(1,), stream_bytes=1e4)
-    >>> [case.flop for case in attention_cases(NumpyKernels(), small)]
+    >>> [case.flop for case in attention_cases(numpy_kernels(1), small)]
     [640.0, 512.0]
     """
     precision = kernels.precisions[0]
-    value_bytes = kernels.value_bytes[precision]
+    value_bytes = VALUE_BYTES[precision]
     for n, k, h in scale.heads:
         for tokens in scale.prompts:
             query, keys, values = (kernels.random((1, heads, tokens, h), precision) for heads in (n, k, k))
@@ -286,7 +292,7 @@ def layer_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     --------
     >>> from dataclasses import replace
     >>> small = replace(CPU_SCALE, layers=())
-    >>> [case.kind for case in layer_cases(NumpyKernels(), small)]
+    >>> [case.kind for case in layer_cases(numpy_kernels(1), small)]
     ['elementwise', 'mixer floor', 'mlp floor', 'step floor']
     """
     precision = kernels.precisions[0]
@@ -346,7 +352,7 @@ def measure(
     --------
     >>> from dataclasses import replace
     >>> small = Scale((1, 8), 1e5, ((2, 2, 8),), (8,), (16,), (1,), (TINY,))
-    >>> found = measure(NumpyKernels(), small, 0.0)
+    >>> found = measure(numpy_kernels(1), small, 0.0)
     >>> all(one.time_s > 0 for one in found)
     True
     """
@@ -455,9 +461,9 @@ def choose_kernels(backend: str, device: str, threads: int | None) -> Kernels:
         gpu = torch.cuda.is_available()
         if device == "cuda" and not gpu:
             raise InputError("--device cuda: PyTorch finds no GPU here; use cpu")
-        return TorchKernels(torch, "cuda" if gpu and device != "cpu" else "cpu", count)
+        return torch_kernels(torch, "cuda" if gpu and device != "cpu" else "cpu", count)
     if device == "cuda":
         raise InputError("--device cuda: NumPy runs on the CPU only; install PyTorch for the GPU")
     if count != default_threads():
         raise InputError(f"--threads {count}: NumPy's threads are set before it starts: OMP_NUM_THREADS={count}")
-    return NumpyKernels(count)
+    return numpy_kernels(count)

@@ -59,8 +59,8 @@ def measure_all_reduce(kernels: Kernels, n_processes: int) -> list[Measurement]:
 
     Examples
     --------
-    >>> from computeledger.actuals.kernels import NumpyKernels
-    >>> measure_all_reduce(NumpyKernels(), 1)
+    >>> from computeledger.actuals.kernels_numpy import numpy_kernels
+    >>> measure_all_reduce(numpy_kernels(1), 1)
     []
     """
     if n_processes == 1:
