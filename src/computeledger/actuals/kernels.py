@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -355,12 +355,12 @@ class Layer:
         kernels.gate(self.widened)
         _ = self.x + self.x
 
-    def mixer(self, weights: tuple[Array, Array]) -> Array:
+    def mixer(self, weights: Sequence[Array]) -> Array:
         """Norm, projections, attention to itself, projection back, sum.
 
         Parameters
         ----------
-        weights : tuple of array
+        weights : sequence of array
             Into and out of the attention.
 
         Returns
@@ -373,12 +373,12 @@ class Layer:
         query, keys, values = self._around_attention(projected)
         return self.x + kernels.linear(kernels.merge(kernels.attend(query, keys, values, causal=False)), weights[1])
 
-    def mlp(self, weights: tuple[Array, Array]) -> Array:
+    def mlp(self, weights: Sequence[Array]) -> Array:
         """Norm, both halves in one product, gate, product back, sum.
 
         Parameters
         ----------
-        weights : tuple of array
+        weights : sequence of array
             Into and out of the MLP.
 
         Returns

@@ -23,6 +23,8 @@ from computeledger.units import GIGA
 #: Shortest time of one sample, many calls in it where one is shorter [s] (a clock's grain is far below).
 SAMPLE_S = 0.002
 _MOST_CALLS = 500
+#: Samples in a round of a case whose caches are driven out before each call.
+_COLD_CALLS = 5
 #: Rounds at least and at most.
 ROUNDS = (5, 60)
 #: Spread, median over least, beyond which the machine counts as busy.
@@ -75,6 +77,8 @@ class Case:
         Does it once.
     captured : bool
         Whether a GPU runs it from a captured graph; else the host launches kernel by kernel.
+    before : callable or None
+        Done before each call and not timed: it drives the caches out.
     """
 
     kind: str
@@ -84,6 +88,7 @@ class Case:
     bytes: float
     call: Callable[[], object]
     captured: bool = True
+    before: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,18 +307,29 @@ def layer_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
         asked = {"tokens": tokens, "width": shape.width, "heads": shape.n_heads, "kv_heads": shape.n_kv_heads,
                  "head_dim": shape.head_dim, "mlp_width": shape.mlp_width}  # fmt: skip
         yield Case("elementwise", precision, asked, 0.0, 0.0, layer.elementwise)
-    tiny, d = Layer(kernels, TINY, 1), TINY.width
-    mixer = (kernels.random((TINY.projected, d), precision), kernels.random((d, d), precision))
-    mlp = (kernels.random((2 * TINY.mlp_width, d), precision), kernels.random((d, TINY.mlp_width), precision))
-    one = {"tokens": 1, "width": d}
-    yield Case("mixer floor", precision, one, 0.0, 0.0, lambda: tiny.mixer(mixer))
-    yield Case("mlp floor", precision, one, 0.0, 0.0, lambda: tiny.mlp(mlp))
+    yield from _floor_cases(kernels, scale)
+
+
+def _floor_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
+    """A tiny layer and the step around it; on a CPU a layer's weights pass the caches before, as they do in a model."""
+    precision, d = kernels.precisions[0], TINY.width
+    tiny, one = Layer(kernels, TINY, 1), {"tokens": 1, "width": d}
+    mixer, mlp = (
+        [kernels.random(size[::-1], precision) for size in pair] for pair in (TINY.products[:2], TINY.products[2:])
+    )
     table = kernels.random((256, d), precision)
+    before = None
+    if kernels.device == "cpu" and scale.layers:
+        weights = [sum(inner * outer for inner, outer in layer.products) for layer in scale.layers]
+        blocks = [kernels.random((round(statistics.geometric_mean(weights)),), precision) for _ in range(3)]
+        before = _in_turn(kernels.total, blocks)
 
     def step() -> None:
         kernels.choose(kernels.linear(kernels.norm(table[3:4], tiny.scale), table))
 
-    yield Case("step floor", precision, one, 0.0, 0.0, step, captured=False)
+    calls = {"mixer floor": lambda: tiny.mixer(mixer), "mlp floor": lambda: tiny.mlp(mlp), "step floor": step}
+    for kind, call in calls.items():
+        yield Case(kind, precision, one, 0.0, 0.0, call, captured=kind != "step floor", before=before)
     if kernels.device == "cuda":
         both = Case("layer launch", precision, one, 0.0, 0.0, lambda: (tiny.mixer(mixer), tiny.mlp(mlp)))
         yield replace(both, captured=False)
@@ -361,12 +377,15 @@ def measure(
     for case in (case for maker in makers for case in maker(kernels, scale)):
         kernels.seconds(case.call)
         once = min(kernels.seconds(case.call) for _ in range(2))
-        calls = max(1, round(SAMPLE_S / max(once, SAMPLE_S / _MOST_CALLS)))
+        calls = 1 if case.before else max(1, round(SAMPLE_S / max(once, SAMPLE_S / _MOST_CALLS)))
         timed.append(_Timed(case, calls, kernels.repeated(case.call, calls, case.captured), []))
     start, (least, most) = time.perf_counter(), ROUNDS
     for round_number in range(most):
         for one in timed:
-            one.samples.append(kernels.seconds(one.call) / one.calls)
+            for _ in range(_COLD_CALLS if one.case.before else 1):
+                if one.case.before:
+                    one.case.before()
+                one.samples.append(kernels.seconds(one.call) / one.calls)
         spent = (time.perf_counter() - start) / budget_s if budget_s else 1.0
         progress(min(spent, (round_number + 1) / least, 1.0))
         if spent >= 1 and round_number + 1 >= least:
