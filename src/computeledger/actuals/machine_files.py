@@ -154,7 +154,13 @@ def _accelerator(fit: MachineFit, about: About) -> str:
         "",
         "[peak_flop_per_s]",
         *(
-            _fact(name, value, "FLOP/s", about, "best rate of a matrix product")
+            _fact(
+                name,
+                value,
+                "FLOP/s",
+                about,
+                f"best rate of a matrix product in {fit.precision if name == 'bf16' else name}",
+            )
             for name, value in fit.peak_flop_per_s.items()
             if name in ("bf16", "fp8", "fp4")
         ),

@@ -88,6 +88,8 @@ class MachineFit:
         Median absolute error over all that were fitted [-].
     link : Link or None
         None where one process was measured.
+    precision : str
+        What was measured where a profile says bf16.
     """
 
     peak_flop_per_s: Mapping[str, float]
@@ -96,6 +98,7 @@ class MachineFit:
     residuals: Mapping[str, Residual]
     residual_median: float
     link: Link | None
+    precision: str = "bf16"
 
 
 def fit_logarithms(
@@ -214,6 +217,7 @@ def fit_machine(
         residuals={kind: _residual(found) for kind, found in errors.items()},
         residual_median=statistics.median(every),
         link=_fit_link(by_kind.get("all-reduce", [])),
+        precision=first,
     )
 
 
@@ -270,17 +274,16 @@ def _fit_attention(
     found = _times((flop, moved), [rate, hbm], overlap) / time_s - 1
     errors["prefill attention"] = [float(error) for error in found]
     flop, moved, time_s = _columns(by_kind["decode attention"], first=True)
-    slow, bandwidth = (
-        float(one)
-        for one in fit_logarithms(lambda c: _times((flop, moved), list(c), overlap), time_s, [rate, 0.8 * hbm])
-    )
-    bandwidth = min(bandwidth, hbm)
+    slow, bandwidth = fit_logarithms(lambda c: _times((flop, moved), list(c), overlap), time_s, [rate, 0.8 * hbm])
+    if bandwidth > hbm:  # no cache streams faster than memory does
+        bandwidth = hbm
+        (slow,) = fit_logarithms(lambda c: _times((flop, moved), [c[0], hbm], overlap), time_s, [rate])
     found = _times((flop, moved), [slow, bandwidth], overlap) / time_s - 1
     errors["decode attention"] = [float(error) for error in found]
     return {
         "attention_fraction": min(1.0, rate / peak),
-        "decode_attention_ratio": slow / rate,
-        "kv_bandwidth_fraction": bandwidth / hbm,
+        "decode_attention_ratio": float(slow) / rate,
+        "kv_bandwidth_fraction": float(bandwidth) / hbm,
     }
 
 

@@ -95,6 +95,7 @@ def _document(fit: MachineFit, about: About, kernels: Kernels, found: list[Measu
             "version": kernels.version,
             "threads": kernels.threads,
             "memory_bytes": about.memory_bytes,
+            "measured_as_bf16": fit.precision,
             "clock": "wall" if kernels.wall else "processor",
         },
         "peak_flop_per_s": dict(fit.peak_flop_per_s),

@@ -13,7 +13,10 @@ def print_calibration(document: Mapping[str, Any]) -> None:
     """Peaks, constants, residuals."""
     out = console()
     device = document["device"]
-    peaks = ", ".join(f"{name} {format_si(value, 'FLOP/s')}" for name, value in document["peak_flop_per_s"].items())
+    names = {"bf16": device["measured_as_bf16"]}
+    peaks = ", ".join(
+        f"{names.get(name, name)} {format_si(value, 'FLOP/s')}" for name, value in document["peak_flop_per_s"].items()
+    )
     out.print(
         f"{document['name']}: {device['name']}, {device['backend']} {device['version']}, {device['threads']} threads"
     )
