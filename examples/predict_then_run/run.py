@@ -32,7 +32,7 @@ from computeledger.physics.operations import Step, forward, prefill
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, total_s
 
-#: Rounds at least and at most, and the spread (median over least) beyond which a run counts as disturbed.
+#: Rounds at least and at most; spread (median over least) or share of the time without the processor that disturbs.
 ROUNDS, BUSY_FRACTION = (5, 40), 0.10
 
 
@@ -160,7 +160,7 @@ def timed(call: Callable[[], object], clock: Callable[[], float], rounds: int, w
     return out
 
 
-def report(samples: dict[Point, list[float]], machine: Machine) -> dict[str, Any]:
+def report(samples: dict[Point, list[float]], machine: Machine, waiting: float | None) -> dict[str, Any]:
     """Predicted against measured time of each point: the lower quartile, as the micro-benchmarks take it."""
     rows = []
     for one, times in samples.items():
@@ -171,7 +171,8 @@ def report(samples: dict[Point, list[float]], machine: Machine) -> dict[str, Any
     spread = statistics.median(row["spread_fraction"] for row in rows)
     return {**errors(rows), "by": {phase: errors([row for row in rows if row["phase"] == phase])
                                    for phase in dict.fromkeys(row["phase"] for row in rows)},
-            "spread_fraction": spread, "busy": spread > BUSY_FRACTION, "points": rows}  # fmt: skip
+            "spread_fraction": spread, "waiting_fraction": waiting,
+            "busy": max(spread, waiting or 0.0) > BUSY_FRACTION, "points": rows}  # fmt: skip
 
 
 def errors(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -222,7 +223,10 @@ def main() -> None:
         machine = profile_of(options.profile, options, gpu)
     except InputError as error:
         parser.error(str(error))
-    found = report(run_all(points(gpu), options.budget, gpu, options.threads), machine)
+    begun = time.perf_counter(), time.process_time()
+    samples = run_all(points(gpu), options.budget, gpu, options.threads)
+    ran = (time.process_time() - begun[1]) / (time.perf_counter() - begun[0])
+    found = report(samples, machine, None if gpu or options.threads > 1 else max(0.0, 1 - ran))
     if options.json:
         print(json.dumps(found, indent=2))
         return
@@ -234,7 +238,8 @@ def main() -> None:
         print(f"{name:8} n {one['n']:3}  median error {one['median_abs_error']:.1%}  90th percentile "
               f"{one['p90_abs_error']:.1%}  bias {one['bias']:+.1%}")  # fmt: skip
     if found["busy"]:
-        print(f"the machine was busy: spread {found['spread_fraction']:.0%}; run again when it is idle")
+        print(f"the machine was busy: spread {found['spread_fraction']:.0%}, the processor held by others "
+              f"{found['waiting_fraction'] or 0:.0%} of the time; run again when it is idle")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,11 @@ def answer_calibrate(
     load_factors(options["like"])
     _check(options)
     kernels = choose_kernels(options["backend"], options["device"], options["threads"])
+    begun = time.perf_counter(), time.process_time()
     found = measure(kernels, CPU_SCALE if kernels.device == "cpu" else GPU_SCALE, middle(options["budget"]), progress)
     spread = spread_fraction(found)  # of one process: those of an all-reduce wait for one another
+    ran = (time.process_time() - begun[1]) / (time.perf_counter() - begun[0])
+    waiting = None if kernels.wall else max(0.0, 1 - ran)
     found += measure_all_reduce(kernels, options["processes"])
     peaks = {name: fact.value for name, fact in chip.peak_flop_per_s.items()} if chip else None
     fit = fit_machine(found, peaks, chip.hbm_bytes_per_s.value if chip else None)
@@ -54,7 +58,7 @@ def answer_calibrate(
         memory_bytes=kernels.memory_bytes,
         power_w=None if power is None else middle(power),
     )
-    return _document(fit, about, kernels, found), machine_files(fit, about)
+    return _document(fit, about, kernels, found) | _disturbance(spread, waiting), machine_files(fit, about)
 
 
 def _check(options: Mapping[str, Any]) -> None:
@@ -82,8 +86,7 @@ def write_files(folder: str, files: Mapping[str, str]) -> list[str]:
 
 
 def _document(fit: MachineFit, about: About, kernels: Kernels, found: list[Measurement]) -> dict[str, Any]:
-    spread = spread_fraction([one for one in found if one.kind != "all-reduce"])
-    document = {
+    return {
         "name": about.name,
         "date": about.date,
         "data": about.data,
@@ -104,13 +107,22 @@ def _document(fit: MachineFit, about: About, kernels: Kernels, found: list[Measu
         "link": None if fit.link is None else dataclasses.asdict(fit.link),
         "residuals": {kind: dataclasses.asdict(one) for kind, one in fit.residuals.items()},
         "residual_median": fit.residual_median,
-        "spread_fraction": spread,
-        "busy": spread > BUSY_FRACTION,
         "measurements": [{**dataclasses.asdict(one), "shape": dict(one.shape)} for one in found],
     }
-    if document["busy"]:
-        document["warning"] = (
-            f"the machine was busy: repeats lie {format_percent(spread)} above the least in the middle of the cases "
-            f"(above {format_percent(BUSY_FRACTION)} a profile is doubtful); measure again when it is idle"
-        )
-    return document
+
+
+def _disturbance(spread: float, waiting: float | None) -> dict[str, Any]:
+    """Whether other work ran beside the measurement, and by what it is told."""
+    limit = format_percent(BUSY_FRACTION)
+    signs = []
+    if spread > BUSY_FRACTION:
+        signs.append(f"repeats lie {format_percent(spread)} above the least")
+    if waiting is not None and waiting > BUSY_FRACTION:
+        signs.append(f"other processes held the processor {format_percent(waiting)} of the time")
+    warning = f"the machine was busy: {', and '.join(signs)}; above {limit} measure again when it is idle"
+    return {
+        "spread_fraction": spread,
+        "waiting_fraction": waiting,
+        "busy": bool(signs),
+        "warning": warning if signs else None,
+    }
