@@ -2,6 +2,7 @@
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
+# make docs     build the documentation site into site/
 # make docs-pages  write docs/sources.md and docs/cli.md from the facts and the commands
 # make wheel     source distribution and wheel, in dist/
 # make clean     remove what the above made
@@ -17,15 +18,15 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PACKAGES := src tests docs/generate.py $(wildcard benchmarks/*.py)
+PACKAGES := src tests docs/generate.py docs/reference.py $(wildcard benchmarks/*.py)
 
-.PHONY: run test lint format stress bench docs-pages wheel clean
+.PHONY: run test lint format stress bench docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
 
 test: lint $(VENV)/.chromium $(VENV)/.bubblewrap
-	$(BIN)/python -m pytest -q
+	SCREENSHOTS=artifacts/screenshots $(BIN)/python -m pytest -q
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -46,6 +47,11 @@ bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/training_search.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
+	$(BIN)/python benchmarks/money.py
+	$(BIN)/python benchmarks/web.py
+
+docs: $(VENV)/.installed-test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
@@ -55,7 +61,7 @@ wheel: $(VENV)/.installed-build
 	$(BIN)/python -m build --outdir dist
 
 clean:
-	rm -rf $(VENV) dist build ledger.html .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) artifacts dist build site ledger.html .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The first interpreter that is new enough and really starts. An environment that works is kept as it is.

@@ -6,17 +6,23 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from computeledger.frontier.forecast import backtest
+from computeledger.economics.price_points import open_models
+from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
+from computeledger.frontier.fits import weights_fractions
+from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series
+from computeledger.frontier.growth import largest_systems
+from computeledger.frontier.trends import year_of
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
@@ -71,6 +77,8 @@ def citations() -> dict[str, dict[str, list[str]]]:
             if any(source == key for source, _ in entries) or f"{key})" in notes:
                 label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers") else name
                 groups.setdefault(_GROUPS.get(kind, _OTHER), []).append(label)
+    for model in open_models().values():
+        out[model.source].setdefault(_GROUPS["models"], []).append(model.name)
     return out
 
 
@@ -174,40 +182,142 @@ def readme_page() -> str:
     return re.sub(r"(?<=\nsrc/\n).*?(?=\ntests/ )", lambda _: lines, text, count=1, flags=re.DOTALL)
 
 
+class Panel(NamedTuple):
+    """One plot of a picture with a logarithmic vertical axis; the horizontal one is of years, or logarithmic too."""
+
+    left: float
+    across: tuple[float, float]
+    up: tuple[float, float]
+    top: float = 40
+    width: float = 270
+    height: float = 210
+
+    def x(self, value: float) -> float:
+        """Horizontal place of a year or a logarithm."""
+        return round(self.left + self.width * (value - self.across[0]) / (self.across[1] - self.across[0]), 1)
+
+    def y(self, log10: float) -> float:
+        """Vertical place of a logarithm."""
+        return round(self.top + self.height * (1 - (log10 - self.up[0]) / (self.up[1] - self.up[0])), 1)
+
+    def frame(self, title: str, labels: Callable[[int], str], years: Iterable[int] = ()) -> list[str]:
+        """Title, a line for each power of ten, a mark for each year."""
+        parts = [f'<text x="{self.left}" y="{self.top - 16}" font-weight="bold">{title}</text>']
+        for power in range(math.ceil(self.up[0]), math.floor(self.up[1]) + 1):
+            y = self.y(power)
+            parts.append(f'<line x1="{self.left}" x2="{self.left + self.width}" y1="{y}" y2="{y}" stroke="#e1e4e7"/>')
+            parts.append(f'<text x="{self.left - 6}" y="{y + 4}" text-anchor="end">{labels(power)}</text>')
+        below = self.top + self.height + 18
+        parts += [
+            f'<text x="{self.x(one)}" y="{below}" text-anchor="middle" font-size="10">{one}</text>' for one in years
+        ]
+        return parts
+
+
+def picture(title: str, parts: Iterable[str], height: float = 300) -> str:
+    """A whole SVG file."""
+    box = f'viewBox="0 0 720 {height:g}" font-family="sans-serif" font-size="12"'
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {box}>',
+        f"<title>{title}</title>",
+        f'<rect width="720" height="{height:g}" fill="#ffffff"/>',
+    ]
+    return "\n".join([*head, *parts, "</svg>", ""])
+
+
+BLUE, RED, GREEN = "#0072B2", "#D55E00", "#009E73"
+
+
 def backtest_image() -> str:
     """The back-test as a picture: forecast, its 90 % interval, and what came, by quarter."""
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 300" font-family="sans-serif" font-size="12">',
-        "<title>Back-test from 2024-12-31: 90 % interval, forecast and outcome by quarter</title>",
-        '<rect width="720" height="300" fill="#ffffff"/>',
-    ]
+    parts = []
     for place, one in enumerate(backtest().parts):
-        left, middle, spread = 60 + 350 * place, one.predicted.middle, one.predicted.spread
-        low, high = float((middle - spread).min()) - 0.1, float((middle + spread).max()) + 0.1
-
-        def height(value: float, low: float = low, high: float = high) -> float:
-            """Vertical place of a logarithm."""
-            return round(250 - 210 * (value - low) / (high - low), 1)
-
-        parts.append(f'<text x="{left}" y="24" font-weight="bold">{one.series.name} [{one.series.unit}]</text>')
-        for power in range(int(low) + 1, int(high) + 1):
-            y = height(power)
-            parts.append(f'<line x1="{left}" x2="{left + 270}" y1="{y}" y2="{y}" stroke="#e1e4e7"/>')
-            parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">1e{power}</text>')
+        middle, spread = one.predicted.middle, one.predicted.spread
+        ends = float((middle - spread).min()) - 0.1, float((middle + spread).max()) + 0.1
+        panel = Panel(60 + 350 * place, (-0.45, 5.4), ends)
+        parts += panel.frame(f"{one.series.name} [{one.series.unit}]", "1e{}".format)
         for number, date in enumerate(one.dates):
-            x = left + 20 + 46 * number
-            ends = [height(float(middle[number] + side * spread[number])) for side in (-1, 1)]
-            parts.append(f'<line x1="{x}" x2="{x}" y1="{ends[0]}" y2="{ends[1]}" stroke="#0072B2" stroke-width="3"/>')
-            parts.append(f'<circle cx="{x}" cy="{height(float(middle[number]))}" r="4" fill="#0072B2"/>')
-            y = height(float(one.observed[number]))
-            parts.append(f'<path d="M{x - 5} {y}h10M{x} {y - 5}v10" stroke="#D55E00" stroke-width="3"/>')
-            parts.append(f'<text x="{x}" y="272" text-anchor="middle" font-size="10">{date[:7]}</text>')
-    parts.append('<text x="60" y="294">line and dot: 90 % interval and median of the forecast; cross: what came</text>')
-    return "\n".join([*parts, "</svg>", ""])
+            x = panel.x(number)
+            low, high = (panel.y(float(middle[number] + side * spread[number])) for side in (-1, 1))
+            parts.append(f'<line x1="{x}" x2="{x}" y1="{low}" y2="{high}" stroke="{BLUE}" stroke-width="3"/>')
+            parts.append(f'<circle cx="{x}" cy="{panel.y(float(middle[number]))}" r="4" fill="{BLUE}"/>')
+            y = panel.y(float(one.observed[number]))
+            parts.append(f'<path d="M{x - 5} {y}h10M{x} {y - 5}v10" stroke="{RED}" stroke-width="3"/>')
+            parts.append(f'<text x="{x}" y="268" text-anchor="middle" font-size="10">{date[:7]}</text>')
+    parts.append('<text x="60" y="290">line and dot: 90 % interval and median of the forecast; cross: what came</text>')
+    return picture("Back-test from 2024-12-31: 90 % interval, forecast and outcome by quarter", parts)
+
+
+def trends_image() -> str:
+    """Training compute and the power of the largest site: what is known, and the forecast with its interval."""
+    parts = []
+    for place, series in enumerate((run_series(), site_series())):
+        ends, found = forecast_series(series, "2028-12-31")
+        years = [year_of(one) for one in ends]
+        low, high = found.middle - found.spread, found.middle + found.spread
+        panel = Panel(60 + 350 * place, (2020.4, 2029.1), (float(series.log10.min()) - 0.2, float(high.max()) + 0.1))
+        parts += panel.frame(f"{series.name} [{series.unit}]", "1e{}".format, range(2021, 2030, 2))
+        there = [f"{panel.x(x)},{panel.y(float(y))}" for x, y in zip(years, high, strict=True)]
+        back = [f"{panel.x(x)},{panel.y(float(y))}" for x, y in zip(reversed(years), low[::-1], strict=True)]
+        parts.append(f'<polygon points="{" ".join(there + back)}" fill="{BLUE}" fill-opacity="0.2"/>')
+        middle = [f"{panel.x(x)},{panel.y(float(y))}" for x, y in zip(years, found.middle, strict=True)]
+        parts.append(f'<polyline points="{" ".join(middle)}" fill="none" stroke="{BLUE}" stroke-width="2"/>')
+        steps = [f"{panel.x(series.years[0])},{panel.y(series.log10[0])}"]
+        for (x, before), now in zip(zip(series.years[1:], series.log10, strict=False), series.log10[1:], strict=True):
+            steps += [f"{panel.x(x)},{panel.y(before)}", f"{panel.x(x)},{panel.y(now)}"]
+        parts.append(f'<polyline points="{" ".join(steps)}" fill="none" stroke="{RED}" stroke-width="2.4"/>')
+    parts.append('<text x="60" y="290">steps: largest known by quarter; line, band: forecast, 90 % interval</text>')
+    return picture("Training compute and power of the largest site, with forecasts", parts)
+
+
+def sites_image() -> str:
+    """Power of the sites that are largest now over time, and what they cost against their compute."""
+    now = {one.name: one for one in largest_systems()}
+    largest = sorted(now, key=lambda name: -(now[name].facility_w or 0.0))[:6]
+    panel = Panel(60, (2024.4, 2026.9), (7.0, 9.3))
+    parts = panel.frame("facility power of the six largest sites [W]", "1e{}".format, (2025, 2026))
+    colors = (RED, BLUE, GREEN, "#B5648F", "#A87B2D", "#46688A")
+    for place, (name, color) in enumerate(zip(largest, colors, strict=True)):
+        dated = [one for one in shipped_sites() if one.name == name and one.facility_w and one.date <= COPY_DATE]
+        path = ""
+        for one in dated:
+            x, y = panel.x(year_of(one.date)), panel.y(math.log10(one.facility_w or 1.0))
+            path += f"M{x} {y}" if not path else f"H{x}V{y}"
+        parts.append(f'<path d="{path}H{panel.x(year_of(COPY_DATE))}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts.append(f'<text x="185" y="{176 + 14 * place}" font-size="11" fill="{color}">{name}</text>')
+    panel = Panel(410, (4.2, 6.3), (8.8, 10.8))
+    parts += panel.frame("capital [$] against H100-equivalents, 8 bit", "1e{}".format)
+    for power in (5, 6):
+        parts.append(f'<text x="{panel.x(power)}" y="268" text-anchor="middle" font-size="10">1e{power}</text>')
+    for one in now.values():
+        x, y = (math.log10(value or 1.0) for value in (one.h100e_8bit, one.capex_usd))
+        if x > panel.across[0] and y > panel.up[0]:
+            parts.append(f'<circle cx="{panel.x(x)}" cy="{panel.y(y)}" r="4" fill="{BLUE}" fill-opacity="0.7"/>')
+    parts.append(f'<text x="60" y="290">{CREDIT.partition(" (")[0]}, copy of {COPY_DATE}; projections left out</text>')
+    return picture("Power of the largest sites over time, and cost against compute", parts)
+
+
+def fits_image() -> str:
+    """What fits where: 8-bit weights over the HBM of a scale-up domain."""
+    fits = weights_fractions()
+    models, systems = (list(dict.fromkeys(getattr(one, name) for one in fits)) for name in ("model", "system"))
+    parts = []
+    for one in fits:
+        x, y = 170 + 76 * systems.index(one.system), 34 + 30 * models.index(one.model)
+        share = float(one.weights_fraction)
+        color, ink = (RED, "#ffffff") if share > 1 else (f"rgba(0,114,178,{0.08 + 0.7 * share:.2f})", "#1b2026")
+        parts.append(f'<rect x="{x}" y="{y}" width="74" height="28" fill="{color}"/>')
+        parts.append(f'<text x="{x + 37}" y="{y + 18}" text-anchor="middle" fill="{ink}">{100 * share:.3g} %</text>')
+    parts += [f'<text x="164" y="{52 + 30 * row}" text-anchor="end">{name}</text>' for row, name in enumerate(models)]
+    parts += [f'<text x="{207 + 76 * place}" y="24" text-anchor="middle" font-size="10">{name}</text>'
+              for place, name in enumerate(systems)]  # fmt: skip
+    parts.append('<text x="20" y="236">8-bit weights over the HBM of one scale-up domain; red: does not fit</text>')
+    return picture("What fits where", parts, 250)
 
 
 PAGES = {"sources.md": sources_page, "cli.md": cli_page, "../README.md": readme_page,
-         "images/backtest.svg": backtest_image}  # fmt: skip
+         "images/backtest.svg": backtest_image, "images/frontier-trends.svg": trends_image,
+         "images/frontier-sites.svg": sites_image, "images/what-fits-where.svg": fits_image}  # fmt: skip
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from computeledger.economics.price_points import open_models
 from computeledger.errors import FactError
 from computeledger.facts.reading import ASSUMPTION, dimension_of
 from computeledger.physics.calibration_rl import load_rl_factors
@@ -63,6 +64,7 @@ def test_every_source_is_cited() -> None:
     notes = " ".join(table.get("note", "") for _, _, table in CITED)
     used |= {factor.source for factor in load_training_factors().values()}
     used |= {factor.source for factor in load_rl_factors().values()}
+    used |= {model.source for model in open_models().values()}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 

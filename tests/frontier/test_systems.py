@@ -16,7 +16,7 @@ from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.frontier.abilities import MIXTURE, trainable, trains
 from computeledger.frontier.described import parse_description
 from computeledger.frontier.sheets import Spending, model_sheet
-from computeledger.frontier.spread import Spread, estimate_spread
+from computeledger.frontier.spread import Spread, estimate_spread, levers
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import worth_tokens_muennighoff_2023
 from computeledger.physics.blackboard_training import cluster_flop
@@ -130,6 +130,27 @@ def test_several_sites_as_the_documents_count_them() -> None:
     assert local.slowdown_ratio < one.slowdown_ratio
     with pytest.raises(InputError, match="light alone"):
         estimate_spread(Spread(405e9, 6.0, distance_metres=1e7), 0.01)
+
+
+def test_what_changes_the_links() -> None:
+    """Larger models on more chips and shorter steps need more; local steps and compression less, by what they say."""
+    found = levers(Spread(405e9, 6.0), 1.0)
+    rates = [float(one.bytes_per_s / found["as asked"].bytes_per_s) for one in found.values()]
+    assert rates == pytest.approx([1.0, 4.0, 1.0, 2.0, 0.01, 1 / 8, 1 / 800])
+    assert [one.slowdown_ratio for one in found.values()] == pytest.approx([7 / 6] * 7)
+
+
+def test_larger_domains_make_shorter_steps_and_wider_links(run_json: Any) -> None:
+    spread = ("frontier", "spread", "--params", "4T", "--system", "gb200-nvl72", "--gpus", "64K", "--json")
+    document = run_json(*spread)
+    assert [one["n_scale_up"] for one in document["domains"]] == [8, 72, 576]
+    steps = [one["step_s"] for one in document["domains"]]
+    assert steps == sorted(steps, reverse=True) and steps[0] > 2 * steps[1]
+    rates = [one["links"]["bytes_per_s"] for one in document["domains"]]
+    assert rates == pytest.approx([rates[0] * steps[0] / step for step in steps])
+    assert document["site_step_s"] == steps[1]
+    both = run_json(*spread, "--step", "6s", "--exchange", "1s")
+    assert both["bytes_per_s"] == pytest.approx(16e12) and both["domains"] == document["domains"]
 
 
 def test_the_sheet_of_deepseek_v3_shows_the_conflict() -> None:

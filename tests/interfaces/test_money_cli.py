@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from computeledger.interfaces.cli import main
+from computeledger.interfaces.price_source import history, model_names
 from tests.gates import ROOT
 
+ATTEMPTS = str(ROOT / "examples" / "money" / "attempts.csv")
 ROUTE, SHEET = (
     str(ROOT / "examples" / "money" / "route-support.toml"),
     str(ROOT / "examples" / "money" / "price-sheet.toml"),
@@ -59,6 +61,28 @@ def test_invert(capsys: pytest.CaptureFixture[str]) -> None:
         assert document[name]["p05"] < document[name]["p50"] < document[name]["p95"]
     assert all({"name", "weight", "rejected"} == set(one) for one in document["hypotheses"])
     assert not document["identified"]["kv_bytes_per_token"]
+    sheet = answer(capsys, "invert", SHEET, "--samples", "5000", "--premium", "3", "--premium-spread", "0.7")
+    assert set(sheet["questions"]) == {
+        "chip", "precision", "speed target", "price step", "margin",
+        "cache lifetime, cache_write", "cache lifetime, cache_write_1h",
+    }  # fmt: skip
+    assert sheet["readings"]["store_or_resend_s_cache_write"] == pytest.approx(300 * (2.0 - 0.2) / (2.5 - 2.0))
+    assert [one["weight"] for one in sheet["questions"]["margin"]] == [0.0, 1.0]
+
+
+def test_floors_and_histories(capsys: pytest.CaptureFixture[str]) -> None:
+    floor = answer(capsys, "prices", "floor", "--model", "llama-3.1-70b", "--system", "h200-nvl8", "--price", "2")
+    dearer = answer(capsys, "prices", "floor", "--model", "llama-3.1-70b", "--system", "h200-nvl8", "--price", "4")
+    for row in floor["providers"]:
+        assert row["price_over_cost_ratio_p05"] < row["price_over_cost_ratio"] < row["price_over_cost_ratio_p95"]
+        assert row["surely_below_cost"] <= row["below_cost"] == (row["price_over_cost_ratio"] < 1)
+    for kind in ("input", "output"):
+        assert dearer["usd_per_mtok_cost"][kind] == pytest.approx(2 * floor["usd_per_mtok_cost"][kind])
+    name = next(name for name in model_names("anthropic") if len(list(history(name))) > 1)
+    rows = answer(capsys, "prices", "history", name)["history"]
+    assert rows[0]["since"] == "always" and rows[1]["since"].startswith("since 20")
+    first, second = (row["usd_per_mtok"]["input"] for row in rows[:2])
+    assert rows[1]["ratio_to_previous"]["input"] == pytest.approx(second / first)
 
 
 def test_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -73,11 +97,47 @@ def test_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert page.exists()
 
 
+def test_laws_over_a_budget(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    document = answer(
+        capsys, "allocate", "--law", "gadre-2024-c4", "--budget", "3M GPU-hours", "--inference-tokens", "100T",
+        "--rl-gain", "0.05..0.2", "--rl-recipe", "scalerl", "--beta", "4..12", "--unique-tokens", "10T",
+        "--sparsity-ratio", "8", "--train-bits", "8/8", "--unverified", "--samples", "64", "--html", str(page),
+    )  # fmt: skip
+    assert len(document["law"]["changes"]) == 3 and document["n_params_total"]["p50"] == pytest.approx(
+        8 * document["n_params_active"]["p50"]
+    )
+    returns = {phase: value["p50"] for phase, value in document["marginal_return"].items()}
+    assert returns["rl"] == pytest.approx(returns["pretraining"], rel=1e-3)
+    assert {"gadre-2024", "kumar-2024", "muennighoff-2023", "khatri-2025"} <= set(document["sources"])
+    assert [row["sparsity_fraction"] for row in document["sparsities"]][-1] == 0.98 and page.exists()
+    laws = answer(capsys, "allocate", "--laws")
+    assert {row["name"]: row["on"] for row in laws["laws"]}["abnar_2025"] is False and laws["rl_recipes"]["scout"]
+
+
+def test_route_from_attempts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document = answer(capsys, "route", "--attempts", ATTEMPTS, "--html", str(tmp_path / "r.html"))
+    assert set(document["by_difficulty"]["policies"]) == {"django", "other"}
+    for row in document["options"]:
+        ends = row["interval"]["success_fraction"]
+        assert ends["p05"] <= row["success_fraction"] + 0.06 and row["success_fraction"] - 0.06 <= ends["p95"]
+        assert row["success_fraction"] <= row["independent_upper_bound_success_fraction"] + 1e-9
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(Path(ATTEMPTS).read_text().splitlines()[:150]))
+    check = answer(capsys, "route", "--attempts", str(few), "--check")
+    assert {"success", "success_if_independent", "cost", "retry_success", "n_tasks"} <= set(check)
+
+
+def test_the_person_alone_is_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["policy"]: row for row in answer(capsys, "route", ROUTE)["options"]}
+    assert rows["the person alone"]["usd_per_task"] == pytest.approx(6.0 + 0.5 * 2.0)
+
+
 def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
     bills = answer(capsys, "prices", "bill", SHEET, "--input-tokens", "200001", "--output-tokens", "1000")
     assert bills["bills"][0]["usd"] == pytest.approx(1.08 * (200001 * 4 + 1000 * 18) / 1e6)
     check = answer(capsys, "validate", "--prices")
-    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 46
+    assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 75
     assert {"median_abs_log10_error", "median_width_log10_90"} <= set(check)
 
 
@@ -89,11 +149,20 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["allocate", "--budget", "1e24 FLOP", "--law", "hofman_2022"], "hoffmann_2022"),
         (["invert", "--input", "-1", "--output", "3"], "greater than 0"),
         (["invert", "--input", "1"], "--output is missing"),
+        (["invert", "--output", "1"], "--input is missing"),
+        (["invert", "--input", "1", "--output", "3", "--threshold", "0"], "--threshold 0"),
+        (["invert", "--input", "1", "--output", "3", "--fast-price", "6"], "needs both"),
         (["invert"], "give one of"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),
         (["allocate", "--preset", "api"], "api-only"),
         (["route"], "TASK.toml is missing"),
+        (["route", "--check"], "--attempts"),
+        (["allocate", "--budget", "1e24 FLOP", "--law", "sardana-2024"], "read in notes only"),
+        (["allocate", "--budget", "1e24 FLOP", "--elasticity", "published"], "--unverified"),
+        (["allocate", "--budget", "1e24 FLOP", "--train-bits", "8/2"], "leaves no parameters"),
+        (["allocate", "--budget", "1e24 FLOP", "--rl-recipe", "scaler", "--rl-gain", "0.1"], "did you mean 'scalerl'"),
+        (["allocate", "--budget", "1e24 FLOP", "--rl-recipe", "scalerl"], "--rl-gain goes with"),
     ],
 )
 def test_refusals(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
@@ -108,6 +177,9 @@ def test_refusals(capsys: pytest.CaptureFixture[str], arguments: list[str], word
         ('[[model]]\nname = "a"\nsuccess = 0.5', "usd_per_attempt"),
         ('[[model]]\nname = "a"\nsuccess = 0.5\nusd_per_attempt = -1', "must not be negative"),
         ("[difficulty]\neasy = 0.5\nhard = 0.6", "add up to 1.1"),
+        ('[[model]]\nname = "a"\nsuccess = 0\nusd_per_attempt = 1', "such as [0, 20]"),
+        ('[[model]]\nname = "a"\nsuccess = "0.3..1.2"\nusd_per_attempt = 1', "inside 0..1"),
+        ('[verifier]\nfalse_accept = [3, 2]\n[[model]]\nname = "a"\nsuccess = 0.5\nusd_per_attempt = 1', "attempts"),
     ],
 )
 def test_bad_tasks(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, words: str) -> None:

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.economics.scaling import LossLaw, pretraining_loss, tokens_per_param_at_optimum
+from computeledger.economics.scaling import LossLaw, pretraining_loss, tokens_per_param_at_optimum, worth_of_tokens
 from computeledger.errors import InputError
 from computeledger.physics.blackboard import FORWARD_FLOP_PER_PARAM, TRAINING_FLOP_PER_PARAM
 from computeledger.physics.blackboard_training import overtraining_ratio
 from computeledger.units import HOUR_S
 
 PHASES = ("pretraining", "rl", "inference")
-_STEPS = 52
+_STEPS, _MOST_ELASTIC = 44, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PhaseCosts:
 
 @dataclass(frozen=True, slots=True)
 class RLGain:
-    """What reinforcement learning adds, as a sigmoid of its compute: an assumption, no published fit could be read.
+    """What reinforcement learning adds, as a sigmoid of its compute; what its pass rate is worth in loss is assumed.
 
     ``gain = most / (1 + (C_mid / C_rl)^exponent)``, taken off the loss.
 
@@ -113,7 +113,8 @@ class AllocationScenario:
     beta : float or ndarray
         FLOP of RL per parameter and token [-].
     demand_elasticity : float or ndarray
-        Demand falls as ``(N / N_reference)^-elasticity``, since a token's price grows with the model; 0..1 [-].
+        Demand falls as ``(N / N_reference)^-elasticity``, since a token's price grows with the model; above 1 a
+        larger model costs less to serve in all [-].
     n_params_reference : float or ndarray
         Size at which the demand is ``tokens_inference`` [-].
     rl_gain : RLGain or None
@@ -249,8 +250,10 @@ def _check(scenario: AllocationScenario) -> None:
         if given is not None and np.any(np.asarray(given) < 0):
             raise InputError(f"{name} must not be negative")
     elasticity = np.asarray(scenario.demand_elasticity)
-    if np.any((elasticity < 0) | (elasticity > 1)):
-        raise InputError(f"elasticity {elasticity.max():g}: 0..1 (above 1 a dearer model would cost less to serve)")
+    if np.any((elasticity < 0) | (elasticity > _MOST_ELASTIC)):
+        raise InputError(f"elasticity {elasticity.max():g}: 0..{_MOST_ELASTIC:g}, tokens fall as price^-elasticity")
+    if np.any(np.asarray(scenario.law.unique_tokens) <= 0):
+        raise InputError("unique tokens must be greater than 0")
 
 
 def _demand(scenario: AllocationScenario, n_params: NDArray[np.float64]) -> Num:
@@ -272,7 +275,9 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
         """Cost of RL and of inference that the scenario demands."""
         return per_param_rl * n, FORWARD_FLOP_PER_PARAM * n * _demand(scenario, n) * cost.inference
 
-    shape = np.broadcast(whole, per_param_rl, cost.pretraining, _demand(scenario, np.ones(())), law.E).shape
+    shape = np.broadcast(
+        whole, per_param_rl, cost.pretraining, _demand(scenario, np.ones(())), law.A, law.unique_tokens
+    ).shape
     low, high = np.zeros(shape), np.full(shape, 120.0)
     for _ in range(_STEPS):
         mid = 0.5 * (low + high)
@@ -282,8 +287,11 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
         tokens = np.maximum(left / (TRAINING_FLOP_PER_PARAM * n * cost.pretraining), 1e-200)
         grows = whole - inference * scenario.demand_elasticity
         size = law.alpha * law.A * np.exp(-law.alpha * mid) * np.maximum(left, 0.0)
-        data = law.beta * law.B * tokens**-law.beta * grows
-        larger = (left > 0) & (size > data)
+        worth, slope = worth_of_tokens(tokens, law.unique_tokens)
+        data = law.beta * law.B * worth**-law.beta * slope * grows
+        # where demand is more than elastic, too small a model cannot be served: the way out is a larger one
+        dear = (np.asarray(scenario.demand_elasticity) > 1) & (inference >= whole)
+        larger = dear | ((left > 0) & (size > data))
         low, high = np.where(larger, mid, low), np.where(larger, high, mid)
     n = np.exp(0.5 * (low + high))
     rl, inference = spent_on_demand(n)
@@ -300,20 +308,34 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
 
 
 def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
-    """RL compute as one more choice: the best of a grid of shares of the budget, refined around it."""
-    size = np.broadcast(scenario.budget, gain.most_ratio, gain.mid_flop, gain.exponent, scenario.costs.rl).shape
-    low, high = np.full(size, np.log(1e-9)), np.full(size, np.log(0.99))
-    best = np.zeros(size)
-    for _ in range(9):
-        grid = low + (high - low) * np.linspace(0, 1, 41).reshape(-1, *(1,) * len(size))
-        flop = np.exp(grid) * scenario.budget / scenario.costs.rl
-        found = _solve(scenario, scenario.budget, flop)
-        loss = pretraining_loss(found.n_params_active, found.tokens_pretraining, scenario.law) - gain.gain(flop)
-        at = np.argmin(loss, axis=0)
-        step = (high - low) / 40
-        best = np.take_along_axis(grid, at[None], 0)[0]
-        low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, np.log(0.99))
-    return _solve(scenario, scenario.budget, np.exp(best) * scenario.budget / scenario.costs.rl)
+    """RL compute as one more choice: the best of a grid of shares of the budget, then equal returns."""
+    costs, law = scenario.costs, scenario.law
+    size = np.broadcast(
+        scenario.budget, gain.most_ratio, gain.mid_flop, gain.exponent, costs.rl, costs.pretraining, costs.inference,
+        scenario.beta, _demand(scenario, np.ones(())), law.A, law.unique_tokens,
+    ).shape  # fmt: skip
+
+    def spent(share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """RL compute of a logarithmic share."""
+        return np.asarray(np.exp(share) * scenario.budget / costs.rl)
+
+    def shares(low: NDArray[np.float64], high: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+        """Logarithmic shares from low to high along a new axis."""
+        return low + (high - low) * np.linspace(0, 1, n).reshape(-1, *(1,) * len(size))
+
+    least, most = np.full(size, np.log(1e-9)), np.full(size, np.log(0.99))
+    grid = shares(least, most, 41)
+    found = _solve(scenario, scenario.budget, spent(grid))
+    loss = pretraining_loss(found.n_params_active, found.tokens_pretraining, law) - gain.gain(spent(grid))
+    best = np.take_along_axis(grid, np.argmin(loss, axis=0)[None], 0)[0]
+    step = (most - least) / 40
+    low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, most)
+    for _ in range(5):
+        grid = shares(low, high, 17)
+        returns = judge_ledgers(scenario, _solve(scenario, scenario.budget, spent(grid))).marginal_return
+        more = np.cumprod(returns["rl"] > returns["pretraining"], axis=0).sum(axis=0)
+        low, high = (np.take_along_axis(grid, np.clip(at, 0, 16)[None], 0)[0] for at in (np.maximum(more - 1, 0), more))
+    return _solve(scenario, scenario.budget, spent(0.5 * (low + high)))
 
 
 def judge_ledgers(scenario: AllocationScenario, ledgers: Ledgers) -> Allocation:
@@ -352,9 +374,10 @@ def judge_ledgers(scenario: AllocationScenario, ledgers: Ledgers) -> Allocation:
         "inference": FORWARD_FLOP_PER_PARAM * n * ledgers.tokens_inference,
     }
     hours = {phase: flop[phase] * getattr(scenario.gpu_hours, phase) for phase in PHASES}
-    size, data = law.alpha * law.A / n**law.alpha, law.beta * law.B / tokens**law.beta
+    worth, slope = worth_of_tokens(tokens, law.unique_tokens)
+    size, data = law.alpha * law.A / n**law.alpha, slope * law.beta * law.B / worth**law.beta
     gained = scenario.rl_gain.gain(flop["rl"]) if scenario.rl_gain else 0.0
-    per_param = tokens_per_param_at_optimum(flop["pretraining"], law.name)
+    per_param = tokens_per_param_at_optimum(flop["pretraining"], law)
     returns, per_hour = (_returns(scenario, flop, unit, (size, data)) for unit in (scenario.costs, scenario.gpu_hours))
     return Allocation(
         ledgers, pretraining_loss(n, tokens, law) - gained, flop, hours, returns, per_hour, size / data,
@@ -374,5 +397,5 @@ def _returns(
         follows = follows + hours["rl"]
     tokens = data / hours["pretraining"]
     # where nothing follows the size, larger and longer are one choice: the return is that of tokens
-    carried = np.where(follows > 0, (size - data) / np.where(follows > 0, follows, 1.0), tokens)
+    carried = np.where(follows != 0, (size - data) / np.where(follows != 0, follows, 1.0), tokens)
     return {"pretraining": tokens, "rl": carried if own_rl is None else own_rl, "inference": carried}

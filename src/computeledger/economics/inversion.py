@@ -1,49 +1,57 @@
 """What a price sheet says of the model behind it: size by regression on open models, and what physics adds to it.
 
-Size comes from prices of open models of known size: its interval is the one that left-out models keep. The roofline
-then says which batches and margins go with that size, by importance sampling over named hypotheses of chip, precision
-and the meaning of a long-context threshold. Cache
-bytes are not identifiable from prices: their interval is that of open models.
+Size comes from prices of open models of known size: its interval is the one that left-out models keep. Importance
+sampling over named hypotheses (chip, precision, speed target, meaning of a long-context threshold, margin) then says
+how a model of that size would be served: costs are those of ``serve``, price over cost is fitted on open models. The
+prices are not used twice: weights add up alike within every size, which the regression alone has told. Cache bytes are
+not identifiable from prices: their interval is that of open models.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.arrays import Num
+from computeledger.economics.price_markup import Markup, fit_markup, gross_margin_fraction, log_ratios
+from computeledger.economics.price_physics import SPEED_TARGETS, Cell, ServingPrior, Supposed
 from computeledger.economics.price_points import (
     LEVELS,
     LeftOut,
     PricePoints,
+    SizeFit,
     conformal_half_width,
     fit_sizes,
     leave_models_out,
     one_sheet,
+    open_models,
     shipped_points,
+    single_price_errors,
 )
+from computeledger.economics.price_readings import Hypothesis, crossover_words, threshold_kv_bytes_per_token
+from computeledger.economics.price_samples import Samples, open_kv_bytes, serve_samples
 from computeledger.errors import InputError
-from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.blackboard import BlackboardMachine, BlackboardModel, decode_times, inference_flop
-from computeledger.physics.blackboard_context import kv_bytes_per_token, kv_crossover_bytes_per_token
-from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+from computeledger.physics.blackboard_serving import fast_mode_batch_ratio
+from computeledger.units import format_si
 
 Floats = NDArray[np.float64]
 
-#: One layer of the lecture's cache: 8 KV heads of 128, keys and values, one byte each.
-ONE_LAYER_BYTES = float(kv_bytes_per_token(1, 8, 128, 1.0))
-#: Chips a price may come from, and precisions of the weights.
-SYSTEMS = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "tpu-v6e-pod", "tpu-v7-pod")
-PRECISIONS = ("bf16", "fp8", "fp4")
-LARGEST_REPLICA = 128.0
+#: What a long-context threshold may mean; each as likely before it is seen (assumption).
+PRICE_STEPS = ("crossover: reading the cache takes as long as computing",
+               "room: the batch of the speed target no longer fits the memory",
+               "convention: a round number with no cost behind it")  # fmt: skip
+#: Log standard deviation of a threshold about what would cause it, and of a fast mode's speed (assumptions).
+_THRESHOLD_SPREAD, _SPEED_SPREAD = 0.35, 0.25
+#: Thresholds that price lists know, from 8K to 1M tokens: a convention is as likely anywhere between (assumption).
+_CONVENTION_NATS = math.log(125.0)
+#: A meaning less likely than this is rejected (assumption).
+_REJECTED = 0.05
+#: Bins of size within which weights add up alike.
+_BINS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ class PriceClues:
         How much dearer than on the open market it is said to be; the slider of closed models [-].
     premium_spread : float
         Standard deviation of the logarithm of that; 0 trusts the open market [-].
+    fast_price_ratio, fast_speed_ratio : float or None
+        Price and speed of a fast mode over those of the plain one [-].
     """
 
     usd_per_mtok_input: float
@@ -70,49 +80,15 @@ class PriceClues:
     threshold_tokens: float | None = None
     premium_ratio: float = 1.0
     premium_spread: float = 0.0
+    fast_price_ratio: float | None = None
+    fast_speed_ratio: float | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class ServingPrior:
-    """What is assumed of how a model is served: 90 % intervals of log-normal quantities.
-
-    Attributes
-    ----------
-    context_tokens : tuple of float
-        In a sequence's cache [token].
-    tpot_s : tuple of float
-        Speed that is promised [s].
-    prefill_fraction, bandwidth_fraction, occupancy_fraction : tuple of float
-        Of peak FLOP in prefill, of bandwidth in decoding, of hours that are sold [-].
-    log_price_over_cost : tuple of float
-        Mean and standard deviation of the logarithm of input price over cost: assumed, not fitted [-].
-    """
-
-    context_tokens: tuple[float, float] = (2000.0, 32000.0)
-    tpot_s: tuple[float, float] = (0.01, 0.05)
-    prefill_fraction: tuple[float, float] = (0.3, 0.6)
-    bandwidth_fraction: tuple[float, float] = (0.4, 0.75)
-    occupancy_fraction: tuple[float, float] = (0.3, 0.8)
-    log_price_over_cost: tuple[float, float] = (math.log(2.0), 0.75)
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One way to read a sheet.
-
-    Attributes
-    ----------
-    name : str
-        Chip, precision, and what the threshold means.
-    weight : float
-        Posterior probability [-].
-    rejected : str or None
-        Why it cannot be; None where it can.
-    """
-
-    name: str
-    weight: float
-    rejected: str | None = None
+    @property
+    def fast_batch_ratio(self) -> float | None:
+        """Batch over that of the fast mode, price times speed; None where no fast mode is known [-]."""
+        if self.fast_price_ratio is None or self.fast_speed_ratio is None:
+            return None
+        return float(fast_mode_batch_ratio(self.fast_price_ratio, self.fast_speed_ratio))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +98,21 @@ class Inversion:
     Attributes
     ----------
     n_params_active, n_params_total : dict of str to tuple of float
-        Intervals by level, and the median under ``50%`` as ``median`` [-].
-    kv_bytes_per_token, decode_batch, gross_margin_fraction : ndarray
-        Samples of the posterior [byte/token], [-], [-].
+        Intervals by level, and the median under ``median`` [-].
+    kv_bytes_per_token, decode_batch, utilization_fraction, gross_margin_fraction : ndarray
+        Samples of the posterior [byte/token], [-], [-], [-].
     size_samples : ndarray
         Active parameters of the same samples [-].
     hypotheses : tuple of Hypothesis
-        Named readings with their weights.
+        Chip, precision and speed target together; weights add up to 1. Rejected readings follow.
+    questions : dict of str to tuple of Hypothesis
+        The same by question: ``chip``, ``precision``, ``speed target``, ``price step``, ``margin``.
     learnt : dict of str to float
         By quantity, how much narrower the interval is than before the prices, ``log2(prior / posterior)`` [bit].
+    informed_by : dict of str to dict of str to float
+        The same by clue, each taken alone [bit].
+    markup : Markup
+        Price over cost of open models.
     effective_samples : float
         Samples that the weights leave [-].
     """
@@ -139,29 +121,15 @@ class Inversion:
     n_params_total: dict[str, tuple[float, float]]
     kv_bytes_per_token: Floats
     decode_batch: Floats
+    utilization_fraction: Floats
     gross_margin_fraction: Floats
     size_samples: Floats
     hypotheses: tuple[Hypothesis, ...]
+    questions: dict[str, tuple[Hypothesis, ...]]
     learnt: dict[str, float]
+    informed_by: dict[str, dict[str, float]]
+    markup: Markup
     effective_samples: float
-
-
-def open_kv_bytes() -> Floats:
-    """Cache bytes per token of open models: the prior, and the posterior, of what prices do not tell.
-
-    Returns
-    -------
-    ndarray
-        One number per model that ships with a known cache [byte/token].
-
-    Examples
-    --------
-    >>> bool(open_kv_bytes().min() > ONE_LAYER_BYTES)
-    True
-    """
-    text = resources.files("computeledger.economics").joinpath("open_model_prices.csv").read_text("utf-8")
-    known = {row["model"]: float(row["kv"]) for row in csv.DictReader(text.splitlines()) if row["kv"]}
-    return np.array([value for value in known.values() if value > 0])
 
 
 def invert_prices(
@@ -198,35 +166,44 @@ def invert_prices(
     _check(clues)
     known = shipped_points() if points is None else points
     rng = np.random.default_rng(seed)
-    errors = leave_models_out(known, single=True)
-    centre = _sizes(clues, known)
-    active, total = _draw_sizes(centre, errors, clues, rng, n_samples)
-    use = prior or ServingPrior()
-    per = n_samples // (len(SYSTEMS) * len(PRECISIONS))
-    kv = rng.choice(open_kv_bytes(), n_samples) * np.exp(0.3 * rng.standard_normal(n_samples))
-    readings, parts = [], []
-    place = 0
-    for system_id in SYSTEMS:
-        for precision in PRECISIONS:
-            span = slice(place, place + per)
-            place += per
-            name, samples, why = _read(clues, (system_id, precision), (active[span], total[span], kv[span]), use, rng)
-            readings.append((name, why))
-            parts.append(samples)
-    batch, margin, weight = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    sizes, caches = active[:place], kv[:place]
-    shares = np.array([part[2].sum() for part in parts])
-    if not shares.sum() > 0:
-        raise InputError("no hypothesis is left: " + "; ".join(f"{name}: {why}" for name, why in readings if why))
-    hypotheses = [Hypothesis(name, float(share / max(shares.sum(), 1e-300)), why)
-                  for (name, why), share in zip(readings, shares, strict=True)]  # fmt: skip
-    chosen = rng.choice(place, 4096, p=weight / weight.sum())
-    own = _intervals(centre, errors, clues)
+    fit, errors = fit_sizes(known), leave_models_out(known, single=True)
+    centre = _sizes(clues, fit)
+    drawn = _draw(clues, (centre, fit, errors), rng, n_samples)
+    samples = serve_samples(drawn, known, prior or ServingPrior(), rng, clues.fast_batch_ratio)
+    meaning = rng.integers(0, len(PRICE_STEPS), len(samples.premium))
+    markup = fit_markup(known, fit, samples.names, samples.known)
+    weights = _weigh(clues, (samples, meaning), markup, fit)
+    weight = weights["all"]
+    if not weight.sum() > 0:
+        raise InputError(f"no hypothesis is left: {'; '.join(sorted(set(samples.refusals(weight).values())))}")
+    chosen = rng.choice(len(weight), 4096, p=weight / weight.sum())
+    own = _intervals(centre, fit, errors, clues)
+    served = samples.served
+    prices = clues.usd_per_mtok_input, clues.usd_per_mtok_output
+    columns = {
+        "kv_bytes_per_token": samples.supposed.kv_bytes_per_token, "decode_batch": served.batch,
+        "utilization_fraction": served.utilization_fraction,
+        "gross_margin_fraction": gross_margin_fraction(prices, served),
+    }  # fmt: skip
+    informed = {clue: _bits(columns, samples, known, one) for clue, one in weights.items()}
+    for clue, bits in _size_bits(known, own, errors).items():
+        informed[clue].update(bits)
+    questions = _questions(clues, (samples, meaning), weight, math.exp(centre[0]))
     return Inversion(
-        own[0], own[1], caches[chosen], batch[chosen], margin[chosen], sizes[chosen],
-        tuple(hypotheses + _thresholds(clues, centre[0])), _bits(own, known, caches[chosen]),
-        float(weight.sum() ** 2 / (weight**2).sum()),
-    )  # fmt: skip
+        n_params_active=own[0],
+        n_params_total=own[1],
+        kv_bytes_per_token=columns["kv_bytes_per_token"][chosen],
+        decode_batch=columns["decode_batch"][chosen],
+        utilization_fraction=columns["utilization_fraction"][chosen],
+        gross_margin_fraction=columns["gross_margin_fraction"][chosen],
+        size_samples=samples.supposed.n_params_active[chosen],
+        hypotheses=tuple(_hypotheses(samples, weight) + _rejected(questions.get("price step", ()))),
+        questions=questions,
+        learnt=informed.pop("all"),
+        informed_by=informed,
+        markup=markup,
+        effective_samples=float(weight.sum() ** 2 / (weight**2).sum()),
+    )
 
 
 def _check(clues: PriceClues) -> None:
@@ -234,201 +211,216 @@ def _check(clues: PriceClues) -> None:
         value = getattr(clues, name)
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"{name} {value:g}: a price must be greater than 0")
-    if clues.premium_spread < 0:
+    if not (math.isfinite(clues.premium_spread) and clues.premium_spread >= 0):
         raise InputError(f"premium_spread {clues.premium_spread:g}: must not be negative")
+    for name in ("fast_price_ratio", "fast_speed_ratio"):
+        value = getattr(clues, name)
+        if value is not None and not (math.isfinite(value) and value > 1):
+            raise InputError(f"{name} {value:g}: a fast mode is dearer and faster than the plain one, so above 1")
+    if (clues.fast_price_ratio is None) != (clues.fast_speed_ratio is None):
+        raise InputError("a fast mode needs both its price and its speed over the plain mode")
+    if clues.threshold_tokens is not None and not clues.threshold_tokens > 0:
+        raise InputError(f"threshold_tokens {clues.threshold_tokens:g}: must be greater than 0")
 
 
-def _sizes(clues: PriceClues, known: PricePoints) -> tuple[float, float]:
+def _sizes(clues: PriceClues, fit: SizeFit) -> tuple[float, float]:
     """Log active and log total at the sheet's prices, the premium taken off."""
     prices = clues.usd_per_mtok_input / clues.premium_ratio, clues.usd_per_mtok_output / clues.premium_ratio
-    active, total = fit_sizes(known).predict(one_sheet(clues.provider, *prices))
+    active, total = fit.predict(one_sheet(clues.provider, *prices))
     return float(active), float(total)
 
 
-def _weights(errors: LeftOut) -> Floats:
-    """Every model counts once, whatever the number of its sheets."""
+def _each_model_once(errors: LeftOut) -> Floats:
+    """Weights: every model counts once, whatever the number of its sheets."""
     _, rows, counts = np.unique(errors.model, return_inverse=True, return_counts=True)
     return 1.0 / counts[rows]
 
 
-def _slope(known: PricePoints) -> float:
-    fit = fit_sizes(known)
-    return float(fit.active[1] + fit.active[2])
+def _draw(
+    clues: PriceClues, learnt: tuple[tuple[float, float], SizeFit, LeftOut], rng: np.random.Generator, n: int
+) -> tuple[Supposed, Floats]:
+    """Supposed models, and the logarithm of the premium over the one given that each was drawn with.
 
-
-def _draw_sizes(
-    centre: tuple[float, float], errors: LeftOut, clues: PriceClues, rng: np.random.Generator, n: int
-) -> tuple[Floats, Floats]:
-    weight = _weights(errors)
+    Far from the prices of open models the regression's totals run away: none is sparser than the sparsest open model.
+    """
+    centre, fit, errors = learnt
+    weight = _each_model_once(errors)
     rows = rng.choice(len(weight), n, p=weight / weight.sum())
-    moved = clues.premium_spread * rng.standard_normal(n)
-    active = centre[0] + errors.error_active[rows] + 0.1 * rng.standard_normal(n) - moved
-    total = centre[1] + errors.error_total[rows] + 0.1 * rng.standard_normal(n) - moved
-    return np.exp(active), np.exp(np.maximum(total, active))
+    premium = clues.premium_spread * rng.standard_normal(n)
+    active = centre[0] + errors.error_active[rows] + 0.1 * rng.standard_normal(n) - fit.active[1:].sum() * premium
+    total = centre[1] + errors.error_total[rows] + 0.1 * rng.standard_normal(n) - fit.total[1:].sum() * premium
+    kv = rng.choice(open_kv_bytes(), n) * np.exp(0.3 * rng.standard_normal(n))
+    sparsest = max(math.log(one.n_params_total / one.n_params_active) for one in open_models().values())
+    return Supposed(np.exp(active), np.exp(np.clip(total, active, active + sparsest)), kv), premium
+
+
+def _weigh(
+    clues: PriceClues, drawn: tuple[Samples, NDArray[np.int64]], markup: Markup, fit: SizeFit
+) -> dict[str, Floats]:
+    """Weights of the samples under each clue alone and under all: ``all`` first."""
+    samples, meaning = drawn
+    effect = np.array(fit.provider_effects.get(clues.provider, (0.0, 0.0)))
+    seen = np.log([clues.usd_per_mtok_input, clues.usd_per_mtok_output]) - effect - math.log(clues.premium_ratio)
+    ratios = log_ratios(seen - samples.premium[:, None], samples.served)
+    fits = samples.served.fits.astype(float)
+    sizes = np.log(samples.supposed.n_params_active)
+
+    def prices(which: str) -> Floats:
+        likely = np.where(fits > 0, markup.log_likelihood(ratios, which), -math.inf)
+        top = likely.max()
+        return np.exp(likely - top) if math.isfinite(top) else fits
+
+    out = {"all": prices("both"), "input price": prices("input"), "output price": prices("output")}
+    if clues.threshold_tokens is not None:
+        out["threshold"] = _threshold_likelihood(clues.threshold_tokens, samples, meaning) * fits
+    if clues.fast_speed_ratio is not None:
+        attained = samples.served.fast_speed_ratio
+        apart = np.log(clues.fast_speed_ratio / np.where(attained > 0, attained, 1.0)) / _SPEED_SPREAD
+        out["fast mode"] = np.where((attained > 0) & samples.served.fits, np.exp(-0.5 * apart**2), 0.0)
+    for further in list(out)[3:]:
+        out["all"] = out["all"] * out[further]
+    return {clue: _once_per_size(weight, sizes) for clue, weight in out.items()}
+
+
+def _once_per_size(weight: Floats, log_size: Floats) -> Floats:
+    """Weights whose mean within each bin of size is 1: the regression has told the size already."""
+    edges = np.quantile(log_size, np.linspace(0, 1, _BINS + 1)[1:-1])
+    place = np.searchsorted(edges, log_size)
+    mean = np.bincount(place, weight, _BINS) / np.maximum(np.bincount(place, minlength=_BINS), 1)
+    return np.where(mean[place] > 0, weight / np.maximum(mean[place], 1e-300), 0.0)
+
+
+def _threshold_likelihood(threshold: float, samples: Samples, meaning: NDArray[np.int64]) -> Floats:
+    """How likely a threshold is under the meaning that each sample was drawn with, per unit of its logarithm."""
+    served = samples.served
+    room = served.context_tokens * served.largest_batch / served.batch
+    cause = np.where(meaning == 0, samples.crossover_tokens, room)
+    apart = np.log(threshold / np.maximum(cause, 1e-9)) / _THRESHOLD_SPREAD
+    physical = np.exp(-0.5 * apart**2) / (_THRESHOLD_SPREAD * math.sqrt(2 * math.pi))
+    return np.nan_to_num(np.where(meaning == 2, 1 / _CONVENTION_NATS, physical))
 
 
 def _intervals(
-    centre: tuple[float, float], errors: LeftOut, clues: PriceClues
+    centre: tuple[float, float], fit: SizeFit, errors: LeftOut, clues: PriceClues
 ) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
     """Intervals of active and of total parameters; an assumed premium widens them in quadrature."""
-    weight = _weights(errors)
+    weight = _each_model_once(errors)
     out: list[dict[str, tuple[float, float]]] = []
-    for middle, own in zip(centre, (errors.error_active, errors.error_total), strict=True):
+    slopes = fit.active[1:].sum(), fit.total[1:].sum()
+    for middle, own, slope in zip(centre, (errors.error_active, errors.error_total), slopes, strict=True):
         found = {"median": (math.exp(middle), math.exp(middle))}
         for level, score in zip((*LEVELS,), (0.6745, 1.2816, 1.6449), strict=True):
-            half = math.hypot(float(conformal_half_width(own, level, weight)), score * clues.premium_spread)
+            half = math.hypot(
+                float(conformal_half_width(own, level, weight)), score * float(slope) * clues.premium_spread
+            )
             found[f"{100 * level:.0f}"] = math.exp(middle - half), math.exp(middle + half)
         out.append(found)
-    return out[0], out[1]
+    active, total = out
+    ends = {level: (max(low, active[level][0]), max(high, active[level][1])) for level, (low, high) in total.items()}
+    return active, ends
 
 
-def _bits(
-    own: tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]], known: PricePoints, kv: Floats
-) -> dict[str, float]:
-    """Widths before and after: the prior is the spread of open models."""
-    _, first = np.unique(known.model, return_index=True)
+def _width(values: Floats, weight: Floats | None = None) -> float:
+    order = np.argsort(values)
+    reached = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
+    ends = np.searchsorted(reached / reached[-1], (0.05, 0.95))
+    return float(np.diff(values[order[np.minimum(ends, len(values) - 1)]])[0])
+
+
+def _bits(columns: dict[str, Floats], samples: Samples, known: PricePoints, weight: Floats) -> dict[str, float]:
+    """How much narrower each quantity is than on open models before any price: ``log2`` of the ratio of widths.
+
+    Widths are those of logarithms; of a margin, that of the logarithm of price over cost.
+    """
+    models, first = np.unique(known.model, return_index=True)
+    each = len(samples.known.fits) // len(models)
+    asked = [np.repeat(np.exp(values[first]), each) for values in (known.log_input, known.log_output)]
+    fits = samples.known.fits
+    before = {
+        "kv_bytes_per_token": np.log(open_kv_bytes()), "decode_batch": np.log(samples.known.batch[fits]),
+        "utilization_fraction": np.log(samples.known.utilization_fraction[fits]),
+        "gross_margin_fraction": -np.log1p(-gross_margin_fraction((asked[0], asked[1]), samples.known))[fits],
+    }  # fmt: skip
+    keep = weight > 0
     bits = {}
-    for name, interval, logs in (
-        ("n_params_active", own[0]["90"], known.log_active[first]),
-        ("n_params_total", own[1]["90"], known.log_total[first]),
-    ):
-        before = float(np.subtract(*np.quantile(logs, [0.95, 0.05])))
-        bits[name] = math.log2(before / math.log(interval[1] / interval[0]))
-    before = float(np.subtract(*np.quantile(np.log(open_kv_bytes()), [0.95, 0.05])))
-    bits["kv_bytes_per_token"] = math.log2(before / float(np.subtract(*np.quantile(np.log(kv), [0.95, 0.05]))))
+    for name, values in columns.items():
+        logs = -np.log1p(-values[keep]) if name == "gross_margin_fraction" else np.log(values[keep])
+        bits[name] = math.log2(_width(before[name]) / max(_width(logs, weight[keep]), 1e-9))
     return bits
 
 
-def _lognormal(ends: tuple[float, float], rng: np.random.Generator, n: int) -> Floats:
-    middle, half = 0.5 * (math.log(ends[0]) + math.log(ends[1])), 0.5 * math.log(ends[1] / ends[0]) / 1.6449
-    return np.exp(middle + half * rng.standard_normal(n))
+def _size_bits(
+    known: PricePoints, own: tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]], errors: LeftOut
+) -> dict[str, dict[str, float]]:
+    """Bits of size: the prior is the spread of open models; of one price alone, by a regression on it alone."""
+    _, first = np.unique(known.model, return_index=True)
+    before = {"n_params_active": _width(known.log_active[first]), "n_params_total": _width(known.log_total[first])}
+    widths = {"all": [math.log(one["90"][1] / one["90"][0]) for one in own]}
+    weight = _each_model_once(errors)
+    for clue, place in (("input price", 0), ("output price", 1)):
+        widths[clue] = [2 * float(conformal_half_width(e, 0.9, weight)) for e in single_price_errors(known, place)]
+    return {
+        clue: {name: math.log2(before[name] / width) for name, width in zip(before, pair, strict=True)}
+        for clue, pair in widths.items()
+    }
 
 
-def _read(
-    clues: PriceClues, chip: tuple[str, str], drawn: tuple[Floats, Floats, Floats], use: ServingPrior,
-    rng: np.random.Generator,
-) -> tuple[str, tuple[Floats, Floats, Floats], str | None]:  # fmt: skip
-    """Batch, margin and weight of samples under one chip and precision."""
-    active, total, kv = drawn
-    nothing = np.ones_like(active), np.zeros_like(active), np.zeros_like(active)
-    system = load_system(chip[0])
-    name = f"{system.accelerator.id} {chip[1]}"
-    peaks = system.accelerator.peak_flop_per_s
-    prices = load_prices().usd_per_gpu_hour.get(system.accelerator.id, {})
-    if chip[1] not in peaks:
-        return name, nothing, f"{system.accelerator.id} does not compute in {chip[1]}"
-    if "rent" not in prices:
-        return name, nothing, f"the price edition has no rent of {system.accelerator.id}"
-    hourly, largest = float(prices["rent"].value), min(LARGEST_REPLICA, float(system.n_gpus_scale_up.value))
-    n, width = len(active), PRECISION_BYTES[chip[1]]
-    hbm = 0.9 * float(system.accelerator.hbm_bytes.value)
-    gpus = np.clip(2 ** np.ceil(np.log2(np.maximum(1.5 * total * width / hbm, 1.0))), 1.0, LARGEST_REPLICA)
-    bandwidth = float(system.accelerator.hbm_bytes_per_s.value) * gpus * _lognormal(use.bandwidth_fraction, rng, n)
-    peak = float(peaks[chip[1]].value) * gpus * np.minimum(_lognormal(use.prefill_fraction, rng, n), 0.95)
-    context, tpot = _lognormal(use.context_tokens, rng, n), _lognormal(use.tpot_s, rng, n)
-    model = BlackboardModel(active, total, width, kv)
-    room = (hbm * gpus - total * width) / (context * kv)
-    one = decode_times(1.0, context, model, BlackboardMachine(peak, bandwidth))
-    batch = np.minimum(np.minimum(room, (tpot - one.weights_s) / one.kv_s), tpot / one.compute_s)
-    fits = (batch >= 1) & (gpus <= largest)
-    batch = np.maximum(batch, 1.0)
-    step = decode_times(batch, context, model, BlackboardMachine(peak, bandwidth)).step_s
-    sold = np.minimum(_lognormal(use.occupancy_fraction, rng, n), 1.0)
-    per_s = gpus * hourly / HOUR_S / sold * TOKENS_PER_MTOK
-    cost_input, cost_output = per_s * inference_flop(active, 1.0) / peak, per_s * step / batch
-    mean, spread = use.log_price_over_cost
-    seen = np.log(clues.usd_per_mtok_input / clues.premium_ratio / cost_input)
-    weight = np.where(fits, np.exp(-0.5 * ((seen - mean) / spread) ** 2), 0.0)
-    margin = 1 - (3 * cost_input + cost_output) / (3 * clues.usd_per_mtok_input + clues.usd_per_mtok_output)
-    why = None if weight.sum() > 0 else "no batch of one fits beside the weights"
-    return name, (batch, margin, weight), why
+def _speed_words(speed: str) -> str:
+    low, high = (format_si(end, "s") for end in SPEED_TARGETS[speed])
+    return f"{speed}, {low} to {high} per token"
 
 
-def _thresholds(clues: PriceClues, log_active: float) -> list[Hypothesis]:
-    """The lecture's reading of a long-context threshold, and why it is rejected."""
-    if clues.threshold_tokens is None:
-        return []
-    out = []
-    for system_id, precision in (
-        ("h100-nvl8", "bf16"),
-        ("h100-nvl8", "fp8"),
-        ("b200-nvl8", "fp8"),
-        ("tpu-v7-pod", "fp8"),
-    ):
-        chip = load_system(system_id).accelerator
-        peak, bandwidth = float(chip.peak_flop_per_s[precision].value), float(chip.hbm_bytes_per_s.value)
-        k = threshold_kv_bytes_per_token(math.exp(log_active), peak, bandwidth, clues.threshold_tokens)
-        layers = float(k) / (ONE_LAYER_BYTES * PRECISION_BYTES[precision])
-        smallest = float(open_kv_bytes().min())
-        words = f"{float(k):,.0f} bytes per token are {layers:.2g} layers of 8 KV heads x 128"
-        if layers < 1:
-            why = f"{words}: less than one layer"
-        elif float(k) < smallest:
-            why = f"{words}: less than any open model keeps ({smallest:,.0f})"
-        else:
-            why = "the formula was 12 to 800 times too low on 5 of 5 models whose cache is known"
-        out.append(Hypothesis(f"threshold is the crossover, {chip.id} {precision}", 0.0, why))
+def _hypotheses(samples: Samples, weight: Floats) -> list[Hypothesis]:
+    """Chip, precision and speed target together."""
+    share = np.bincount(samples.where, weight, len(samples.places)) / weight.sum()
+    refused = samples.refusals(weight)
+    found = [
+        Hypothesis(f"{cell.name}, {_speed_words(speed)}", float(share[place]), refused.get((cell, speed)))
+        for place, (cell, speed) in enumerate(samples.places)
+    ]
+    return found + [Hypothesis(cell.name, 0.0, why) for cell, why in samples.ruled_out.items()]
+
+
+def _rejected(group: tuple[Hypothesis, ...]) -> list[Hypothesis]:
+    """The readings that fall away, without the little weight that their samples had."""
+    return [Hypothesis(one.name, 0.0, one.rejected) for one in group if one.rejected]
+
+
+def _questions(
+    clues: PriceClues, drawn: tuple[Samples, NDArray[np.int64]], weight: Floats, active: float
+) -> dict[str, tuple[Hypothesis, ...]]:
+    samples, meaning = drawn
+    share = np.bincount(samples.where, weight, len(samples.places)) / weight.sum()
+    groups: dict[str, dict[str, float]] = {"chip": {}, "precision": {}, "speed target": {}}
+    for place, (cell, speed) in enumerate(samples.places):
+        for group, name in zip(groups, (cell.name.split()[0], cell.precision, _speed_words(speed)), strict=True):
+            groups[group][name] = groups[group].get(name, 0.0) + float(share[place])
+    out = {group: tuple(Hypothesis(name, value) for name, value in of.items()) for group, of in groups.items()}
+    if clues.threshold_tokens is not None:
+        meant = np.bincount(meaning, weight, len(PRICE_STEPS)) / weight.sum()
+        best = samples.places[int(np.argmax(share))][0]
+        why = [
+            _crossover_refusal(best, active, clues.threshold_tokens),
+            "at the batches that fit, memory ends elsewhere",
+            None,
+        ]
+        out["price step"] = tuple(
+            Hypothesis(name, float(value), reason if value < _REJECTED else None)
+            for name, value, reason in zip(PRICE_STEPS, meant, why, strict=True)
+        )
+    given = clues.premium_ratio != 1 or clues.premium_spread > 0
+    premium = f"{clues.premium_ratio:g} times that of open models, log sd {clues.premium_spread:g}, as given"
+    out["margin"] = (
+        Hypothesis("that of open models, fitted", float(not given), "a premium was given" if given else None),
+        Hypothesis(premium, 1.0) if given else
+        Hypothesis("a closed model's premium", 0.0, "none was given: prices cannot tell it from size"),
+    )  # fmt: skip
     return out
 
 
-def threshold_kv_bytes_per_token(
-    n_params_active: Num, peak_flop_per_s: Num, hbm_bytes_per_s: Num, threshold_tokens: Num
-) -> Num:
-    """Cache that a threshold would mean if it were a crossover, ``k = 2 N W / (F L*)``: an explanation, no estimator.
-
-    On models whose cache is known it is 12 to 800 times too low.
-
-    Parameters
-    ----------
-    n_params_active : float or ndarray
-        Parameters multiplied per token, ``N`` [-].
-    peak_flop_per_s, hbm_bytes_per_s : float or ndarray
-        ``F`` [FLOP/s] and ``W`` [byte/s] of one chip.
-    threshold_tokens : float or ndarray
-        Prompt beyond which a token costs more, ``L*`` [token].
-
-    Returns
-    -------
-    float or ndarray
-        ``k`` [byte/token].
-
-    References
-    ----------
-    roofline-lecture C136.
-
-    Examples
-    --------
-    >>> [round(float(threshold_kv_bytes_per_token(100e9, peak, 3.35e12, 200e3))) for peak in (989.4e12, 1979e12)]
-    [3386, 1693]
-    """
-    return kv_crossover_bytes_per_token(n_params_active, peak_flop_per_s, hbm_bytes_per_s, threshold_tokens)
-
-
-def cache_reads_to_break_even(prices: Mapping[str, float], write: str = "cache_write") -> float:
-    """Reads within its life after which writing a prefix to the cache was cheaper than sending it again each time.
-
-    ``n (p_in - p_read) = p_write - p_in``
-
-    Parameters
-    ----------
-    prices : mapping of str to float
-        Per million tokens, by kind.
-    write : str
-        ``cache_write`` or ``cache_write_1h``.
-
-    Returns
-    -------
-    float
-        Reads; infinite where a read costs what a fresh token does [-].
-
-    Examples
-    --------
-    >>> sheet = {"input": 5.0, "cached_read": 0.5, "cache_write": 6.25, "cache_write_1h": 10.0}
-    >>> [round(cache_reads_to_break_even(sheet, kind), 2) for kind in ("cache_write", "cache_write_1h")]
-    [0.28, 1.11]
-    """
-    saved = prices["input"] - prices.get("cached_read", prices["input"])
-    extra = prices.get(write, prices["input"]) - prices["input"]
-    if saved <= 0:
-        return math.inf
-    return extra / saved
+def _crossover_refusal(cell: Cell, active: float, threshold: float) -> str:
+    chip = load_system(cell.system_id).accelerator
+    peak, bandwidth = chip.peak(chip.native_precision(cell.precision)), float(chip.hbm_bytes_per_s.value)
+    width = min(PRECISION_BYTES[cell.precision], 2.0) if cell.precision == "bf16" else 1.0
+    k = float(threshold_kv_bytes_per_token(active, peak, bandwidth, threshold))
+    return f"on {cell.name} {crossover_words(k, width, float(open_kv_bytes().min()))}"

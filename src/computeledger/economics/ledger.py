@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from computeledger.arrays import Num, Range, Uncertain, sample, spearman
+from computeledger.arrays import Num, Range, Uncertain, centred_ranks, sample
 from computeledger.economics.phase_inference import inference_phase
 from computeledger.economics.phase_pretraining import pretraining_phase
 from computeledger.economics.phase_rl import rl_phase
@@ -320,12 +320,12 @@ def _inference_balance(pre: Phase, inference: Phase) -> tuple[Balance, list[Figu
 def _drivers(
     inputs: Mapping[str, Uncertain], draws: Mapping[str, Num], phases: Mapping[str, Phase]
 ) -> tuple[Driver, ...]:
-    hours, usd = (_total(phases.values(), quantity) for quantity in ("gpu_hours", "usd"))
-    found = [
-        Driver(name, value, spearman(draws[name], hours), spearman(draws[name], usd))
-        for name, value in inputs.items()
-        if isinstance(value, Range)
-    ]
+    totals = [centred_ranks(_total(phases.values(), quantity)) for quantity in ("gpu_hours", "usd")]
+    found = []
+    for name, value in inputs.items():
+        if isinstance(value, Range):
+            own = centred_ranks(draws[name])
+            found.append(Driver(name, value, *(float(np.sum(own * total)) for total in totals)))
     strong = [one for one in found if one.strength >= WEAKEST_DRIVER]
     return tuple(sorted(strong, key=lambda one: one.strength, reverse=True))
 

@@ -6,8 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.arrays import Num, median
-from computeledger.economics.allocation import PHASES, Allocation, AllocationScenario, PhaseCosts, allocate
+from computeledger.arrays import Num, Range, median
+from computeledger.economics.allocation import (
+    PHASES,
+    Allocation,
+    AllocationScenario,
+    Ledgers,
+    PhaseCosts,
+    RLGain,
+    allocate,
+    judge_ledgers,
+)
+from computeledger.economics.scaling_forms import kept_params_kumar_2024
+from computeledger.economics.scaling_sparsity import sparsity_multiplier
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.efficiency import efficiency
@@ -18,11 +29,13 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 #: Returns within this factor are called equal; ledgers within a factor of ten are of one order.
 EQUAL_RATIO, ONE_ORDER_RATIO = 1.25, 10.0
+#: Embeddings alone are no sparsity.
+_SPARSE = 1.2
 
 #: Ledgers of two kinds of lab to judge: assumptions, not reports. Active parameters, tokens pretrained, of RL, served.
 PRESETS = {
     "consumer-app": (100e9, 20e12, 2e12, 800e12),
-    "api-only": (100e9, 20e12, 2e12, 5e12),
+    "api-only": (100e9, 20e12, 2e12, 1.2e12),
 }
 
 
@@ -123,12 +136,11 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     [0.0, 1.0, 0.0]
     """
     whole = median(sum(found.flop.values(), start=0.0))
-    hours = PhaseCosts(*(median(getattr(scenario.gpu_hours, phase)) for phase in PHASES))
     trained = median(found.ledgers.tokens_pretraining)
     served = trained * np.logspace(-2, 2.5, 15)
     one = replace(
-        scenario, budget=np.full(served.shape, whole), costs=PhaseCosts(), gpu_hours=hours, tokens_inference=served,
-        tokens_rl=median(found.ledgers.tokens_rl), beta=median(scenario.beta), demand_elasticity=0.0, rl_gain=None,
+        _at_medians(scenario), budget=np.full(served.shape, whole), costs=PhaseCosts(), tokens_inference=served,
+        tokens_rl=median(found.ledgers.tokens_rl), demand_elasticity=0.0, rl_gain=None,
     )  # fmt: skip
     best = allocate(one)
     rows = []
@@ -147,10 +159,77 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     return rows
 
 
+def return_curves(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
+    """What one more GPU-hour of a ledger takes off the loss once that ledger is a tenth to ten times as large.
+
+    Pretraining has more tokens at the same size; inference carries a larger model for the same tokens served, trained
+    on fewer for the same compute; RL has more compute. The other ledgers stay. At the medians.
+
+    Parameters
+    ----------
+    scenario : AllocationScenario
+        Of the question.
+    found : Allocation
+        Its answer.
+
+    Returns
+    -------
+    list of dict of str to float
+        ``factor`` [-] and the return of each phase there, in loss per GPU-hour.
+
+    Examples
+    --------
+    >>> from computeledger.economics.allocation import phase_gpu_hours
+    >>> from computeledger.economics.scaling import load_loss_law
+    >>> hours = phase_gpu_hours(989.4e12, PhaseCosts(0.4, 0.4, 0.4))
+    >>> asked = AllocationScenario(load_loss_law("besiroglu_2024"), 3e25, hours, hours, 1e14, 0.0)
+    >>> rows = return_curves(asked, allocate(replace(asked, budget=1e7)))
+    >>> bool(rows[0]["pretraining"] > rows[-1]["pretraining"])
+    True
+    """
+    n, trained, rl, served = (
+        median(of) for of in (
+            found.ledgers.n_params_active, found.ledgers.tokens_pretraining, found.ledgers.tokens_rl,
+            found.ledgers.tokens_inference,
+        )
+    )  # fmt: skip
+    factor = np.geomspace(0.1, 10.0, 41)
+    one = _at_medians(scenario)
+    even = np.ones(factor.shape)
+    moved = {
+        "pretraining": Ledgers(n * even, trained * factor, rl * even, served * even),
+        "rl": Ledgers(n * even, trained * even, rl * factor, served * even),
+        "inference": Ledgers(n * factor, trained / factor, rl / factor, served * even),
+    }
+    returns = {
+        phase: judge_ledgers(one, ledgers).marginal_return_per_gpu_hour[phase] for phase, ledgers in moved.items()
+    }
+    return [
+        {"factor": float(factor[place]), **{phase: float(np.asarray(of)[place]) for phase, of in returns.items()}}
+        for place in range(factor.size)
+    ]
+
+
+def _at_medians(scenario: AllocationScenario) -> AllocationScenario:
+    """The question with the middle of everything that is uncertain."""
+    law = replace(scenario.law, A=median(scenario.law.A), unique_tokens=median(scenario.law.unique_tokens))
+    hours, costs = (
+        PhaseCosts(*(median(getattr(of, phase)) for phase in PHASES)) for of in (scenario.gpu_hours, scenario.costs)
+    )
+    gain = scenario.rl_gain
+    if gain is not None:
+        gain = RLGain(median(gain.most_ratio), median(gain.mid_flop), median(gain.exponent))
+    return replace(
+        scenario, law=law, budget=median(scenario.budget), costs=costs, gpu_hours=hours, beta=median(scenario.beta),
+        demand_elasticity=median(scenario.demand_elasticity), rl_gain=gain,
+    )  # fmt: skip
+
+
 def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None) -> list[dict[str, str | float]]:
-    """What each lever does to the GPU-time of every ledger, by the serving model.
+    """What each lever does to the GPU-time of every ledger, loss and tokens kept: by the serving model and laws.
 
     A rollout of RL is decoded as inference is and trained on as pretraining is: half its GPU-time each is assumed.
+    What levers of serving alone cost in quality is not modelled.
 
     Parameters
     ----------
@@ -177,11 +256,21 @@ def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None)
         model, _layout(model, machine), weights, use.input_tokens, use.output_tokens, use.decode_batch
     )
     plain = _request_s(base, machine)
+    rows = [_sparsity_row(model), *_training_rows(machine)]
+    for name, (scenario, how) in _served(base, machine, use).items():
+        one = float(_request_s(scenario, machine) / plain) if scenario is not None else 1.0
+        rows.append(_row(name, how, (1.0, 0.5 + 0.5 * one, one)))
+    routed = 1 - 0.9 * use.routed_fraction
+    return [*rows, _row("routing", f"{use.routed_fraction:.0%} of requests to a model of a tenth of the cost",
+                        (1.0, 1.0, routed))]  # fmt: skip
+
+
+def _served(base: ServingScenario, machine: Machine, use: Traffic) -> dict[str, tuple[ServingScenario | None, str]]:
+    """Levers of serving: the changed request, or none where the lever is already pulled."""
     reused = use.input_tokens * use.cached_fraction
-    small = Precision("fp8", "fp8", "fp8", "bf16")
-    served = {
-        "KV compression": (replace(base, precision=replace(weights, kv="fp8")), "cache in 8 bits"),
-        "quantisation": (replace(base, precision=small), "weights and products in 8 bits"),
+    return {
+        "KV compression": (replace(base, precision=replace(base.precision, kv="fp8")), "cache in 8 bits"),
+        "quantised serving": _quantised(base, machine),
         "speculative decoding": (
             replace(base, draft_tokens=use.draft_tokens, tokens_per_step=use.tokens_per_step),
             f"{use.draft_tokens:g} drafted, {use.tokens_per_step:g} kept per step",
@@ -191,15 +280,43 @@ def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None)
             f"{use.cached_fraction:.0%} of the prompt found",
         ),
     }
-    ratio = n_params_active(model) / n_params_total(model)
-    rows = [_row("MoE sparsity", f"{ratio:.3g} of the parameters multiply a token; against dense, same total",
-                 (ratio, ratio, ratio))]  # fmt: skip
-    for name, (scenario, how) in served.items():
-        one = float(_request_s(scenario, machine) / plain)
-        rows.append(_row(name, how, (1.0, 0.5 + 0.5 * one, one)))
-    routed = 1 - 0.9 * use.routed_fraction
-    return [*rows, _row("routing", f"{use.routed_fraction:.0%} of requests to a model of a tenth of the cost",
-                        (1.0, 1.0, routed))]  # fmt: skip
+
+
+def _quantised(base: ServingScenario, machine: Machine) -> tuple[ServingScenario | None, str]:
+    """Weights and products in the next narrower precision that the chip has."""
+    stored = base.precision.name
+    narrower = {"bf16": ("fp8", "8 bits"), "fp8": ("fp4", "4 bits")}.get(stored)
+    if narrower is None or narrower[0] not in machine.system.accelerator.peak_flop_per_s:
+        return None, f"stored in {stored} already, and the chip multiplies nothing narrower"
+    name, words = narrower
+    return replace(base, precision=Precision(name, name, name, base.precision.kv)), f"weights and products in {words}"
+
+
+def _training_rows(machine: Machine) -> list[dict[str, str | float]]:
+    """Training in 8 bits at equal loss, where the chip has them: faster products, more parameters for the loss."""
+    peak = machine.system.accelerator.peak_flop_per_s
+    if "fp8" not in peak:
+        return []
+    kept = float(kept_params_kumar_2024(8.0, 8.0, 16.0))
+    faster = peak["bf16"].value / peak["fp8"].value
+    how = (
+        f"same loss from 1/{kept:.2f} of the parameters (Kumar et al., integers, small models); peak x{1 / faster:.2g}"
+    )
+    return [_row("training in 8 bits", how, (faster / kept, (0.5 * faster + 0.5) / kept, 1 / kept))]
+
+
+def _sparsity_row(model: Model) -> dict[str, str | float]:
+    """Sparsity at equal loss: active parameters over those of the dense model with the same loss."""
+    total_over_active = float(n_params_total(model) / n_params_active(model))
+    found = sparsity_multiplier(max(total_over_active, 1.0), unverified=True)
+    multiplier = float(found.quantile(0.0)) if isinstance(found, Range) else float(found)
+    how = (
+        f"{total_over_active:.3g} parameters per one that multiplies a token: {multiplier:.2g} times fewer of those "
+        "than in a dense model of the same loss and tokens (a figure read in notes only)"
+    )
+    if total_over_active < _SPARSE:
+        multiplier, how = 1.0, "this model is dense"
+    return _row("MoE sparsity", how, (1 / multiplier,) * 3)
 
 
 def _row(lever: str, how: str, ratios: tuple[float, float, float]) -> dict[str, str | float]:

@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 COLUMNS = ("prov", "model", "usd_in", "usd_out", "gateway", "bucket", "total", "active")
 #: Prior weight of a provider whose prices are few, in prices; degrees of freedom of the robust fit.
 PROVIDER_WEIGHT, DEGREES = 3.0, 4.0
+#: A robust fit is done once no coefficient moves further.
+_STILL = 1e-6
 LEVELS = (0.5, 0.8, 0.9)
 
 
@@ -99,11 +101,10 @@ def read_points(path: str | Path) -> PricePoints:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{shown(str(path)).strip(chr(39))}: no such file")
-    return _points(file.name, file.read_text("utf-8"))
+    return _points(file.name, list(csv.DictReader(file.read_text("utf-8").splitlines())))
 
 
-def _points(name: str, text: str) -> PricePoints:
-    rows = list(csv.DictReader(text.splitlines()))
+def _points(name: str, rows: list[dict[str, str]]) -> PricePoints:
     missing = [column for column in COLUMNS if not rows or column not in rows[0]]
     if missing:
         raise InputError(f"{name}: no column {', '.join(missing)}; needed are {', '.join(COLUMNS)}")
@@ -130,9 +131,65 @@ def _positive(name: str, line: int, row: dict[str, str], key: str) -> float:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    """An open model that is sold, with what was read of it at a source.
+
+    Attributes
+    ----------
+    name : str
+        As in the table of prices.
+    n_params_total, n_params_active : float
+        As published; counted from the configuration where nothing is stated [-].
+    kv_bytes_per_token : float
+        Cache of one more token of a long context in bf16; not a number where no shape was read [byte/token].
+    shape : str
+        Id of its shape in the catalogue; empty where none ships.
+    source, locator : str
+        Where the sizes stand.
+    """
+
+    name: str
+    n_params_total: float
+    n_params_active: float
+    kv_bytes_per_token: float
+    shape: str
+    source: str
+    locator: str
+
+
+def _shipped_rows(file: str) -> list[dict[str, str]]:
+    text = resources.files("computeledger.economics").joinpath(file).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+@functools.cache
+def open_models() -> dict[str, OpenModel]:
+    """Open models that are sold by the token, by name: 75, each size with the source it was read at.
+
+    Returns
+    -------
+    dict of str to OpenModel
+        Models.
+
+    Examples
+    --------
+    >>> model = open_models()["GLM-4.5"]
+    >>> model.n_params_active, model.source
+    (32000000000.0, 'glm-4.5-readme')
+    """
+    return {
+        row["model"]: OpenModel(
+            row["model"], float(row["total"]) * GIGA, float(row["active"]) * GIGA, float(row["kv"] or "nan"),
+            row["shape"], row["source"], row["locator"],
+        )
+        for row in _shipped_rows("open_model_sizes.csv")
+    }  # fmt: skip
+
+
 @functools.cache
 def shipped_points() -> PricePoints:
-    """Prices that ship: 322 of 46 open models whose sizes were read at a source, 2026-11-21.
+    """Prices that ship: 434 of 75 open models whose sizes were read at a source, 2026-11-21.
 
     Returns
     -------
@@ -147,10 +204,14 @@ def shipped_points() -> PricePoints:
     --------
     >>> points = shipped_points()
     >>> len(points.model), len(set(points.model.tolist()))
-    (322, 46)
+    (434, 75)
     """
-    file = resources.files("computeledger.economics").joinpath("open_model_prices.csv")
-    return _points("open_model_prices.csv", file.read_text("utf-8"))
+    sizes = {row["model"]: row for row in _shipped_rows("open_model_sizes.csv")}
+    rows = [
+        {**row, "gateway": "False", "bucket": "False", **{key: sizes[row["model"]][key] for key in ("total", "active")}}
+        for row in _shipped_rows("open_model_prices.csv")
+    ]
+    return _points("open_model_prices.csv", rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +272,7 @@ def fit_sizes(points: PricePoints) -> SizeFit:
     --------
     >>> fit = fit_sizes(shipped_points())
     >>> [round(float(value), 2) for value in fit.active[1:]]
-    [1.64, -0.95]
+    [1.34, -0.58]
     """
     models, rows = np.unique(points.model, return_inverse=True)
     providers, sellers = np.unique(points.provider, return_inverse=True)
@@ -238,7 +299,10 @@ def _robust(design: Floats, target: Floats) -> Floats:
     found: Floats = np.zeros(design.shape[1])
     for _ in range(25):
         root = np.sqrt(weights)[:, None]
+        before = found
         found = np.asarray(np.linalg.lstsq(design * root, target * root[:, 0], rcond=None)[0], float)
+        if np.max(np.abs(found - before)) < _STILL:
+            break
         left = target - design @ found
         scale = max(1.4826 * float(np.median(np.abs(left))), 1e-9)
         weights = (DEGREES + 1) / (DEGREES + (left / scale) ** 2)
@@ -307,6 +371,40 @@ def leave_models_out(points: PricePoints, wanted: Sequence[str] | None = None, s
     return LeftOut(names, sheets, active, total, missed_active, missed_total, 0.5 * (missed_active + missed_total))
 
 
+def single_price_errors(points: PricePoints, price: int) -> tuple[Floats, Floats]:
+    """What a regression on one price alone leaves, sheet by sheet; the models are not left out.
+
+    Parameters
+    ----------
+    points : PricePoints
+        All prices.
+    price : int
+        0 for the input price, 1 for the output price [-].
+
+    Returns
+    -------
+    tuple of ndarray
+        Of log active and log total parameters, truth less prediction, models in order of their names [-].
+
+    Examples
+    --------
+    >>> first, second = (np.quantile(abs(single_price_errors(shipped_points(), price)[0]), 0.9) for price in (0, 1))
+    >>> bool(first < second)
+    True
+    """
+    order = np.argsort(points.model, kind="stable")
+    points = points.where(order)  # type: ignore[arg-type]
+    models, rows = np.unique(points.model, return_inverse=True)
+    sellers = np.unique(points.provider, return_inverse=True)[1]
+    logs = (points.log_input, points.log_output)[price]
+    own, added = _two_way(logs, rows, sellers)
+    first = np.array([np.flatnonzero(rows == place)[0] for place in range(len(models))])
+    design = np.column_stack([np.ones(len(models)), own])
+    seen = np.column_stack([np.ones(len(logs)), logs - added[sellers]])
+    left = [target - seen @ _robust(design, target[first]) for target in (points.log_active, points.log_total)]
+    return left[0], left[1]
+
+
 def conformal_half_width(errors: Floats, level: float, weights: Floats | None = None) -> Num:
     """Half width of an interval that holds a share of errors like these: their quantile, one step to the safe side.
 
@@ -353,7 +451,7 @@ def without_models(points: PricePoints, names: Sequence[str]) -> PricePoints:
 
     Examples
     --------
-    >>> len(without_models(shipped_points(), ["DeepSeek-V3"]).model) < 322
+    >>> len(without_models(shipped_points(), ["DeepSeek-V3"]).model) < 434
     True
     """
     return points.where(~np.isin(points.model, list(names)))

@@ -9,8 +9,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import FactError, InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
+from computeledger.sources import check_date
 from computeledger.units import TOKENS_PER_MTOK
 
 #: Prices that a sheet may hold. A cache write is held 5 minutes unless it says an hour.
@@ -247,6 +248,8 @@ def sheet_of(document: Document) -> PriceSheet:
         if kind not in base:
             raise document.error("price", f"{kind} is missing")
     rates = _with_tiers(document, base, factor)
+    if not isinstance(table.get("mode", {}), Mapping):
+        raise document.error("mode", "write [mode.batch] and the like, with a ratio or prices")
     modes = {name: _mode(document, name, one, rates, factor) for name, one in table.get("mode", {}).items()}
     request = _number(document, "usd_per_request", table.get("usd_per_request", 0)) * factor
     return PriceSheet(str(table.get("name", document.name)), rates, request, modes, document.name, note)
@@ -255,6 +258,8 @@ def sheet_of(document: Document) -> PriceSheet:
 def _currency(document: Document) -> tuple[Decimal, tuple[str, ...]]:
     table = document.table
     currency = str(table.get("currency", "USD"))
+    if not re.fullmatch(r"[A-Z]{3}", currency):
+        raise document.error("currency", f"{shown(currency)}: expected three letters, as EUR")
     if currency == "USD":
         if "usd_per_unit" in table:
             raise document.error("usd_per_unit", "currencies are mixed: the sheet is in USD and gives a rate to USD")
@@ -264,7 +269,11 @@ def _currency(document: Document) -> tuple[Decimal, tuple[str, ...]]:
     rate = _number(document, "usd_per_unit", table["usd_per_unit"])
     if rate <= 0:
         raise document.error("usd_per_unit", "must be greater than 0")
-    return rate, (f"1 {currency} = {rate} USD on {table['rate_date']}",)
+    try:
+        day = check_date(str(table["rate_date"]), "rate_date")
+    except FactError as error:
+        raise document.error("rate_date", str(error).removeprefix("rate_date: ")) from None
+    return rate, (f"1 {currency} = {rate} USD on {day}",)
 
 
 def _number(document: Document, path: str, value: Any) -> Decimal:
@@ -278,13 +287,13 @@ def _number(document: Document, path: str, value: Any) -> Decimal:
     except InvalidOperation:
         raise document.error(path, f"{shown(value)}: expected a number") from None
     if not number.is_finite() or number < 0:
-        raise document.error(path, f"{shown(value)}: a price must not be negative")
+        raise document.error(path, f"{shown(value)}: a price must not be negative, and finite")
     return number
 
 
 def _prices(document: Document, path: str, table: Mapping[str, Any], factor: Decimal) -> dict[str, Decimal]:
     for key in table:
-        if key not in (*KINDS, "above_tokens", "from_tokens", "ratio"):
+        if key not in KINDS and not (path == "tier" and key in ("above_tokens", "from_tokens")):
             raise document.error(f"{path}.{key}", f"is no price: {nearest(key, KINDS)}")
     return {kind: _number(document, f"{path}.{kind}", table[kind]) * factor for kind in KINDS if kind in table}
 
@@ -292,7 +301,10 @@ def _prices(document: Document, path: str, table: Mapping[str, Any], factor: Dec
 def _with_tiers(document: Document, base: Mapping[str, Decimal], factor: Decimal) -> dict[str, Rate]:
     tiers: dict[str, list[PriceTier]] = {kind: [] for kind in base}
     last = -1
-    for table in document.table.get("tier", []):
+    given_tiers = document.table.get("tier", [])
+    if not isinstance(given_tiers, list):
+        raise document.error("tier", "write each tier as [[tier]], with two brackets")
+    for table in given_tiers:
         given = [key for key in ("above_tokens", "from_tokens") if key in table]
         if len(given) != 1 or not isinstance(table[given[0]], int) or table[given[0]] < 0:
             raise document.error("tier", "needs above_tokens (>) or from_tokens (>=), a whole number of tokens")
@@ -303,14 +315,20 @@ def _with_tiers(document: Document, base: Mapping[str, Decimal], factor: Decimal
         for kind, price in _prices(document, "tier", table, factor).items():
             if kind not in base:
                 raise document.error("tier", f"{kind} has no price below the threshold")
+            below = tiers[kind][-1].price if tiers[kind] else base[kind]
+            if price < below:
+                message = f"order reversed: {kind} costs {price} beyond {threshold} tokens, less than {below} before"
+                raise document.error("tier", message)
             tiers[kind].append(PriceTier(threshold, price, given[0] == "from_tokens"))
     return {kind: Rate(price, tuple(tiers[kind])) for kind, price in base.items()}
 
 
-def _mode(
-    document: Document, name: str, table: Mapping[str, Any], rates: Mapping[str, Rate], factor: Decimal
-) -> dict[str, Rate]:
+def _mode(document: Document, name: str, table: Any, rates: Mapping[str, Rate], factor: Decimal) -> dict[str, Rate]:
     """Prices of a mode: a ratio of all prices, tiers included, or its own."""
+    if not isinstance(table, Mapping) or not table:
+        raise document.error(f"mode.{name}", "needs a ratio or prices")
+    if "ratio" in table and len(table) > 1:
+        raise document.error(f"mode.{name}", "a ratio holds for all prices: give it or prices, not both")
     if "ratio" in table:
         ratio = _number(document, f"mode.{name}.ratio", table["ratio"])
         return {

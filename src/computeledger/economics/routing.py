@@ -7,9 +7,10 @@ independent, so a cascade is an exact product of integrals over one number per m
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ Floats = NDArray[np.float64]
 RETRY_CORRELATION, MODEL_CORRELATION, FAILED_COST_RATIO = 0.7, 0.6, 1.6
 _NODES = 24
 _GRID = np.linspace(-14.0, 14.0, 1401)
+_NORMAL = np.array([0.5 * math.erfc(-score / math.sqrt(2.0)) for score in _GRID])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class RouteModel:
         Time of each [s].
     retry_correlation_fraction : float
         Correlation of two attempts at one task, 0 for independent, 1 for the same outcome always [-].
+    retry_odds_ratio : float
+        Odds of a later try over those of the first at the same task: above 1 where a try sees why the last one
+        failed [-].
     """
 
     name: str
@@ -51,6 +56,7 @@ class RouteModel:
     solved_s: float = 0.0
     failed_s: float = 0.0
     retry_correlation_fraction: float = RETRY_CORRELATION
+    retry_odds_ratio: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +220,7 @@ def success_by_task(
     score = math.sqrt(r) * nodes[:, None] + math.sqrt(1 - r) * nodes[None, :]
     rho = min(retry_correlation_fraction, 0.999)
     a, b = success_fraction * (1 / rho - 1), (1 - success_fraction) * (1 / rho - 1)
-    chance = _beta_quantile(score, a, b)
+    chance = beta_quantile(score, a, b)
     # the quadrature's own mean is drawn to the exact one, so that a single attempt is exact
     for _ in range(60):
         gap = success_fraction - float(weight @ chance @ weight)
@@ -226,6 +232,7 @@ def success_by_task(
     return chance, weight
 
 
+@functools.cache
 def normal_nodes() -> tuple[Floats, Floats]:
     """Nodes and weights that integrate over a standard normal.
 
@@ -244,15 +251,33 @@ def normal_nodes() -> tuple[Floats, Floats]:
     return nodes, weights / weights.sum()
 
 
-def _beta_quantile(score: Floats, a: float, b: float) -> Floats:
-    """Beta quantile at normal scores, through the distribution of the logit on a grid."""
+def beta_quantile(score: Floats, a: float, b: float) -> Floats:
+    """Beta quantile at normal scores, through the distribution of the logit on a grid.
+
+    Parameters
+    ----------
+    score : ndarray
+        Standard normal [-].
+    a, b : float
+        Of the beta distribution [-].
+
+    Returns
+    -------
+    ndarray
+        Between 0 and 1 [-].
+
+    Examples
+    --------
+    >>> round(float(beta_quantile(np.zeros(()), 5.0, 5.0)), 4)
+    0.5
+    """
     span = 14.0 * max(1.0, 0.7 / min(a, b, 1.0))
     logit = _GRID * span / 14.0
     low, high = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
     density = np.exp(a * low + b * high - (a * low + b * high).max())
     mass = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
     mass /= mass[-1]
-    normal = 0.5 * (1 + np.vectorize(math.erf)(score / math.sqrt(2)))
+    normal = np.interp(score, _GRID, _NORMAL)
     return np.asarray(1 / (1 + np.exp(-np.clip(np.interp(normal, mass, logit), -700, 700))))
 
 
@@ -270,27 +295,31 @@ class _Part:
 def _part(task: RouteTask, step: Step, table: tuple[Floats, Floats]) -> _Part:
     chance, weight = table
     model, verifier = task.models[step.model], task.verifier
+    nothing = np.zeros_like(chance)
     if step.kind == "once":
-        right, wrong, passed = chance, 1 - chance, np.zeros_like(chance)
-        rights, wrongs, checks = chance, 1 - chance, np.zeros_like(chance)
+        right, wrong, passed = chance, 1 - chance, nothing
+        rights, wrongs, checks = chance, 1 - chance, nothing
     else:
-        rejected = chance * verifier.false_reject_fraction + (1 - chance) * (1 - verifier.false_accept_fraction)
-        tried = np.asarray(sum(rejected**k for k in range(step.tries)), float)
-        passed = rejected**step.tries
-        right = chance * (1 - verifier.false_reject_fraction) * tried
-        wrong = (1 - chance) * verifier.false_accept_fraction * tried
-        drawn = np.full_like(chance, step.tries) if step.kind == "best" else tried
-        rights, wrongs, checks = chance * drawn, (1 - chance) * drawn, drawn
+        again = chance * model.retry_odds_ratio / (1 - chance + chance * model.retry_odds_ratio)
+        right, wrong, rights, wrongs, checks, passed = (*(nothing,) * 5, nothing + 1.0)
+        for k in range(step.tries):
+            best = step.kind == "best"
+            now, paid = (chance if k == 0 or best else again), (nothing + 1.0 if best else passed)
+            rights, wrongs, checks = rights + paid * now, wrongs + paid * (1 - now), checks + paid
+            right = right + passed * now * (1 - verifier.false_reject_fraction)
+            wrong = wrong + passed * (1 - now) * verifier.false_accept_fraction
+            rejected = now * verifier.false_reject_fraction + (1 - now) * (1 - verifier.false_accept_fraction)
+            passed = passed * rejected
     usd = rights * model.solved_usd + wrongs * model.failed_usd + checks * verifier.check_usd
     s = rights * model.solved_s + wrongs * model.failed_s
     if step.kind == "best":
-        s = np.maximum(chance * model.solved_s, 0) + (1 - chance) * model.failed_s  # drawn side by side
+        s = chance * model.solved_s + (1 - chance) * model.failed_s  # drawn side by side
     s = s + np.minimum(checks, step.tries if step.kind == "retry" else 1.0) * verifier.check_s
     return _Part(*(value @ weight for value in (right, wrong, passed, usd, s)))
 
 
 def policies_of(task: RouteTask) -> Iterator[tuple[Step, ...]]:
-    """Every policy: single, retried, best-of-k and cascades of different models.
+    """Every policy: the person alone, single, retried, best-of-k and cascades of different models.
 
     Parameters
     ----------
@@ -308,6 +337,8 @@ def policies_of(task: RouteTask) -> Iterator[tuple[Step, ...]]:
     >>> len(list(policies_of(RouteTask(two, max_tries=2, max_depth=2))))
     20
     """
+    if task.fallback is not None:
+        yield ()
     for model in range(len(task.models)):
         yield (Step(model, 1, "once"),)
         yield from ((Step(model, k, "best"),) for k in range(2, task.max_tries + 1))
@@ -365,7 +396,7 @@ def evaluate_policies(task: RouteTask, policies: Sequence[tuple[Step, ...]] | No
     nothing = len(steps)
     for name in ("right", "wrong", "usd", "s"):
         stacked[name][nothing] = 0.0
-    depth = max(len(policy) for policy in chosen)
+    depth = max((len(policy) for policy in chosen), default=0)
     index = np.array([[place[policy[i]] if i < len(policy) else nothing for i in range(depth)] for policy in chosen])
     left = np.ones((len(chosen), _NODES))
     sums = {name: np.zeros((len(chosen), _NODES)) for name in ("right", "wrong", "usd", "s")}
@@ -379,114 +410,3 @@ def evaluate_policies(task: RouteTask, policies: Sequence[tuple[Step, ...]] | No
         usd, s = usd + open_tasks * task.fallback.task_usd, s + open_tasks * task.fallback.task_s
     usd = usd + s * task.usd_per_hour / HOUR_S
     return Outcome(chosen, np.minimum(right, 1.0), wrong, usd, s)
-
-
-def pareto_policies(out: Outcome) -> NDArray[np.intp]:
-    """Policies that nothing beats in both cost and success, from cheap to good.
-
-    Parameters
-    ----------
-    out : Outcome
-        All policies.
-
-    Returns
-    -------
-    ndarray
-        Their places [-].
-
-    Examples
-    --------
-    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
-    >>> out = evaluate_policies(RouteTask(models))
-    >>> front = pareto_policies(out)
-    >>> bool(np.all(np.diff(out.usd_per_task[front]) >= 0) and np.all(np.diff(out.success_fraction[front]) > 0))
-    True
-    """
-    order = np.lexsort((-out.success_fraction, out.usd_per_task))
-    best = np.maximum.accumulate(out.success_fraction[order])
-    keep = np.concatenate([[True], out.success_fraction[order][1:] > best[:-1] + 1e-9])
-    return np.asarray(order[keep])
-
-
-def best_policy(out: Outcome, least_success_fraction: float = 0.0) -> int:
-    """The lowest cost per completed task among policies that succeed often enough.
-
-    Parameters
-    ----------
-    out : Outcome
-        All policies.
-    least_success_fraction : float
-        Success that is needed [-].
-
-    Returns
-    -------
-    int
-        Its place [-].
-
-    Raises
-    ------
-    InputError
-        No policy succeeds that often.
-
-    Examples
-    --------
-    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
-    >>> out = evaluate_policies(RouteTask(models))
-    >>> [out.policies[best_policy(out, least)][-1].model for least in (0.0, 0.8)]
-    [0, 1]
-    """
-    allowed = out.success_fraction >= least_success_fraction - 1e-12
-    if not allowed.any():
-        raise InputError(
-            f"no policy succeeds in {least_success_fraction:g} of tasks: the best in {out.success_fraction.max():.3g}"
-        )
-    return int(np.argmin(np.where(allowed, out.usd_per_completed_task, np.inf)))
-
-
-def independent(task: RouteTask) -> RouteTask:
-    """The same task with failures that know nothing of each other: an upper bound of what retries and cascades reach.
-
-    Parameters
-    ----------
-    task : RouteTask
-        With its correlations.
-
-    Returns
-    -------
-    RouteTask
-        Without.
-
-    Examples
-    --------
-    >>> task = independent(RouteTask((RouteModel("a", 0.41, 1.0, 1.0),)))
-    >>> round(float(evaluate_policies(task, [(Step(0, 3),)]).success_fraction[0]), 3)
-    0.795
-    """
-    models = tuple(replace(model, retry_correlation_fraction=0.0) for model in task.models)
-    return replace(task, models=models, model_correlation_fraction=0.0)
-
-
-def break_even_price_ratio(out: Outcome, place: int, best: int) -> float:
-    """Factor on a policy's whole cost at which it would cost what the best does per completed task.
-
-    Parameters
-    ----------
-    out : Outcome
-        Policies.
-    place, best : int
-        Of the policy and of the best [-].
-
-    Returns
-    -------
-    float
-        Below 1: how far its prices would have to fall [-].
-
-    Examples
-    --------
-    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
-    >>> out = evaluate_policies(RouteTask(models), [(Step(0, 1, "once"),), (Step(1, 1, "once"),)])
-    >>> round(break_even_price_ratio(out, 1, 0), 2)
-    0.1
-    """
-    each = out.usd_per_completed_task
-    return float(each[best] / max(each[place], 1e-300))

@@ -1,13 +1,10 @@
-"""A routing question read from TOML, or from a table of attempts: models, prices, chances with their uncertainty."""
+"""A routing question read from TOML: models, prices, chances, rates and correlations, each with its uncertainty."""
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +15,23 @@ from computeledger.economics.prices import KINDS, PriceSheet, Usage, bill, read_
 from computeledger.economics.routing import (
     FAILED_COST_RATIO,
     MODEL_CORRELATION,
-    RETRY_CORRELATION,
     Fallback,
     RouteModel,
     RouteTask,
     Verifier,
-    normal_nodes,
-    success_by_task,
+    beta_quantile,
 )
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
 from computeledger.units import TOKENS_PER_MTOK, parse_quantity
 
+#: What is assumed of correlations where nothing is known: benchmarks of agents lie about here.
+RETRY_RANGE, MODEL_RANGE = Range(0.5, 0.85, bounded=True), Range(0.4, 0.85, bounded=True)
 _MODEL_KEYS = (
     "name", "success", "input_tokens", "cached_tokens", "output_tokens", "price", "usd_per_attempt", "seconds",
-    "retry_correlation", "failed_cost_ratio", "tool_failure", "patch_tokens",
+    "retry_correlation", "retry_odds_ratio", "failed_cost_ratio", "tool_failure", "patch_tokens",
 )  # fmt: skip
+_RATES = {"false_accept": 0.0, "false_reject": 0.0, "model_correlation": MODEL_CORRELATION, "person_success": 1.0}
 _TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "max_tries", "max_depth", "title")
 
 
@@ -45,26 +43,35 @@ class ModelQuestion:
     ----------
     name : str
         Of the model.
-    chances : mapping of str to float or tuple of int
+    chances : mapping of str to float, Range or tuple of float
         By difficulty: a chance, or successes and attempts. ``all`` where difficulty is not told apart.
     attempt_usd : float or Range
         Cost of an attempt, over right and wrong ones [USD].
     attempt_s : float or Range
         Time of one [s].
-    retry_correlation_fraction : float
+    retry_correlation_fraction : float or Range
         Of attempts at one task [-].
-    failed_cost_ratio : float
+    failed_cost_ratio : float or Range
         Cost of a failed over a solved attempt [-].
+    retry_odds_ratio : float or Range
+        Odds of later tries over those of the first [-].
+    tool_failure_fraction : float or Range
+        Attempts that break off on a call of a tool, and fail, whatever the chance says [-].
+    usd_per_mtok : float
+        Price of its tokens, input and output as it uses them; 0 where no sheet is given [USD/Mtok].
     is_assumed : tuple of str
         What the question left open.
     """
 
     name: str
-    chances: Mapping[str, float | tuple[int, int]]
+    chances: Mapping[str, Uncertain | tuple[float, float]]
     attempt_usd: Uncertain
     attempt_s: Uncertain = 0.0
-    retry_correlation_fraction: float = RETRY_CORRELATION
-    failed_cost_ratio: float = FAILED_COST_RATIO
+    retry_correlation_fraction: Uncertain = RETRY_RANGE
+    failed_cost_ratio: Uncertain = FAILED_COST_RATIO
+    retry_odds_ratio: Uncertain = 1.0
+    tool_failure_fraction: Uncertain = 0.0
+    usd_per_mtok: float = 0.0
     is_assumed: tuple[str, ...] = ()
 
 
@@ -82,12 +89,15 @@ class RouteQuestion:
         Share of tasks of each difficulty [-].
     least_success_fraction : float
         Success that is needed [-].
+    uncertain : mapping of str to float or Range
+        Rates of the verifier, correlation of models and success of the person, each with its interval [-].
     """
 
     models: tuple[ModelQuestion, ...]
     settings: RouteTask
     difficulty: Mapping[str, float] = field(default_factory=lambda: {"all": 1.0})
     least_success_fraction: float = 0.0
+    uncertain: Mapping[str, Uncertain] = field(default_factory=lambda: {"model_correlation": MODEL_RANGE})
 
 
 def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteQuestion:
@@ -142,11 +152,15 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     _keys(document, "", table, ("task", "verifier", "fallback", "difficulty", "model", "attempts"))
     task = _table(document, "task", _TASK_KEYS)
     checks = _table(document, "verifier", ("usd", "seconds", "false_accept", "false_reject"))
+    uncertain = {
+        name: _rate(document, f"verifier.{name}", checks.get(name, 0)) for name in ("false_accept", "false_reject")
+    }
+    uncertain["model_correlation"] = _rate(
+        document, "task.model_correlation", task.get("model_correlation", MODEL_RANGE)
+    )
     verifier = Verifier(
         _amount(document, "verifier.usd", checks.get("usd", 0)),
         _amount(document, "verifier.seconds", checks.get("seconds", 0)),
-        _share(document, "verifier.false_accept", checks.get("false_accept", 0)),
-        _share(document, "verifier.false_reject", checks.get("false_reject", 0)),
     )  # fmt: skip
     person = _table(document, "fallback", ("usd", "seconds", "success"))
     fallback = None
@@ -154,8 +168,8 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
         fallback = Fallback(
             _amount(document, "fallback.usd", person.get("usd", 0)),
             _amount(document, "fallback.seconds", person.get("seconds", 0)),
-            _share(document, "fallback.success", person.get("success", 1.0)),
         )  # fmt: skip
+        uncertain["person_success"] = _rate(document, "fallback.success", person.get("success", 1.0))
     difficulty = {
         name: _share(document, f"difficulty.{name}", value) for name, value in table.get("difficulty", {}).items()
     }
@@ -169,12 +183,13 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     stand_in = RouteModel("any", 0.5, 0.0, 0.0)
     settings = RouteTask(
         (stand_in,), verifier, fallback,
-        _share(document, "task.model_correlation", task.get("model_correlation", MODEL_CORRELATION)),
+        MODEL_CORRELATION,
         _amount(document, "task.latency_usd_per_hour", task.get("latency_usd_per_hour", 0)),
         _count(document, "task.max_tries", task.get("max_tries", 4), 8),
         _count(document, "task.max_depth", task.get("max_depth", 3), 4),
     )  # fmt: skip
-    return RouteQuestion(models, settings, shares, _share(document, "task.min_success", task.get("min_success", 0)))
+    least = _share(document, "task.min_success", task.get("min_success", 0))
+    return RouteQuestion(models, settings, shares, least, uncertain)
 
 
 def _keys(document: Document, path: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
@@ -218,18 +233,39 @@ def _uncertain(document: Document, path: str, value: Any, dimension: str, unit: 
         raise document.error(path, str(error)) from None
 
 
-def _chance(document: Document, path: str, value: Any) -> float | tuple[int, int]:
+def _rate(document: Document, path: str, value: Any) -> Uncertain:
+    """A probability: a number, a range, or counts as ``[happened, tried]`` with Jeffreys' 90 % interval."""
+    if isinstance(value, Range):
+        return value
     if isinstance(value, list):
-        if (
-            len(value) != 2
-            or any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in value)
-            or value[0] > value[1]
-        ):
-            raise document.error(path, f"{value}: expected [successes, attempts]")
-        if value[1] == 0:
-            raise document.error(path, "no attempt was counted: give a probability instead")
-        return value[0], value[1]
+        a, b = _counts(document, path, value)
+        return _jeffreys(a, b)
+    if isinstance(value, str):
+        found = _uncertain(document, path, value, "fraction", "")
+        if isinstance(found, Range):
+            return found
+        value = found
     return _share(document, path, value)
+
+
+def _jeffreys(happened: float, tried: float) -> Range:
+    """Interval of a rate from counts; no count makes it certain."""
+    draws = np.random.default_rng(0).beta(happened + 0.5, tried - happened + 0.5, 4001)
+    low, high = np.quantile(draws, [0.05, 0.95])
+    return Range(float(low), float(high), bounded=True)
+
+
+def _counts(document: Document, path: str, value: list[Any]) -> tuple[int, int]:
+    whole = all(isinstance(v, int) and not isinstance(v, bool) and v >= 0 for v in value)
+    if len(value) != 2 or not whole or value[0] > value[1]:
+        raise document.error(path, f"{value}: expected [successes, attempts]")
+    if value[1] == 0:
+        raise document.error(path, "no attempt was counted: give a probability instead")
+    return value[0], value[1]
+
+
+def _chance(document: Document, path: str, value: Any) -> Uncertain | tuple[float, float]:
+    return _counts(document, path, value) if isinstance(value, list) else _rate(document, path, value)
 
 
 def _model(
@@ -252,30 +288,47 @@ def _model(
     if set(chances) != set(shares):
         raise document.error(f"{name}.success", f"names {', '.join(chances)}; [difficulty] names {', '.join(shares)}")
     read = {kind: _chance(document, f"{name}.success", value) for kind, value in chances.items()}
-    broken = _share(document, f"{name}.tool_failure", table.get("tool_failure", 0))
-    if broken:  # an attempt that breaks off is one that fails
-        read = {kind: (value * (1 - broken) if isinstance(value, float) else value) for kind, value in read.items()}
+    broken = _rate(document, f"{name}.tool_failure", table.get("tool_failure", 0))
+    if all(value == 0 for value in read.values()) or broken == 1:
+        raise document.error(
+            f"{name}.success", "0 for certain completes nothing: give what was counted, such as [0, 20]"
+        )
     assumed = [
-        f"{key} of {name} {default:g}"
-        for key, default in (("retry_correlation", RETRY_CORRELATION), ("failed_cost_ratio", FAILED_COST_RATIO))
+        f"{key} of {name} {default}"
+        for key, default in (("retry_correlation", "0.5..0.85"), ("failed_cost_ratio", f"{FAILED_COST_RATIO:g}"))
         if key not in table
     ]
+    usd, per_mtok = _attempt_usd(document, table, folder, sheets)
     return ModelQuestion(
-        name, read, _attempt_usd(document, table, folder, sheets),
+        name, read, usd,
         _uncertain(document, f"{name}.seconds", table.get("seconds", 0), "s", "s"),
-        _share(document, f"{name}.retry_correlation", table.get("retry_correlation", RETRY_CORRELATION)),
-        _amount(document, f"{name}.failed_cost_ratio", table.get("failed_cost_ratio", FAILED_COST_RATIO)),
-        tuple(assumed),
+        _rate(document, f"{name}.retry_correlation", table.get("retry_correlation", RETRY_RANGE)),
+        _factor(document, f"{name}.failed_cost_ratio", table.get("failed_cost_ratio", FAILED_COST_RATIO)),
+        _factor(document, f"{name}.retry_odds_ratio", table.get("retry_odds_ratio", 1.0)),
+        broken, per_mtok, tuple(assumed),
     )  # fmt: skip
+
+
+def _factor(document: Document, path: str, value: Any) -> Uncertain:
+    """A ratio greater than 0, or a range of them."""
+    if isinstance(value, str):
+        found = _uncertain(document, path, value, "ratio", "")
+        if isinstance(found, Range):
+            return found
+        value = found
+    number = _amount(document, path, value)
+    if number == 0:
+        raise document.error(path, "must be greater than 0")
+    return number
 
 
 def _attempt_usd(
     document: Document, table: Mapping[str, Any], folder: Path, sheets: Callable[[str], PriceSheet] | None
-) -> Uncertain:
-    """Cost of an attempt: stated, or tokens times the price sheet, tiers by the median prompt."""
+) -> tuple[Uncertain, float]:
+    """Cost of an attempt, stated or tokens times the price sheet with tiers by the median prompt; and of a token."""
     name = table["name"]
     if "usd_per_attempt" in table:
-        return _uncertain(document, f"{name}.usd_per_attempt", table["usd_per_attempt"], "usd", "USD")
+        return _uncertain(document, f"{name}.usd_per_attempt", table["usd_per_attempt"], "usd", "USD"), 0.0
     if "price" not in table or "input_tokens" not in table or "output_tokens" not in table:
         raise document.error(
             f"{name}.price", "needed are usd_per_attempt, or price with input_tokens and output_tokens"
@@ -286,15 +339,16 @@ def _attempt_usd(
     draws = sample(tokens, 256)
     prompt = draws["input_tokens"] + draws["patch_tokens"] + draws["cached_tokens"]
     usage = Usage(*(round(median(value)) for value in (prompt, draws["output_tokens"], draws["cached_tokens"])))
+    per_mtok = float(bill(sheet, usage)["total"]) / max(usage.input_tokens + usage.output_tokens, 1) * TOKENS_PER_MTOK
     per = {kind: float(sheet.rates[kind].price(usage.input_tokens)) for kind in KINDS if kind in sheet.rates}
     if not any(isinstance(value, Range) for value in tokens.values()):
-        return float(bill(sheet, usage)["total"])
+        return float(bill(sheet, usage)["total"]), per_mtok
     cost = (
         (prompt - draws["cached_tokens"]) * per["input"] + draws["output_tokens"] * per["output"]
         + draws["cached_tokens"] * per.get("cached_read", per["input"])
     ) / TOKENS_PER_MTOK  # fmt: skip
     low, high = np.quantile(cost, [0.05, 0.95])
-    return Range(float(low), float(high))
+    return Range(float(low), float(high)), per_mtok
 
 
 def _sheet(
@@ -335,124 +389,58 @@ def route_task(question: RouteQuestion, kind: str, draw: np.random.Generator | N
     >>> 0 < task.models[0].success_fraction < 0.05
     True
     """
+
+    def score() -> float:
+        """Where in its interval the next number is taken."""
+        return 0.0 if draw is None else float(draw.standard_normal())
+
     models = []
     for one in question.models:
-        chance = one.chances[kind]
-        if isinstance(chance, tuple):
-            a, b = chance[0] + 0.5, chance[1] - chance[0] + 0.5
-            chance = a / (a + b) if draw is None else float(draw.beta(a, b))
-        score = 0.0 if draw is None else float(draw.standard_normal())
-        usd, s = (float(v.quantile(score)) if isinstance(v, Range) else v for v in (one.attempt_usd, one.attempt_s))
+        chance = _drawn_chance(one.chances[kind], draw) * (1 - at(one.tool_failure_fraction, score()))
+        usd, s = at(one.attempt_usd, score()), at(one.attempt_s, score())
+        ratio = at(one.failed_cost_ratio, score())
         # the mean over right and wrong attempts is what was given
-        base = chance + (1 - chance) * one.failed_cost_ratio
+        base = chance + (1 - chance) * ratio
         models.append(RouteModel(
-            one.name, chance, usd / base, usd / base * one.failed_cost_ratio, s, s, one.retry_correlation_fraction
+            one.name, chance, usd / base, usd / base * ratio, s, s, at(one.retry_correlation_fraction, score()),
+            at(one.retry_odds_ratio, score()),
         ))  # fmt: skip
-    settings = question.settings
-    return RouteTask(
-        tuple(models), settings.verifier, settings.fallback, settings.model_correlation_fraction,
-        settings.usd_per_hour, settings.max_tries, settings.max_depth,
+    given, settings = question.uncertain, question.settings
+    rates = {name: at(given.get(name, default), score()) for name, default in _RATES.items()}
+    verifier, fallback = settings.verifier, settings.fallback
+    return replace(
+        settings, models=tuple(models), model_correlation_fraction=rates["model_correlation"],
+        verifier=replace(verifier, false_accept_fraction=rates["false_accept"],
+                         false_reject_fraction=rates["false_reject"]),
+        fallback=None if fallback is None else replace(fallback, success_fraction=rates["person_success"]),
     )  # fmt: skip
 
 
-def fit_attempts(path: str | Path) -> tuple[tuple[ModelQuestion, ...], float]:
-    """Fit chances, correlations and costs to a table of attempts.
+def at(value: Uncertain, score: float) -> float:
+    """A number, or a range's value at a normal score.
 
     Parameters
     ----------
-    path : str or Path
-        CSV or JSONL with ``model, task, success, cost`` and perhaps ``seconds``; one row per attempt.
+    value : float or Range
+        In its own unit.
+    score : float
+        Standard normal; 0 is the median [-].
 
     Returns
     -------
-    tuple of tuple and float
-        Models, and the correlation of the copula between them.
+    float
+        In its own unit.
 
     Examples
     --------
-    >>> fit_attempts("missing.csv")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: missing.csv: no such file
+    >>> at(Range(1.0, 4.0), 0.0)
+    2.0
     """
-    rows = _attempts(Path(path))
-    by_model: dict[str, dict[str, list[tuple[bool, float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for model, task, *rest in rows:
-        by_model[model][task].append((bool(rest[0]), float(rest[1]), float(rest[2])))
-    models = tuple(_fitted(name, tasks) for name, tasks in by_model.items())
-    return models, _fitted_copula(by_model, {model.name: model for model in models})
+    return float(value.quantile(score)) if isinstance(value, Range) else float(value)
 
 
-def _attempts(file: Path) -> list[tuple[str, str, bool, float, float]]:
-    if not file.is_file():
-        raise InputError(f"{file.name}: no such file")
-    text = file.read_text("utf-8")
-    if file.suffix == ".jsonl":
-        try:
-            table = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError as error:
-            raise InputError(f"{file.name}: not valid JSONL: {error.msg}") from None
-    else:
-        table = list(csv.DictReader(text.splitlines()))
-    needed = ("model", "task", "success", "cost")
-    if not table or any(column not in table[0] for column in needed):
-        raise InputError(f"{file.name}: needed are the columns {', '.join(needed)}")
-    out = []
-    for line, row in enumerate(table, 2 if file.suffix != ".jsonl" else 1):
-        word = str(row["success"]).strip().lower()
-        if word not in ("0", "1", "true", "false", "1.0", "0.0"):
-            raise InputError(f"{file.name}:{line}: success {shown(row['success'])}: expected true or false, 1 or 0")
-        try:
-            cost, seconds = float(row["cost"]), float(row.get("seconds") or 0.0)
-        except (TypeError, ValueError):
-            raise InputError(f"{file.name}:{line}: cost {shown(row['cost'])}: expected a number") from None
-        if not (cost >= 0 and math.isfinite(cost)):
-            raise InputError(f"{file.name}:{line}: cost {cost:g}: must not be negative")
-        out.append((str(row["model"]), str(row["task"]), word in ("1", "true", "1.0"), cost, seconds))
-    return out
-
-
-def _fitted(name: str, tasks: Mapping[str, list[tuple[bool, float, float]]]) -> ModelQuestion:
-    every = [attempt for attempts in tasks.values() for attempt in attempts]
-    solved = sum(right for right, _, _ in every)
-    pairs = [(sum(r for r, _, _ in a), len(a)) for a in tasks.values() if len(a) > 1]
-    rho, assumed = RETRY_CORRELATION, [f"retry_correlation of {name} {RETRY_CORRELATION:g}"]
-    share = solved / len(every)
-    weight = sum(n * (n - 1) for _, n in pairs)
-    if weight and 0 < share < 1:
-        # two attempts at one task are both right with p^2 + rho p (1 - p)
-        both = sum(k * (k - 1) for k, _ in pairs) / weight
-        rho, assumed = float(np.clip((both - share**2) / (share * (1 - share)), 0.0, 0.99)), []
-    costs = [np.mean([c for r, c, _ in every if r is right] or [0.0]) for right in (True, False)]
-    ratio = float(costs[1] / costs[0]) if costs[0] > 0 and costs[1] > 0 else FAILED_COST_RATIO
-    return ModelQuestion(
-        name, {"all": (solved, len(every))}, float(np.mean([c for _, c, _ in every])),
-        float(np.mean([s for _, _, s in every])), rho, ratio, tuple(assumed),
-    )  # fmt: skip
-
-
-def _fitted_copula(
-    by_model: Mapping[str, Mapping[str, list[tuple[bool, float, float]]]], models: Mapping[str, ModelQuestion]
-) -> float:
-    """Correlation at which pairs of models are both right as often as they were."""
-    names = list(by_model)
-    seen: list[tuple[str, str, float, int]] = []
-    for i, one in enumerate(names):
-        for other in names[i + 1 :]:
-            shared = by_model[one].keys() & by_model[other].keys()
-            if shared:
-                both = np.mean([by_model[one][t][0][0] and by_model[other][t][0][0] for t in shared])
-                seen.append((one, other, float(both), len(shared)))
-    if not seen:
-        return MODEL_CORRELATION
-    _, weight = normal_nodes()
-    low, high = 0.0, 1.0
-    for _ in range(14):
-        middle = 0.5 * (low + high)
-        given = {}
-        for name in names:
-            solved, n = models[name].chances["all"]  # type: ignore[misc]
-            chance, own = success_by_task(solved / n, models[name].retry_correlation_fraction, middle)
-            given[name] = chance @ own
-        gap = sum(n * (both - float((given[a] * given[b]) @ weight)) for a, b, both, n in seen)
-        low, high = (middle, high) if gap > 0 else (low, middle)
-    return 0.5 * (low + high)
+def _drawn_chance(given: Uncertain | tuple[float, float], draw: np.random.Generator | None) -> float:
+    if isinstance(given, tuple):
+        a, b = given[0] + 0.5, given[1] - given[0] + 0.5
+        return a / (a + b) if draw is None else float(beta_quantile(np.asarray(draw.standard_normal()), a, b))
+    return at(given, 0.0 if draw is None else float(draw.standard_normal()))

@@ -19,7 +19,9 @@ CREDIT = "Data: Epoch AI, Frontier Data Centers, CC BY 4.0 (https://epoch.ai/dat
 #: Day of the copy that ships: later rows are projections.
 COPY_DATE = "2026-08-22"
 
-TIMELINES, CHIPS = "epoch_dc_timelines.csv", "epoch_dc_chips.csv"
+TIMELINES, CHIPS = "data_center_timelines.csv", "data_center_chip_quantities.csv"
+#: Other names under which copies of the two files lie.
+_ALSO = {TIMELINES: ("epoch_dc_timelines.csv",), CHIPS: ("data_centers_chip_quantities.csv", "epoch_dc_chips.csv")}
 _TIMELINE_COLUMNS = ("Data center", "Date", "IT power (MW)", "Power (MW)", "H100 equivalents")
 _CAPEX_COLUMN = "Total capital cost (2025 USD billions)"
 _CHIP_COLUMNS = ("Data center", "Date", "Chip type", "Number of Units", "User")
@@ -161,13 +163,18 @@ def _scaled(text: str, where: str, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
+def _file(folder: Path, name: str) -> Path:
+    """The file of a folder, under the name that Epoch gives it or under another that is in use."""
+    return next((folder / one for one in (name, *_ALSO[name]) if (folder / one).is_file()), folder / name)
+
+
 def read_timelines(folder: Path) -> list[SiteDate]:
     """Read the timelines of the sites.
 
     Parameters
     ----------
     folder : Path
-        That holds ``epoch_dc_timelines.csv``.
+        That holds ``data_center_timelines.csv``.
 
     Returns
     -------
@@ -183,7 +190,7 @@ def read_timelines(folder: Path) -> list[SiteDate]:
     --------
     >>> read_timelines(Path("nowhere"))
     Traceback (most recent call last):
-    computeledger.errors.InputError: ...epoch_dc_timelines.csv: no such file; ...
+    computeledger.errors.InputError: ...data_center_timelines.csv: no such file; ...
     """
     found = [
         SiteDate(
@@ -194,7 +201,7 @@ def read_timelines(folder: Path) -> list[SiteDate]:
             _number(row["H100 equivalents"], where),
             _scaled(row.get(_CAPEX_COLUMN, ""), where, GIGA),
         )
-        for where, row in read_rows(folder / TIMELINES, _TIMELINE_COLUMNS)
+        for where, row in read_rows(_file(folder, TIMELINES), _TIMELINE_COLUMNS)
     ]
     return sorted(found, key=lambda one: (one.name, one.date))
 
@@ -205,7 +212,7 @@ def read_chips(folder: Path) -> list[ChipCount]:
     Parameters
     ----------
     folder : Path
-        That holds ``epoch_dc_chips.csv``.
+        That holds ``data_center_chip_quantities.csv``.
 
     Returns
     -------
@@ -221,11 +228,11 @@ def read_chips(folder: Path) -> list[ChipCount]:
     --------
     >>> read_chips(Path("nowhere"))
     Traceback (most recent call last):
-    computeledger.errors.InputError: ...epoch_dc_chips.csv: no such file; ...
+    computeledger.errors.InputError: ...data_center_chip_quantities.csv: no such file; ...
     """
     rows = [
         (row, checked_day(row["Date"], where), _number(row["Number of Units"], where))
-        for where, row in read_rows(folder / CHIPS, _CHIP_COLUMNS)
+        for where, row in read_rows(_file(folder, CHIPS), _CHIP_COLUMNS)
     ]
     found = [
         ChipCount(row["Data center"], day, row["Chip type"], count, row["User"])
@@ -258,6 +265,27 @@ def shipped_sites() -> tuple[SiteDate, ...]:
         )
         for row in csv.DictReader(text)
     )  # fmt: skip
+
+
+@functools.cache
+def shipped_chips() -> tuple[ChipCount, ...]:
+    """Chips of the copy that ships, without their notes.
+
+    Returns
+    -------
+    tuple of ChipCount
+        By site and date.
+
+    Examples
+    --------
+    >>> next(one.count for one in shipped_chips() if one.name == "Colossus 2" and one.date == "2025-10-19")
+    110000.0
+    """
+    text = shipped_file("frontier", "chips.csv").read_text("utf-8").splitlines()
+    return tuple(
+        ChipCount(row["name"], row["date"], row["chip"], float(row["count"]), row["user"])
+        for row in csv.DictReader(text)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from computeledger.arrays import Num
+from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.transformer import n_params_total
@@ -33,13 +34,15 @@ class Fit:
 
 
 def weights_fractions(
-    models: Sequence[str] = MODELS, systems: Sequence[str] = SYSTEMS, precision: str = "fp8"
+    models: Sequence[str | Model] = MODELS, systems: Sequence[str] = SYSTEMS, precision: str = "fp8"
 ) -> list[Fit]:
     """Share of each domain's HBM that each model's weights take.
 
     Parameters
     ----------
-    models, systems : sequence of str
+    models : sequence of str or Model
+        Ids, or models that have a shape.
+    systems : sequence of str
         Ids.
     precision : str
         In which the weights are stored.
@@ -57,9 +60,10 @@ def weights_fractions(
     """
     out = []
     for given in models:
-        model = load_model(given)
+        model = load_model(given) if isinstance(given, str) else given
+        label = given if isinstance(given, str) else given.id
         for name in systems:
             system = load_system(name)
             hbm = system.n_gpus_scale_up.value * system.accelerator.hbm_bytes.value
-            out.append(Fit(given, name, float(n_params_total(model)) * PRECISION_BYTES[precision] / hbm))
+            out.append(Fit(label, name, float(n_params_total(model)) * PRECISION_BYTES[precision] / hbm))
     return out

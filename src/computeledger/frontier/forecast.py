@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.arrays import MAX_SAMPLES, Num
 from computeledger.errors import InputError
+from computeledger.facts.load import load_system
+from computeledger.facts.reading import read_facts
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_runs, shipped_sites
+from computeledger.frontier.text import frontier_document
 from computeledger.frontier.trends import (
     QUARTERS_PER_YEAR,
+    Drift,
     Floats,
     Predicted,
     Series,
     choose_model,
+    drift_of,
+    line,
     predict,
     quarter_ends,
     record_series,
     year_of,
 )
+from computeledger.units import YEAR_S
 
 #: Last day that the shipped copy of the training runs covers.
 RUNS_DATE = "2026-04-27"
@@ -75,7 +84,37 @@ def site_series(sites: Sequence[SiteDate] | None = None, last: str = COPY_DATE) 
     """
     data = shipped_sites() if sites is None else sites
     powers = [(one.date, one.facility_w) for one in data if one.facility_w is not None]
-    return record_series("largest site", "W", powers, min(last, COPY_DATE))
+    found = record_series("largest site", "W", powers, min(last, COPY_DATE))
+    return replace(found, cause=run_series(last), cause_excess=efficiency_growth_log10())
+
+
+@functools.cache
+def efficiency_growth_log10() -> float:
+    """Growth of bf16 FLOP/s per watt of IT power, from the A100 to the H100.
+
+    The last two generations that were on sale before the sites begin to grow: nothing later enters a back-test.
+
+    Returns
+    -------
+    float
+        As powers of ten a year [-].
+
+    References
+    ----------
+    epoch-ml-hardware; epoch-it-power.
+
+    Examples
+    --------
+    >>> round(10 ** efficiency_growth_log10(), 2)
+    1.35
+    """
+    rates = []
+    for name in ("a100-nvl8", "h100-nvl8"):
+        system = load_system(name)
+        rates.append(system.accelerator.peak("bf16") / system.it_w_per_chip.value)
+    document = frontier_document()
+    between_s = read_facts(document, "efficiency", document.table["efficiency"])["between_chips_s"].value
+    return math.log10(rates[1] / rates[0]) / (between_s / YEAR_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +127,8 @@ class Tested:
         Whole, with what came.
     model : str
         That the data up to the cut-off chose.
-    past_errors : mapping of str to float
-        Its ground: error of each model before the cut-off, as powers of ten [-].
+    past_scores : mapping of str to float
+        Its ground: score of each model's intervals before the cut-off, as powers of ten [-].
     dates : tuple of str
         Quarters that were forecast.
     predicted : Predicted
@@ -100,7 +139,7 @@ class Tested:
 
     series: Series
     model: str
-    past_errors: Mapping[str, float]
+    past_scores: Mapping[str, float]
     dates: tuple[str, ...]
     predicted: Predicted
     observed: Floats
@@ -147,12 +186,12 @@ def backtest_series(series: Series, cutoff: str = CUTOFF) -> Tested:
     'trend'
     """
     known = series.before(cutoff)
-    model, errors = choose_model(known)
+    model, scores = choose_model(known)
     after = slice(len(known.dates), None)
     if not series.dates[after]:
         raise InputError(f"cut-off {cutoff}: no quarter of the {series.name} lies after it (last: {series.dates[-1]})")
-    found = predict(model, known.years, known.log10, series.years[after])
-    return Tested(series, model, errors, series.dates[after], found, series.log10[after])
+    found = predict(model, known, series.years[after])
+    return Tested(series, model, scores, series.dates[after], found, series.log10[after])
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +338,11 @@ def when_reached(series: Series, target: float, n_samples: int = 10_000, seed: i
         raise InputError(f"samples = {n_samples}: between 2 and {MAX_SAMPLES:,} are drawn")
     model, _ = choose_model(series)
     draw = np.random.default_rng([seed, *series.name.encode()])
-    years, slope = (_trend if model == "trend" else _walk)(series, float(np.log10(target)), n_samples, draw)
+    goal = float(np.log10(target))
+    paths = (n_samples, draw)
+    years, slope = (
+        _trend(series, goal, paths) if model == "trend" else _walk(series, goal, drift_of(model, series), paths)
+    )
     if series.values[-1] >= target:
         years = np.full(
             n_samples, year_of(next(d for d, v in zip(series.dates, series.values, strict=True) if v >= target))
@@ -307,32 +350,31 @@ def when_reached(series: Series, target: float, n_samples: int = 10_000, seed: i
     return Reached(series, model, target, years, 10.0**slope)
 
 
-def _trend(series: Series, goal: float, n: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
+def _trend(series: Series, goal: float, paths: tuple[int, np.random.Generator]) -> tuple[Floats, Floats]:
     """Straight lines with uncertain level and slope; each path keeps its distance from the line."""
-    x, y = series.years, series.log10
-    slope, _ = np.polyfit(x, y, 1)
-    rest = y - y.mean() - slope * (x - x.mean())
-    scale = np.sqrt(np.sum(rest**2) / draw.chisquare(len(x) - 2, n))
-    slopes = slope + scale * draw.standard_normal(n) / np.sqrt(np.sum((x - x.mean()) ** 2))
-    levels = y.mean() + scale * draw.standard_normal(n) / np.sqrt(len(x)) + scale * draw.standard_normal(n)
+    (n, draw), x, y = paths, series.years, series.log10
+    slope, scatter, error = line(series)
+    scale = np.sqrt((len(x) - 2) / draw.chisquare(len(x) - 2, n))
+    slopes = slope + scale * error * draw.standard_normal(n)
+    levels = y.mean() + scale * scatter * (draw.standard_normal(n) / np.sqrt(len(x)) + draw.standard_normal(n))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(slopes > 0, x.mean() + (goal - levels) / slopes, np.inf)
     return np.where(found > x[-1] + HORIZON_YEARS, np.inf, np.maximum(found, x[-1])), slopes
 
 
-def _walk(series: Series, goal: float, n: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
+def _walk(series: Series, goal: float, drift: Drift, paths: tuple[int, np.random.Generator]) -> tuple[Floats, Floats]:
     """Paths that drift from the last quarter; the drift is uncertain, each quarter adds its own step."""
-    steps = np.diff(series.log10)
-    scale = np.sqrt(np.sum((steps - steps.mean()) ** 2) / draw.chisquare(len(steps) - 1, n))
-    drift = steps.mean() + scale * draw.standard_normal(n) / np.sqrt(len(steps))
+    n, draw = paths
+    scale = np.sqrt(drift.n_free / draw.chisquare(drift.n_free, n))
+    drifts = drift.mean + scale * drift.error * draw.standard_normal(n)
     first = np.full(n, np.inf)
     height, record = np.full(n, series.log10[-1]), np.full(n, series.log10[-1])
     for quarter in range(1, int(HORIZON_YEARS * QUARTERS_PER_YEAR) + 1):
-        height = height + drift + scale * draw.standard_normal(n)
+        height = height + drifts + scale * drift.scatter * draw.standard_normal(n)
         record = np.maximum(record, height)
         reached = np.isinf(first) & (record >= goal)
         first[reached] = series.years[-1] + quarter / QUARTERS_PER_YEAR
-    return first, drift * QUARTERS_PER_YEAR
+    return first, drifts * QUARTERS_PER_YEAR
 
 
 def forecast_series(series: Series, until: str) -> tuple[list[str], Predicted]:
@@ -364,4 +406,4 @@ def forecast_series(series: Series, until: str) -> tuple[list[str], Predicted]:
     if not ends:
         raise InputError(f"until {until}: the data of the {series.name} reach {series.dates[-1]} already")
     model, _ = choose_model(series)
-    return ends, predict(model, series.years, series.log10, np.array([year_of(one) for one in ends]))
+    return ends, predict(model, series, np.array([year_of(one) for one in ends]))

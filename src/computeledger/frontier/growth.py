@@ -13,6 +13,7 @@ from computeledger.errors import FactError, InputError, nearest, unknown_id
 from computeledger.facts.catalog import shipped_file, user_path
 from computeledger.facts.reading import Document, read_file
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_runs, shipped_sites
+from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.trends import Floats, t_95, year_of
 from computeledger.physics.blackboard_estimates import grown, growth_periods
 
@@ -238,7 +239,7 @@ class Scenario:
     funding_cap : float or None
         Largest funding over today's [-].
     hbm_capex_fraction : float or None
-        Of a system's cost [-].
+        Of a system's cost; None takes :func:`computeledger.frontier.memory.hbm_share` [-].
     hbm_price : float or None
         Growth per year of a byte's price [-].
     """
@@ -382,7 +383,8 @@ def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Pr
         if name not in fits:
             raise FactError(f"growth of {name} was not fitted")
     dollar = grown(1.0, fits["h100e_per_usd"].ratio, years)
-    share, price = scenario.hbm_capex_fraction or 0.0, scenario.hbm_price or 1 / fits["h100e_per_usd"].ratio
+    price = scenario.hbm_price or 1 / fits["h100e_per_usd"].ratio
+    share = scenario.hbm_capex_fraction or (hbm_share().with_margin_fraction if scenario.hbm_price else 0.0)
     dollar = dollar / (1 - share + share * grown(1.0, price * fits["h100e_per_usd"].ratio, years))
     funding = scenario.funding or fits["site_usd"].ratio
     money = np.minimum(grown(1.0, funding, years), scenario.funding_cap or np.inf)

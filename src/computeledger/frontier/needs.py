@@ -7,18 +7,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from computeledger.arrays import Num, sample
-from computeledger.facts.load import load_accelerator
+from computeledger.arrays import Num, median, sample
+from computeledger.facts.load import load_accelerator, load_model
 from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
+from computeledger.frontier.decoding import REFERENCE_MODEL, reinforces, serves
 from computeledger.frontier.described import Part
-from computeledger.frontier.systems import TrainingSystem, described_system
+from computeledger.frontier.systems import Generation, TrainingSystem, described_system
 from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
 from computeledger.physics.blackboard import inference_flop
-from computeledger.physics.blackboard_training import cluster_time_s
+from computeledger.physics.blackboard_training import cluster_time_s, mfu_fraction
+from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S
 
-#: Utilisation of RL and of inference over that of pretraining (assumption: memory binds both, as the documents say).
+#: Utilisation of decoding over that of pretraining, for chips whose scale-up domain does not hold the reference model
+#: (assumption: memory binds decoding, as the documents say).
 DECODE_UTILIZATION_RATIO = 0.3
+#: Share of RL's FLOP that generates: 2 N of 10 N a token, beside 2 N of log-probabilities and 6 N of the update
+#: (assumption: every rollout is trained on once, no critic).
+GENERATED_FRACTION = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Utilisation of the bf16 peak by phase.
+
+    Attributes
+    ----------
+    pretraining, rl_generation, inference : float
+        Model FLOP over dense peak [-].
+    basis : str
+        Where the last two come from.
+    """
+
+    pretraining: float
+    rl_generation: float
+    inference: float
+    basis: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +77,10 @@ class Needed:
     text : mapping of str to Reading
         The same keys.
     pretraining_gpu_hours, rl_gpu_hours, inference_gpu_hours : float
-        Of the run; of as many FLOP of RL, and of serving as many tokens as the run read with its mixture of
-        experts, at the lower utilisation of decoding [h].
+        Of the run; of as many FLOP of RL, a fifth of which generates; and of serving as many tokens as the run read
+        with its mixture of experts [h].
+    used : Used
+        Utilisation that they are counted at.
     """
 
     system: TrainingSystem
@@ -63,6 +89,7 @@ class Needed:
     pretraining_gpu_hours: float
     rl_gpu_hours: float
     inference_gpu_hours: float
+    used: Used
 
 
 def reading(tokens: float, n_samples: int = 4096, seed: int = 0) -> Reading:
@@ -122,18 +149,57 @@ def needed_system(flop: float, accelerator_id: str, duration_s: float, utilizati
     part = Part("chips", chips, chip.id)
     system = described_system(f"{part.amount!r} chips of {part.accelerator_id}")
     runs = {"dense": trainable(flop, duration_s), "moe": trainable(flop, duration_s, MIXTURE)}
-    decode = utilization_fraction * DECODE_UTILIZATION_RATIO
+    used = decode_utilization(system.generations[0], utilization_fraction)
     served = inference_flop(runs["moe"].n_params_active, runs["moe"].tokens)
 
     def gpu_hours(work: Num, utilization: float) -> float:
         """GPU-time of some work."""
         return float(cluster_time_s(work, 1.0, chip.peak("bf16"), utilization)) / HOUR_S
 
+    generated = gpu_hours(GENERATED_FRACTION * flop, used.rl_generation)
     return Needed(
         system=system,
         runs=runs,
         text={name: reading(float(run.tokens)) for name, run in runs.items()},
         pretraining_gpu_hours=gpu_hours(flop, utilization_fraction),
-        rl_gpu_hours=gpu_hours(flop, decode),
-        inference_gpu_hours=gpu_hours(served, decode),
+        rl_gpu_hours=generated + gpu_hours((1 - GENERATED_FRACTION) * flop, utilization_fraction),
+        inference_gpu_hours=gpu_hours(served, used.inference),
+        used=used,
     )
+
+
+def decode_utilization(generation: Generation, pretraining_fraction: float) -> Used:
+    """Utilisation of RL's generation and of serving, ``2 N`` per token over the peak, from their models.
+
+    Parameters
+    ----------
+    generation : Generation
+        Chips of one kind.
+    pretraining_fraction : float
+        Utilisation of pretraining [-].
+
+    Returns
+    -------
+    Used
+        Of :data:`computeledger.frontier.decoding.REFERENCE_MODEL`; by assumption where it does not fit the chips.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.systems import described_system
+    >>> used = decode_utilization(described_system("100K chips of gb200-gpu").generations[0], 0.4)
+    >>> 0.02 < used.rl_generation < used.inference < 0.2
+    True
+    """
+    model = load_model(REFERENCE_MODEL)
+    rl, served = reinforces(model, generation), serves(model, generation)
+    if rl.problem or served.problem:
+        assumed = pretraining_fraction * DECODE_UTILIZATION_RATIO
+        why = f"decoding assumed at {DECODE_UTILIZATION_RATIO:g} of pretraining ({rl.problem or served.problem})"
+        return Used(pretraining_fraction, assumed, assumed, why)
+    peak = median(generation.chips) * generation.accelerator.peak("bf16")
+    generated, answered = (
+        float(mfu_fraction(inference_flop(n_params_active(model), median(one)), 1.0, 1.0, peak))
+        for one in (rl.sampled_tokens_per_s, served.output_tokens_per_s)
+    )
+    basis = f"decoding of {REFERENCE_MODEL} from the RL and serving models"
+    return Used(pretraining_fraction, generated, answered, basis)

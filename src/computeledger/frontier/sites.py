@@ -10,6 +10,7 @@ from computeledger.facts.load import load_accelerator
 from computeledger.facts.reading import read_facts
 from computeledger.facts.schema import Accelerator, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, ChipCount, SiteDate
+from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.systems import REFERENCE, system_of_accelerator
 from computeledger.frontier.text import frontier_document
 from computeledger.physics.blackboard_training import h100e
@@ -20,8 +21,6 @@ AGREES_FRACTION = 0.10
 POWER_FRACTION = 0.20
 #: A published figure that moved by less has not changed.
 _SAME_FRACTION = 0.005
-#: Relative half width of a site's figures (assumption by status): photographs and permits against plans.
-OBSERVED_FRACTION, PROJECTED_FRACTION = 0.15, 0.35
 _IMPLIED = {"TPU v5e": "tpu_v5e_flop_per_s", "Ascend 910C": "ascend_910c_flop_per_s"}
 
 
@@ -67,7 +66,7 @@ class SiteRow:
         return None if found is None or not published else found / published - 1.0
 
     def interval_w(self) -> tuple[float, float] | None:
-        """Assumed 90 % interval of the facility power.
+        """90 % interval of the facility power where something runs, from revisions of the data.
 
         Returns
         -------
@@ -76,8 +75,8 @@ class SiteRow:
         """
         if self.published.facility_w is None:
             return None
-        half = 1.0 + (PROJECTED_FRACTION if self.projected else OBSERVED_FRACTION)
-        return self.published.facility_w / half, self.published.facility_w * half
+        fitted = site_interval(self.projected)
+        return self.published.facility_w * fitted.low_ratio, self.published.facility_w * fitted.high_ratio
 
 
 def flop_per_s_8bit(chip: str) -> float | None:
@@ -255,7 +254,7 @@ class ClaimedPower:
     claimed_w, facility_w : float
         As claimed, and as published for that date [W].
     interval_w : tuple of float
-        Assumed 90 % interval of the published figure [W].
+        90 % interval of the published figure, from revisions of the data [W].
     reached : str
         First date at which the data have what was claimed; empty where they never do.
     verdict : str

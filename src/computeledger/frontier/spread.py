@@ -1,19 +1,45 @@
-"""One training run over several sites: the bandwidth between them, the step with it, local steps and compression."""
+"""One training run over several sites: bandwidth, step and fibres between them, and what changes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.errors import InputError
+from computeledger.errors import ComputeLedgerError, InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.reading import read_facts
+from computeledger.facts.schema import Fact, System
+from computeledger.frontier.steps import best_step
+from computeledger.frontier.text import frontier_document
 from computeledger.physics.blackboard_network import gradient_exchange_bytes
 
 #: Speed of light in glass over that in vacuum, and in vacuum [m/s]: group index 1.468 (constant of standard fibre).
 FIBRE_METRES_PER_S = 299_792_458.0 / 1.468
-#: One pair of fibres with dense wavelength multiplexing (assumption: 80 channels of 400 Gbit/s).
-FIBRE_BYTES_PER_S = 4e12
+#: What the levers change (assumptions): a model so many times as large, and a step so many times as short; local steps,
+#: of which DiLoCo took 500; bytes of a gradient at 4 bits, as Streaming DiLoCo exchanged them.
+LARGER, SHORTER, LOCAL_STEPS, COMPRESSED_BYTES = 4.0, 2.0, 100.0, 0.5
+#: GPUs in a scale-up domain that a step is tried on (what-if: 8, a rack of today, a rack of the next generation).
+DOMAINS = (8, 72, 576)
+
+
+def fibre() -> Fact:
+    """Rate of one pair of fibres over a long distance.
+
+    Returns
+    -------
+    Fact
+        With the range of field trials [byte/s].
+
+    Examples
+    --------
+    >>> fibre().value
+    4000000000000.0
+    """
+    document = frontier_document()
+    return read_facts(document, "links", document.table["links"])["fibre_bytes_per_s"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +89,7 @@ class SpreadResult:
     slowdown_ratio : float or ndarray
         Of the step [-].
     fibres : float or ndarray
-        Pairs of fibre at :data:`FIBRE_BYTES_PER_S` [-].
+        Pairs, at the rate of :func:`fibre` [-].
     """
 
     exchange_bytes: Num
@@ -127,5 +153,124 @@ def estimate_spread(spread: Spread, exchange_s: Num) -> SpreadResult:
         exchange_s=exchange_s,
         step_s=step,
         slowdown_ratio=step / spread.step_s,
-        fibres=np.ceil(rate / FIBRE_BYTES_PER_S),
+        fibres=np.ceil(rate / fibre().value),
     )
+
+
+def levers(spread: Spread, exchange_s: float) -> Mapping[str, SpreadResult]:
+    """What changes the bandwidth: size, pace, local steps and compression, one at a time; exchanges keep their share.
+
+    A model four times as large on as many chips takes four times the step: what is sent grows as the time does. On four
+    times the chips the step stays, and the links need four times the rate. A step half as long, as a larger scale-up
+    domain allows, needs twice the rate. A hundred local steps leave an exchange a hundred times as long.
+
+    Parameters
+    ----------
+    spread : Spread
+        The run as asked.
+    exchange_s : float
+        Time that an exchange may take [s].
+
+    Returns
+    -------
+    mapping of str to SpreadResult
+        By what is changed; the first is the run as asked.
+
+    Examples
+    --------
+    >>> found = levers(Spread(405e9, 6.0), 1.0)
+    >>> list(found)[1], [float(one.fibres) for one in found.values()]
+    ('4 times the model on 4 times the chips', [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    >>> round(float(found["4-bit gradients"].bytes_per_s / found["as asked"].bytes_per_s), 3)
+    0.125
+    """
+    large = spread.n_params * LARGER
+    local, small = spread.local_steps * LOCAL_STEPS, np.minimum(spread.bytes_per_gradient, COMPRESSED_BYTES)
+    changed = {
+        "as asked": (spread, exchange_s),
+        f"{LARGER:g} times the model on {LARGER:g} times the chips": (replace(spread, n_params=large), exchange_s),
+        f"{LARGER:g} times the model on the same chips": (
+            replace(spread, n_params=large, step_s=spread.step_s * LARGER),
+            exchange_s * LARGER,
+        ),
+        "half the step": (replace(spread, step_s=spread.step_s / SHORTER), exchange_s / SHORTER),
+        f"{LOCAL_STEPS:g} local steps (DiLoCo)": (replace(spread, local_steps=local), exchange_s * LOCAL_STEPS),
+        "4-bit gradients": (replace(spread, bytes_per_gradient=small), exchange_s),
+        "both": (replace(spread, local_steps=local, bytes_per_gradient=small), exchange_s * LOCAL_STEPS),
+    }
+    return {name: estimate_spread(one, time_s) for name, (one, time_s) in changed.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DomainStep:
+    """A run's step on one size of the scale-up domain, and what the links between sites then need.
+
+    Attributes
+    ----------
+    n_scale_up : int
+        GPUs in a domain [-].
+    layout : str
+        The fastest on one site's GPUs.
+    step_s, mfu_fraction : float
+        Of the operation model [s], [-].
+    result : SpreadResult or None
+        Of the links.
+    problem : str
+        Why there is none; empty where there is.
+    """
+
+    n_scale_up: int
+    layout: str = ""
+    step_s: float = float("nan")
+    mfu_fraction: float = float("nan")
+    result: SpreadResult | None = None
+    problem: str = ""
+
+
+def steps_by_domain(
+    model: Model, system: System, job: tuple[int, float], spread: Spread, share: float, domains: Sequence[int] = DOMAINS
+) -> list[DomainStep]:  # fmt: skip
+    """Step of each site's share of a batch by size of the scale-up domain, from the operation model.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    system : System
+        Whose chips and links it runs on; other sizes of its domain are a what-if.
+    job : tuple of int and float
+        GPUs of one site, and tokens of its share of the batch [token].
+    spread : Spread
+        Sites, distance, local steps, compression; parameters and step are replaced.
+    share : float
+        Of a step that an exchange may take [-].
+    domains : sequence of int
+        GPUs in a domain [-].
+
+    Returns
+    -------
+    list of DomainStep
+        The system's own size among them.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> from computeledger.frontier.shapes import shaped_model
+    >>> found = steps_by_domain(shaped_model("m", 405e9), load_system("gb200-nvl72"), (16384, 2.0**23),
+    ...                         Spread(405e9, 1.0), 1 / 6)
+    >>> found[0].step_s > found[-1].step_s, found[0].result.bytes_per_s < found[-1].result.bytes_per_s
+    (True, True)
+    """
+    n_gpus, batch_tokens = job
+    own = int(system.n_gpus_scale_up.value)
+    out = []
+    for size in sorted({own, *domains}):
+        try:
+            found = best_step(model, (system, size), n_gpus, batch_tokens)
+        except ComputeLedgerError as error:
+            out.append(DomainStep(size, problem=str(error)))
+            continue
+        step_s = found.option.step_s
+        result = estimate_spread(replace(spread, step_s=step_s), step_s * share)
+        out.append(DomainStep(size, str(found.option.layout), step_s, found.option.mfu_fraction, result))
+    return out

@@ -49,6 +49,16 @@ class Generation:
     facility_w_per_chip: Num
     capex_usd_per_chip: Num
 
+    @property
+    def scale_up_worlds(self) -> Num | None:
+        """Scale-up domains that the chips fill; None where no shipped one is made of them [-]."""
+        return None if self.system is None else self.chips / self.system.n_gpus_scale_up.value
+
+    @property
+    def scale_up_hbm_bytes(self) -> float | None:
+        """HBM of one of them [byte]."""
+        return None if self.system is None else self.system.n_gpus_scale_up.value * self.accelerator.hbm_bytes.value
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingSystem:

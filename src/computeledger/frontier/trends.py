@@ -1,7 +1,9 @@
-"""Trends of records by quarter: two models, chosen by their own past errors, with prediction intervals.
+"""Trends of records by quarter: models chosen by the score of their own past intervals, with prediction intervals.
 
 ``trend`` is a straight line of the logarithm through the quarters; ``walk`` starts at the last quarter and drifts by
-the mean of the past steps, its spread growing with the root of the time.
+the mean of the past steps, its spread growing with the root of the time. ``driven`` is a walk whose drift is the mean
+of its own and of what a cause implies: the power of the largest site has to follow the compute of the largest run,
+less what chips gain per watt.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,11 @@ from computeledger.units import DAY_S, YEAR_S
 
 Floats = NDArray[np.float64]
 
-MODELS = ("trend", "walk")
+MODELS = ("trend", "walk", "driven")
 #: Quarters that a model has seen before it is judged, quarters ahead it is judged on, fewest quarters of a series.
 _FIRST, _AHEAD, MIN_QUARTERS = 8, 6, 10
+#: Share of futures that an interval leaves out.
+_OUTSIDE = 0.1
 QUARTERS_PER_YEAR = 4.0
 
 
@@ -38,12 +42,18 @@ class Series:
         Ends of quarters, ISO.
     values : ndarray
         In its own unit.
+    cause : Series or None
+        What pulls it along.
+    cause_excess : float
+        By which the cause grows faster, as powers of ten a year [-].
     """
 
     name: str
     unit: str
     dates: tuple[str, ...]
     values: Floats
+    cause: Series | None = None
+    cause_excess: float = 0.0
 
     @property
     def log10(self) -> Floats:
@@ -69,7 +79,14 @@ class Series:
             Possibly shorter.
         """
         n = sum(one <= date for one in self.dates)
-        return Series(self.name, self.unit, self.dates[:n], self.values[:n])
+        cause = None if self.cause is None else self.cause.before(date)
+        return replace(self, dates=self.dates[:n], values=self.values[:n], cause=cause)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models that can be judged on it: ``driven`` needs a cause that was known as early."""
+        known = self.cause is not None and len(self.cause.before(self.dates[_FIRST - 1]).dates) >= _FIRST
+        return MODELS if known else MODELS[:2]
 
 
 def year_of(date: str) -> float:
@@ -179,17 +196,94 @@ def t_95(n_free: int) -> float:
     return z + one / v + two / v**2 + three / v**3
 
 
-def predict(model: str, years: Floats, logs: Floats, ahead: Floats) -> Predicted:
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Steps of a walk.
+
+    Attributes
+    ----------
+    mean, scatter, error : float
+        Of a quarter's step, of the steps around it, and the standard error of the mean, as powers of ten [-].
+    n_free : int
+        Degrees of freedom [-].
+    """
+
+    mean: float
+    scatter: float
+    error: float
+    n_free: int
+
+
+def line(series: Series) -> tuple[float, float, float]:
+    """Straight line through the logarithms.
+
+    Parameters
+    ----------
+    series : Series
+        With three quarters or more.
+
+    Returns
+    -------
+    tuple of float
+        Slope, scatter around the line, and the slope's standard error, as powers of ten a year [-].
+
+    Examples
+    --------
+    >>> dates = tuple(quarter_ends("2020-01-01", "2023-12-31"))
+    >>> round(line(Series("x", "", dates, 10.0 ** (np.arange(16.0) / 4)))[0], 2)
+    1.0
+    """
+    years, logs = series.years, series.log10
+    slope, _ = np.polyfit(years, logs, 1)
+    rest = logs - logs.mean() - slope * (years - years.mean())
+    scatter = math.sqrt(float(np.sum(rest**2)) / (len(years) - 2))
+    return float(slope), scatter, scatter / math.sqrt(float(np.sum((years - years.mean()) ** 2)))
+
+
+def drift_of(model: str, series: Series) -> Drift:
+    """Drift of a walk: the mean of its own steps, for ``driven`` averaged with what the cause implies.
+
+    Two estimates with equal weights: their standard errors add as squares, halved.
+
+    Parameters
+    ----------
+    model : str
+        ``walk`` or ``driven``.
+    series : Series
+        Known quarters.
+
+    Returns
+    -------
+    Drift
+        Per quarter.
+
+    Examples
+    --------
+    >>> dates = tuple(quarter_ends("2020-01-01", "2023-12-31"))
+    >>> fast = Series("fast", "", dates, 10.0 ** np.arange(16.0))
+    >>> slow = Series("slow", "", dates, 10.0 ** (np.arange(16.0) / 2), cause=fast, cause_excess=1.0)
+    >>> round(drift_of("walk", slow).mean, 3), round(drift_of("driven", slow).mean, 1)
+    (0.5, 0.6)
+    """
+    steps = np.diff(series.log10)
+    scatter = float(steps.std(ddof=1))
+    own, error = float(steps.mean()), scatter / math.sqrt(len(steps))
+    if model == "driven" and series.cause is not None:
+        slope, _, slope_error = line(series.cause)
+        implied, implied_error = (slope - series.cause_excess) / QUARTERS_PER_YEAR, slope_error / QUARTERS_PER_YEAR
+        own, error = (own + implied) / 2, math.hypot(error, implied_error) / 2
+    return Drift(own, scatter, error, len(steps) - 1)
+
+
+def predict(model: str, series: Series, ahead: Floats) -> Predicted:
     """Fit a model and predict.
 
     Parameters
     ----------
     model : str
         Of :data:`MODELS`.
-    years : ndarray
-        Dates of the data [year].
-    logs : ndarray
-        Logarithms [-].
+    series : Series
+        Known quarters.
     ahead : ndarray
         Dates to predict [year].
 
@@ -200,27 +294,51 @@ def predict(model: str, years: Floats, logs: Floats, ahead: Floats) -> Predicted
 
     Examples
     --------
-    >>> years = np.arange(10.0)
-    >>> found = predict("trend", years, 2.0 * years, np.array([12.0]))
-    >>> bool(abs(found.middle[0] - 24.0) < 1e-9 and found.spread[0] < 1e-6)
+    >>> dates = tuple(quarter_ends("2020-01-01", "2023-12-31"))
+    >>> found = predict("trend", Series("x", "", dates, 10.0 ** np.arange(16.0)), np.array([2025.0]))
+    >>> bool(abs(found.middle[0] - 19.0) < 0.05 and found.spread[0] < 0.05)
     True
     """
-    n = len(years)
+    years, logs = series.years, series.log10
     if model == "trend":
-        slope, _ = np.polyfit(years, logs, 1)
-        middle = logs.mean() + slope * (ahead - years.mean())
-        rest = logs - logs.mean() - slope * (years - years.mean())
-        variance = np.sum(rest**2) / (n - 2)
-        far = 1.0 + 1.0 / n + (ahead - years.mean()) ** 2 / np.sum((years - years.mean()) ** 2)
-        return Predicted(middle, t_95(n - 2) * np.sqrt(variance * far))
-    steps = np.diff(logs)
+        slope, scatter, error = line(series)
+        far = ahead - years.mean()
+        spread = np.sqrt(scatter**2 * (1.0 + 1.0 / len(years)) + (error * far) ** 2)
+        return Predicted(logs.mean() + slope * far, t_95(len(years) - 2) * spread)
+    drift = drift_of(model, series)
     quarters = (ahead - years[-1]) * QUARTERS_PER_YEAR
-    spread = steps.std(ddof=1) * np.sqrt(quarters + quarters**2 / len(steps))
-    return Predicted(logs[-1] + steps.mean() * quarters, t_95(len(steps) - 1) * spread)
+    spread = np.sqrt(drift.scatter**2 * quarters + (drift.error * quarters) ** 2)
+    return Predicted(logs[-1] + drift.mean * quarters, t_95(drift.n_free) * spread)
 
 
-def past_error(model: str, series: Series) -> float:
-    """Mean error of a model on the past, each time fitted on what was known then.
+def interval_score(found: Predicted, came: Floats) -> Floats:
+    """Score of an interval: its width, and twenty times what lies beyond it (smaller is better).
+
+    Gneiting and Raftery's score of a 90 % interval: it is least for the true quantiles.
+
+    Parameters
+    ----------
+    found : Predicted
+        Intervals.
+    came : ndarray
+        Logarithms of what came [-].
+
+    Returns
+    -------
+    ndarray
+        As powers of ten [-].
+
+    Examples
+    --------
+    >>> interval_score(Predicted(np.zeros(2), np.ones(2)), np.array([0.5, 1.1])).round(2).tolist()
+    [2.0, 4.0]
+    """
+    beyond = np.maximum(np.abs(came - found.middle) - found.spread, 0.0)
+    return 2.0 * found.spread + 2.0 / _OUTSIDE * beyond
+
+
+def past_score(model: str, series: Series) -> float:
+    """Mean score of a model's intervals on the past, each time fitted on what was known then.
 
     Parameters
     ----------
@@ -232,25 +350,24 @@ def past_error(model: str, series: Series) -> float:
     Returns
     -------
     float
-        Mean absolute error of the logarithm, one to six quarters ahead [-].
+        One to six quarters ahead, as powers of ten [-].
 
     Examples
     --------
     >>> dates = tuple(quarter_ends("2020-01-01", "2023-12-31"))
-    >>> past_error("trend", Series("x", "", dates, 10.0 ** np.arange(16.0))) < 0.02
+    >>> past_score("trend", Series("x", "", dates, 10.0 ** np.arange(16.0))) < 0.5
     True
     """
-    years, logs = series.years, series.log10
-    errors = []
-    for n in range(_FIRST, len(years) - 1):
+    scores = []
+    for n in range(_FIRST, len(series.dates) - 1):
         ahead = slice(n, n + _AHEAD)
-        found = predict(model, years[:n], logs[:n], years[ahead])
-        errors.append(float(np.mean(np.abs(logs[ahead] - found.middle))))
-    return float(np.mean(errors))
+        found = predict(model, series.before(series.dates[n - 1]), series.years[ahead])
+        scores.append(float(np.mean(interval_score(found, series.log10[ahead]))))
+    return float(np.mean(scores))
 
 
 def choose_model(series: Series) -> tuple[str, Mapping[str, float]]:
-    """The model with the smaller past error: nothing after the series' own end is looked at.
+    """The model whose past intervals score best: nothing after the series' own end is looked at.
 
     Parameters
     ----------
@@ -260,7 +377,7 @@ def choose_model(series: Series) -> tuple[str, Mapping[str, float]]:
     Returns
     -------
     tuple of str and mapping
-        Name, and past error by model [-].
+        Name, and past score by model [-].
 
     Raises
     ------
@@ -278,8 +395,8 @@ def choose_model(series: Series) -> tuple[str, Mapping[str, float]]:
             f"{series.name}: {len(series.dates)} quarters are known by {series.dates[-1] if series.dates else 'then'}; "
             f"at least {MIN_QUARTERS} are needed to fit"
         )
-    errors = {model: past_error(model, series) for model in MODELS}
-    return min(errors, key=lambda one: round(errors[one], 9)), errors
+    scores = {model: past_score(model, series) for model in series.models}
+    return min(scores, key=lambda one: round(scores[one], 9)), scores
 
 
 def record_series(name: str, unit: str, dated: Sequence[tuple[str, float]], last: str) -> Series:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from computeledger.arrays import Num, Uncertain, sample
+import numpy as np
+
+from computeledger.arrays import Num, Uncertain, median, sample
 from computeledger.economics.allocation import (
     PHASES,
     Allocation,
@@ -17,20 +21,24 @@ from computeledger.economics.allocation import (
     judge_ledgers,
     phase_gpu_hours,
 )
-from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers
-from computeledger.economics.scaling import LossLaw, load_loss_law, tokens_per_param_at_optimum
+from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
+from computeledger.economics.scaling import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
+from computeledger.economics.scaling_forms import load_constants, rl_recipe, with_precision
+from computeledger.economics.scaling_sparsity import sparsity_multiplier, sparsity_table, with_sparsity
 from computeledger.errors import InputError, QuantityError, unknown_id
 from computeledger.facts.load import load_system
 from computeledger.interfaces.answers_setting import check_positive, price_of
 from computeledger.physics.blackboard import rl_beta
 from computeledger.physics.blackboard_estimates import lifetime_tokens
-from computeledger.units import parse_quantity
+from computeledger.units import format_si, parse_quantity
 from computeledger.workloads.result import quantities
 
 #: What stands in the utilisations' place where the question is silent: an assumption, e = 1/3.
 UTILIZATIONS = {"pretraining": 0.4, "rl": 0.4 / 3, "inference": 0.4 / 3}
 _OPTIONAL = ("tokens_pretraining", "tokens_rl", "tokens_inference", "n_params", "n_params_reference", "rate", "life",
-             "rl_gain", "rl_mid", "rl_exponent")  # fmt: skip
+             "rl_gain", "rl_mid", "rl_exponent", "unique_tokens", "sparsity_multiplier")  # fmt: skip
+#: Whose GPU-hours ScaleRL's sigmoids count.
+_SCALERL_SYSTEM = "gb200-nvl72"
 _CURRENCIES = {"flop": "FLOP", "gpu_hours": "GPU-hours", "usd": "USD"}
 
 
@@ -49,9 +57,11 @@ def parse_budget(text: str) -> tuple[Uncertain, str]:
 def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger allocate``."""
     options = _with_preset(options)
-    law = load_loss_law(options["law"])
+    options = {**options, "elasticity": _elasticity(options["elasticity"], options["unverified"])}
+    published = load_loss_law(options["law"], options["unverified"])
     inputs, budget_unit = _inputs(options)
     draws = sample(inputs, options["samples"], options["seed"])
+    law = _changed(published, options, draws)
     system = load_system(options["system"])
     utilizations = PhaseCosts(*(draws[f"utilization_{phase}"] for phase in PHASES))
     peak = system.accelerator.peak_flop_per_s["bf16"].value
@@ -66,18 +76,27 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
         beta=rl_beta(draws["samples_per_kept"]) if "samples_per_kept" in draws else draws["beta"],
         demand_elasticity=draws["elasticity"],
         n_params_reference=draws.get("n_params_reference", 1.0),
-        rl_gain=_rl_gain(draws),
+        rl_gain=_rl_gain(draws, options["rl_recipe"]),
     )
     asked = _given_ledgers(options, draws, scenario)
     found = allocate(scenario) if asked is None else judge_ledgers(scenario, asked)
     document = allocation_document(found, scenario, budget_unit)
     document["assumptions"] = _assumptions(options, draws)
-    document["sources"] = sorted({law.source, system.accelerator.peak_flop_per_s["bf16"].source})
+    document["sources"] = sorted({*_law_sources(options), system.accelerator.peak_flop_per_s["bf16"].source})
+    if options["sparsity_ratio"] is not None:
+        document |= quantities(
+            {"n_params_total": (found.ledgers.n_params_active * options["sparsity_ratio"], "params")}
+        )
+    if options["unique_tokens"] is not None and options["unverified"]:
+        document["sparsities"] = sparsity_table(
+            median(found.flop["pretraining"]), median(draws["unique_tokens"]), published
+        )
     if asked is not None:
         document["diagnosis"] = judge_feeding(found)
     if options["levers"]:
         document["levers"] = ledger_levers(options["levers"], options["system"])
     document["curve"] = demand_curve(scenario, found)
+    document["return_curves"] = return_curves(scenario, found)
     return document
 
 
@@ -110,6 +129,8 @@ def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
         check_positive(f"--utilization-{phase}", given)
         inputs[f"utilization_{phase}"] = UTILIZATIONS[phase] if given is None else given
     _check_pairs(options)
+    if options["sparsity_ratio"] is not None and options["sparsity_multiplier"] is None:
+        inputs["sparsity_multiplier"] = sparsity_multiplier(options["sparsity_ratio"], options["unverified"])
     inputs |= {name: options[name] for name in _OPTIONAL if options[name] is not None}
     if unit == "usd" or options["price"] is not None:
         inputs["price"] = price_of(load_system(options["system"]), options["price"])[0]
@@ -123,8 +144,12 @@ def _check_pairs(options: Mapping[str, Any]) -> None:
         raise InputError("--inference-tokens is what --rate and --life multiply to: give one of them")
     if options["elasticity"] and options["n_params_reference"] is None:
         raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
-    if (options["rl_gain"] is None) != (options["rl_mid"] is None):
-        raise InputError("--rl-gain and --rl-mid go together: what RL is worth, and where half of it is reached")
+    if options["rl_recipe"] is not None and options["rl_mid"] is not None:
+        raise InputError("--rl-recipe says where half of the gain is reached, and so does --rl-mid: give one of them")
+    if (options["rl_gain"] is None) != (options["rl_mid"] is None and options["rl_recipe"] is None):
+        raise InputError(
+            "--rl-gain goes with --rl-mid or --rl-recipe: what RL is worth, and where half of it is reached"
+        )
 
 
 def _served(draws: Mapping[str, Num]) -> Num | None:
@@ -133,10 +158,64 @@ def _served(draws: Mapping[str, Num]) -> Num | None:
     return draws.get("tokens_inference")
 
 
-def _rl_gain(draws: Mapping[str, Num]) -> RLGain | None:
+def _rl_gain(draws: Mapping[str, Num], recipe: str | None) -> RLGain | None:
     if "rl_gain" not in draws:
         return None
-    return RLGain(draws["rl_gain"], draws["rl_mid"], draws.get("rl_exponent", 1.0))
+    if recipe is None:
+        return RLGain(draws["rl_gain"], draws["rl_mid"], draws.get("rl_exponent", 1.0))
+    sigmoid = rl_recipe(recipe)
+    peak = load_system(_SCALERL_SYSTEM).accelerator.peak_flop_per_s["bf16"].value
+    hours = phase_gpu_hours(peak, PhaseCosts(1.0, draws["utilization_rl"], 1.0)).rl
+    return RLGain(draws["rl_gain"], sigmoid["C_mid"] / hours, draws.get("rl_exponent", sigmoid["B"]))
+
+
+def _elasticity(text: str, unverified: bool) -> Uncertain:
+    """The price elasticity of demand: a number, a range, or the published one."""
+    if text == "published":
+        return load_constants("demand_elasticity", unverified)["elasticity"]
+    try:
+        return parse_quantity(text, "fraction")
+    except QuantityError:
+        pass
+    try:
+        return parse_quantity(text, "ratio")
+    except InputError as error:
+        raise InputError(f"--elasticity {error} (or 'published')") from None
+
+
+def _changed(law: LossLaw, options: Mapping[str, Any], draws: Mapping[str, Num]) -> LossLaw:
+    """The law with sparsity, precision and a limit of fresh data laid over it."""
+    if "sparsity_multiplier" in draws:
+        law = with_sparsity(law, draws["sparsity_multiplier"])
+    if options["train_bits"] is not None:
+        law = with_precision(law, *_bits(options["train_bits"]))
+    if "unique_tokens" in draws:
+        words = f"data repeat beyond {format_si(median(draws['unique_tokens']))} tokens"
+        law = replace(law, unique_tokens=draws["unique_tokens"], changes=(*law.changes, words))
+    return law
+
+
+def _bits(text: str) -> list[float]:
+    """Bits of weights, activations and cache, ``8/8/16``; what is left out is 16."""
+    parts = text.split("/")
+    try:
+        bits = [float(part) for part in parts]
+    except ValueError:
+        bits = []
+    if not 1 <= len(bits) <= 3 or any(not 1 <= one <= 32 for one in bits):
+        raise InputError(f"--train-bits {text!r}: write bits of weights, activations and cache, such as 8/8/16")
+    return bits
+
+
+def _law_sources(options: Mapping[str, Any]) -> set[str]:
+    """Laws that took part."""
+    asked = {
+        "muennighoff_2023": options["unique_tokens"] is not None, "kumar_2024": options["train_bits"] is not None,
+        "scalerl_2025": options["rl_recipe"] is not None, "demand_elasticity": options["elasticity"] == "published",
+        "sparsity_multiplier": options["sparsity_ratio"] is not None and options["sparsity_multiplier"] is None,
+    }  # fmt: skip
+    names = [options["law"].replace("-", "_"), *(name for name, used in asked.items() if used)]
+    return {read_law(name, unverified=True)[1]["source"] for name in names}
 
 
 def _costs(unit: str, hours: PhaseCosts, draws: Mapping[str, Num]) -> PhaseCosts:
@@ -164,7 +243,7 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
         kind: quantities({p: (of[p] / sum(of.values()), "") for p in PHASES})
         for kind, of in (("flop", found.flop), ("gpu_time", found.gpu_hours))
     }
-    per_param = tokens_per_param_at_optimum(found.flop["pretraining"], law.name)
+    per_param = tokens_per_param_at_optimum(found.flop["pretraining"], law)
     return {
         **quantities({
             "n_params_active": (ledgers.n_params_active, "params"),
@@ -192,8 +271,11 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
 
 
 def _law_document(law: LossLaw) -> dict[str, Any]:
-    names = ("name", "E", "A", "B", "alpha", "beta", "source", "date", "locator")
-    return {name: getattr(law, name) for name in names}
+    names = ("name", "E", "B", "alpha", "beta", "source", "date", "locator", "read", "fit")
+    changed = {"A": median(law.A), "unique_tokens": median(law.unique_tokens), "changes": list(law.changes)}
+    return {name: getattr(law, name) for name in names} | {
+        key: value for key, value in changed.items() if value != math.inf
+    }
 
 
 def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[str]:
@@ -204,6 +286,16 @@ def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[s
         out.append("no RL tokens given: as many as make RL cost what pretraining does, a choice and no law")
     if options["preset"] is not None:
         out.append(f"the lab {options['preset']} is assumed, and no report of a real one")
-    if options["rl_gain"] is not None:
-        out.append("the sigmoid of RL is the question's own: no published fit could be read at its source")
+    if options["rl_recipe"] is not None:
+        out.append(
+            f"half of what RL gives is reached after ScaleRL's {rl_recipe(options['rl_recipe'])['C_mid']:g} GPU-hours "
+            "of GB200 at the utilisation given, whatever the size; --rl-gain is what its pass rate is worth in loss"
+        )
+    elif options["rl_gain"] is not None:
+        out.append("the sigmoid of RL is the question's own")
+    if options["train_bits"] is not None:
+        out.append("a FLOP in few bits takes the GPU-time that --utilization-pretraining says, of the bf16 peak")
+        out.append("what few bits cost was fitted on models of 30M to 220M parameters")
+    if np.any(np.asarray(draws["elasticity"]) > 1):
+        out.append("demand is more than elastic: a larger model is served less in all; what it earns does not count")
     return out

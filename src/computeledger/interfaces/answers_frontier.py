@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,44 +12,77 @@ import numpy as np
 
 from computeledger.arrays import Range
 from computeledger.errors import InputError
-from computeledger.frontier.abilities import MIXTURE, REFERENCE_MODEL, reinforces, serves, trains
-from computeledger.frontier.epoch_files import CREDIT, checked_day, read_chips, read_timelines, shipped_sites
-from computeledger.frontier.fits import weights_fractions
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_system
+from computeledger.frontier.abilities import MIXTURE, trains
+from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S, reinforces, serves
+from computeledger.frontier.epoch_files import (
+    CREDIT,
+    checked_day,
+    read_chips,
+    read_timelines,
+    shipped_chips,
+    shipped_sites,
+)
+from computeledger.frontier.fits import MODELS, SYSTEMS, weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
-from computeledger.frontier.growth import fitted_growth, flat_funding_slowdown, largest_systems, load_scenarios, project
+from computeledger.frontier.growth import (
+    dated_quantities,
+    fitted_growth,
+    flat_funding_slowdown,
+    largest_systems,
+    load_scenarios,
+    project,
+)
 from computeledger.frontier.labs import lab_timeline
+from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import needed_system
+from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
 from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
-from computeledger.frontier.spread import Spread, estimate_spread
+from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, levers, steps_by_domain
+from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import text_facts
 from computeledger.interfaces import documents_frontier as documents
-from computeledger.interfaces.answers_setting import check_positive
+from computeledger.interfaces.answers_setting import check_positive, whole_number
 from computeledger.physics.efficiency import middle
+from computeledger.physics.transformer import n_params_total
 from computeledger.units import KILO, MONTH_S
+
+#: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
+EXCHANGE_SHARE = 1 / 6
 
 
 def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a system has, costs, trains, and serves."""
+    """What a system has, costs, trains, does RL with, and serves."""
     utilization, duration = middle(options["utilization"]), middle(options["duration"])
     check_positive("--utilization", utilization)
     system = described_system(spec, options["samples"], options["seed"])
     months = duration / MONTH_S
-    main = max(system.generations, key=lambda one: float(np.median(one.chips * one.accelerator.peak("bf16"))))
     document = documents.system_document(system)
     monthly = flop_per_month(system, utilization)
     document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
-    runs = {name: documents.trainable_document(one) for name, one in trains(system, duration, utilization).items()}
-    document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16", **runs}
-    document["rl"] = documents.ability_document(reinforces(main))
-    document["serves"] = documents.ability_document(serves(main))
+    runs = trains(system, duration, utilization)
+    timed = {name: run_steps(run, system.generations, name) for name, run in runs.items()}
+    document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16"}
+    document["trains"] |= {name: documents.timed_run_document(run, timed[name]) for name, run in runs.items()}
+    models = [load_model(REFERENCE_MODEL), *(run_model(run, name) for name, run in runs.items())]
+    document |= documents.decoding_document(
+        [reinforces(model, one) for model in models for one in system.generations],
+        [serves(model, one) for model in models for one in system.generations],
+    )
     stock = text_facts()["stock_tokens"]
     document["text"] = {"stock_tokens": documents.quantity(stock.value, "tokens"), "low": stock.low, "high": stock.high}
+    names = [one.system.id for one in system.generations if one.system is not None]
+    domains = list(dict.fromkeys([*names, *SYSTEMS]))
+    document["fits"] = documents.fits_document(weights_fractions([*MODELS, *models[1:]], domains))
     document["assumptions"] = {
         "utilization_fraction": utilization,
+        "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
-        "rl_and_serving_on": main.accelerator.id,
+        "served_tpot_s": SERVED_TPOT_S,
+        "mean_rollout_tokens": ROLLOUT_TOKENS,
         "moe_total_over_active_ratio": MIXTURE.total_over_active_ratio,
         "moe_tokens_ratio": MIXTURE.tokens_ratio,
         "moe_compute_ratio": MIXTURE.compute_ratio,
@@ -60,14 +95,14 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
     date = None if options["date"] is None else checked_day(options["date"], "--date")
     if options["claim"] is not None and (options["site"] is None or date is None):
         raise InputError("--claim needs --site and --date: power of which site, on which day")
-    if options["data"] is None and options["claim"] is None:
-        raise InputError("--data: the folder with Epoch's CSV files is missing (https://epoch.ai/data/ai-data-centers)")
     folder = None if options["data"] is None else Path(options["data"])
     timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
+    if options["html_file"] is not None and (options["claim"] is not None or options["lab"] is not None):
+        raise InputError("--html shows sites: it does not go with --claim or --lab")
     if options["claim"] is not None:
         found = check_claimed_power(options["site"], middle(options["claim"]), date or "", timelines)
         return {"claim": documents.claim_document(found), "credit": CREDIT}
-    chips = read_chips(folder or Path())
+    chips = list(shipped_chips()) if folder is None else read_chips(folder)
     if options["lab"] is not None:
         dated = lab_timeline(options["lab"], chips)
         return documents.lab_document([one for one in dated if date is None or one.date <= date])
@@ -96,12 +131,14 @@ def answer_backtest(options: Mapping[str, Any]) -> dict[str, Any]:
 def answer_growth(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fitted growth, and scenarios."""
     first, last = (checked_day(options[name], f"--{name}") for name in ("first", "last"))
-    fits = fitted_growth(first, last, _sites(options))
+    sites = _sites(options)
+    fits, dated = fitted_growth(first, last, sites), dated_quantities(sites)
     years = np.arange(options["years"] + 1.0)
     found = [project(one, fits, years) for one in load_scenarios(options["scenario"]).values()]
     return {
-        "growth": [documents.growth_document(one) for one in fits.values()],
+        "growth": [documents.growth_document(one, dated[one.name]) for one in fits.values()],
         "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
+        "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
         "scenarios": [documents.projection_document(one) for one in found],
         "credit": CREDIT,
     }
@@ -120,7 +157,10 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         document["probability_by"] = {"date": day, "probability": reached.probability_by(day)}
     needed = needed_system(target, options["accelerator"], duration, utilization)
     document["needs"] = documents.system_document(needed.system)
-    document["trains"] = {name: documents.trainable_document(one) for name, one in needed.runs.items()}
+    document["trains"] = {
+        name: documents.timed_run_document(one, run_steps(one, needed.system.generations, name))
+        for name, one in needed.runs.items()
+    }
     document["repetition"] = {name: documents.repetition_document(one) for name, one in needed.text.items()}
     document["gpu_time"] = documents.gpu_time_document(needed)
     powered = when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), options["samples"])
@@ -136,18 +176,53 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
     """A run over several sites."""
-    step = middle(options["step"])
-    check_positive("--step", step)
-    exchange = step / 6 if options["exchange"] is None else middle(options["exchange"])
+    model, params = _spread_model(options)
+    placed = options["system"] is not None and options["gpus"] is not None
+    if (options["system"] is None) != (options["gpus"] is None):
+        raise InputError("--system and --gpus (of one site) go together: the step comes from both")
+    if options["step"] is None and not placed:
+        raise InputError("--step T is missing; --system ID and --gpus N of one site give it from the operation model")
+    given = None if options["step"] is None else middle(options["step"])
+    check_positive("--step", given)
+    check_positive("--params", params)
+    check_positive("--batch-tokens", middle(options["batch_tokens"]))
+    check_positive("--bytes-per-gradient", options["bytes_per_gradient"])
     run = Spread(
-        n_params=middle(options["params"]),
-        step_s=step,
+        n_params=params,
+        step_s=1.0 if given is None else given,
         n_sites=options["sites"],
         distance_metres=options["distance_km"] * KILO,
         local_steps=options["local_steps"],
         bytes_per_gradient=options["bytes_per_gradient"],
     )
-    return documents.spread_document(run, estimate_spread(run, exchange))
+    domains = _spread_domains(model, run, options) if placed else []
+    if given is None:
+        own = next(
+            one for one in domains if one.n_scale_up == int(load_system(options["system"]).n_gpus_scale_up.value)
+        )
+        if own.result is None:
+            raise InputError(f"--system {options['system']}: {own.problem}")
+        run = replace(run, step_s=own.step_s)
+    exchange = float(run.step_s) * EXCHANGE_SHARE if options["exchange"] is None else middle(options["exchange"])
+    return documents.spread_document(run, levers(run, exchange), domains)
+
+
+def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
+    if (options["model"] is None) == (options["params"] is None):
+        raise InputError("give --params N or --model ID, one of both: what is exchanged are its gradients")
+    if options["model"] is not None:
+        model = load_model(options["model"])
+        return model, float(n_params_total(model))
+    params = middle(options["params"])
+    check_positive("--params", params)
+    return shaped_model("dense", params), params
+
+
+def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any]) -> list[DomainStep]:
+    gpus = whole_number("--gpus", options["gpus"]) or 1
+    share = middle(options["batch_tokens"]) / options["sites"]
+    estimate_spread(replace(run, step_s=MONTH_S), MONTH_S)  # sites and local steps are checked before the search
+    return steps_by_domain(model, load_system(options["system"]), (gpus, share), run, EXCHANGE_SHARE)
 
 
 def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:

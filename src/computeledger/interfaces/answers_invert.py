@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.economics.inversion import Inversion, PriceClues, cache_reads_to_break_even, invert_prices
-from computeledger.economics.price_points import fit_sizes, shipped_points
+from computeledger.economics.inversion import Inversion, PriceClues, invert_prices
+from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
+from computeledger.economics.price_readings import (
+    LIFETIMES_S,
+    Hypothesis,
+    cache_reads_to_break_even,
+    lifetime_readings,
+    store_or_resend_s,
+)
 from computeledger.economics.prices import PriceSheet, read_sheet
 from computeledger.errors import InputError
 from computeledger.interfaces.price_source import load_sheet
-from computeledger.physics.blackboard_serving import fast_mode_batch_ratio
 from computeledger.workloads.result import quantity
 
+#: Below so many effective samples the weights are rough.
+FEW_SAMPLES = 200
 #: What prices do not tell, from a study of open models of known shape; not recomputed here.
 NOT_IDENTIFIED = (
     "KV bytes per token are not identified: elasticity of price -0.02 +- 0.09, the interval is that of open models",
     "the ratio of output to input price says nothing about size (R2 0.01)",
     "the 200K-threshold formula is 12 to 800 times too low on 5 of 5 models whose cache is known",
-    "size and margin are one product: a price twice as high is a model about twice as large or a margin twice as wide",
+    "size and margin are one product: the same price is a larger model or a wider margin",
 )
 
 
 def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
     """The sheet of ``--model``, of a file, or of prices given by hand."""
     given = [name for name in ("model", "sheet_file", "input_price") if options[name] is not None]
+    if not given and options["output_price"] is not None:
+        raise InputError("--input is missing: the price per million input tokens")
     if len(given) != 1:
         raise InputError("give one of --model provider/name, a SHEET.toml, or --input and --output")
     if options["model"] is not None:
@@ -43,6 +53,8 @@ def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
             raise InputError(f"--{name.partition('_')[0]} {options[name]:g}: a price must be greater than 0")
     tiers: tuple[PriceTier, ...] = ()
     if options["threshold"] is not None:
+        if not options["threshold"] >= 1:
+            raise InputError(f"--threshold {options['threshold']:g}: expected a number of tokens of 1 or more")
         tiers = (PriceTier(int(options["threshold"]), Decimal(str(options["input_price"])) * 2),)
     rates = {
         "input": Rate(Decimal(str(options["input_price"])), tiers),
@@ -62,20 +74,39 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
     clues = PriceClues(
         float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
         float(steps[0].threshold_tokens) if steps else None, options["premium"], options["premium_spread"],
+        options["fast_price"], options["fast_speed"],
     )  # fmt: skip
     found = invert_prices(clues, options["samples"], options["seed"])
     document = inversion_document(found)
     document["prices"] = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
     document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
-    document["informed_by"] = _informed()
+    document["elasticities"] = _elasticities()
     document["not_identified"] = list(NOT_IDENTIFIED)
-    document["readings"] = _readings(sheet, options)
+    document["readings"] = _readings(sheet, clues)
+    document["questions"] |= {
+        f"cache lifetime, {kind}": _hypotheses(found)
+        for kind, found in lifetime_readings({kind: float(rate.base) for kind, rate in sheet.rates.items()}).items()
+    }
     document["size_times_margin"] = _line(clues)
+    known = shipped_points()
+    for name, asked, logs in (
+        ("input", clues.usd_per_mtok_input, known.log_input), ("output", clues.usd_per_mtok_output, known.log_output),
+    ):  # fmt: skip
+        low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
+        if not low <= asked / clues.premium_ratio <= high:
+            words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
+            document["not_identified"].insert(0, words)
+    if found.effective_samples < FEW_SAMPLES:
+        rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
+        document["not_identified"].insert(0, rough)
+    markup = [math.exp(value) for value in found.markup.mean]
     document["assumptions"] = [
         f"prices {clues.premium_ratio:g} times those of the open market, log sd {clues.premium_spread:g}",
-        "rent of the price edition; context 2K..32K, 10..50 ms per token, half of prefill peak, occupancy 30..80 %",
-        "input price about twice its cost, log sd 0.75: a prior that is assumed, so batch and margin rest on it",
-    ]
+        "rent of the price edition; context 2K..32K, occupancy 30..80 %; chips, precisions, targets equally likely",
+        (f"fitted on {found.markup.n_sheets} sheets of open models: input price {markup[0]:.2f} and output price "
+        f"{markup[1]:.2f} times the cost so counted, log sd {found.markup.covariance[0, 0] ** 0.5:.2f} and "
+        f"{found.markup.covariance[1, 1] ** 0.5:.2f}"),
+    ]  # fmt: skip
     return document
 
 
@@ -94,16 +125,22 @@ def inversion_document(found: Inversion) -> dict[str, Any]:
         "kv_bytes_per_token": quantity(found.kv_bytes_per_token, "byte/token"),
         "decode_batch": quantity(found.decode_batch, ""),
         "gross_margin_fraction": quantity(found.gross_margin_fraction, ""),
-        "hypotheses": [{"name": h.name, "weight": h.weight, "rejected": h.rejected} for h in found.hypotheses],
+        "utilization_fraction": quantity(found.utilization_fraction, ""),
+        "hypotheses": _hypotheses(found.hypotheses),
+        "questions": {question: _hypotheses(group) for question, group in found.questions.items()},
         "bits": found.learnt,
-        "identified": {"n_params_active": True, "n_params_total": True, "kv_bytes_per_token": False,
-                       "decode_batch": False, "gross_margin_fraction": False},
+        "informed_by": found.informed_by,
+        "identified": {name: name.startswith("n_params") for name in found.learnt},
         "effective_samples": found.effective_samples,
     }  # fmt: skip
 
 
-def _informed() -> list[dict[str, Any]]:
-    """Which price informs which quantity: elasticities of the regression."""
+def _hypotheses(found: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "weight": one.weight, "rejected": one.rejected} for one in found]
+
+
+def _elasticities() -> list[dict[str, Any]]:
+    """Of size by price: the regression's."""
     fit = fit_sizes(shipped_points())
     return [
         {"quantity": name, "input_price_elasticity": float(of[1]), "output_price_elasticity": float(of[2])}
@@ -111,25 +148,26 @@ def _informed() -> list[dict[str, Any]]:
     ]
 
 
-def _readings(sheet: PriceSheet, options: Mapping[str, Any]) -> dict[str, Any]:
+def _readings(sheet: PriceSheet, clues: PriceClues) -> dict[str, Any]:
     """The lecture's readings of a sheet: explanations, each with what is known against it."""
     base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
     out: dict[str, Any] = {"output_over_input_ratio": base["output"] / base["input"]}
     if "cached_read" in base:
         out["cached_read_over_input_ratio"] = base["cached_read"] / base["input"]
-        for kind in ("cache_write", "cache_write_1h"):
+        for kind in LIFETIMES_S:
             reads = cache_reads_to_break_even(base, kind) if kind in base else math.inf
-            if math.isfinite(reads):
+            if math.isfinite(reads) and reads > 0:
                 out[f"reads_to_break_even_{kind}"] = reads
-    if options["fast_price"] is not None and options["fast_speed"] is not None:
-        out["fast_mode_batch_ratio"] = float(fast_mode_batch_ratio(options["fast_price"], options["fast_speed"]))
+                out[f"store_or_resend_s_{kind}"] = store_or_resend_s(base, kind)
+    modes = {name: rates["input"] for name, rates in sheet.modes.items() if "input" in rates}
+    out["mode_over_standard_ratio"] = {name: float(rate.base) / base["input"] for name, rate in modes.items()}
+    if clues.fast_batch_ratio is not None:
+        out["fast_mode_batch_ratio"] = clues.fast_batch_ratio
     return out
 
 
 def _line(clues: PriceClues) -> list[dict[str, float]]:
     """Median size at extra margins of 1, 2, 4 and 8: one product."""
-    from computeledger.economics.price_points import one_sheet
-
     fit, rows = fit_sizes(shipped_points()), []
     for extra in (1.0, 2.0, 4.0, 8.0):
         prices = clues.usd_per_mtok_input / extra, clues.usd_per_mtok_output / extra

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from computeledger.economics.inversion import cache_reads_to_break_even
-from computeledger.economics.price_points import shipped_points
+from computeledger.economics.price_points import open_models, shipped_points
+from computeledger.economics.price_readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
 from computeledger.economics.prices import PriceSheet, Usage, bill, read_sheet
 from computeledger.errors import InputError, nearest
+from computeledger.facts.load import load_model
 from computeledger.interfaces import price_source
 from computeledger.interfaces.answers_serving import answer_serve
 from computeledger.interfaces.cli_serving import serve
+from computeledger.interfaces.wording import point
+
+#: Input tokens for each output token in a cost.
+_BLEND = {"input": 3.0, "output": 1.0}
 
 
 def sheet_named(name: str) -> PriceSheet:
@@ -45,10 +51,11 @@ def sheet_document(sheet: PriceSheet) -> dict[str, Any]:
                 "usd_per_request": float(sheet.request_price),
                 "modes": {name: rates(mode) for name, mode in sheet.modes.items()},
                 "notes": list(sheet.notes)}  # fmt: skip
-    if {"cached_read", "cache_write"} <= set(base) and base["cached_read"] < base["input"]:
-        document["reads_to_break_even"] = {
-            kind: cache_reads_to_break_even(base, kind) for kind in ("cache_write", "cache_write_1h") if kind in base
-        }
+    kinds = [kind for kind in LIFETIMES_S if kind in base]
+    if kinds and base.get("cached_read", math.inf) < base.get("input", 0.0):
+        document["reads_to_break_even"] = {kind: cache_reads_to_break_even(base, kind) for kind in kinds}
+        spans = {kind: store_or_resend_s(base, kind) for kind in kinds}
+        document["store_or_resend_s"] = {kind: span for kind, span in spans.items() if math.isfinite(span)}
     return document
 
 
@@ -67,7 +74,13 @@ def bill_document(names: tuple[str, ...], options: Mapping[str, Any]) -> dict[st
 
 def history_document(name: str) -> dict[str, Any]:
     """Prices through time, where the source has them."""
-    rows = [{"since": since, "usd_per_mtok": prices} for since, prices in price_source.history(name)]
+    rows: list[dict[str, Any]] = []
+    for since, prices in price_source.history(name):
+        row: dict[str, Any] = {"since": since, "usd_per_mtok": prices}
+        if rows:
+            before = rows[-1]["usd_per_mtok"]
+            row["ratio_to_previous"] = {k: prices[k] / before[k] for k in prices if before.get(k)}
+        rows.append(row)
     return {"name": name, "edition": price_source.edition(), "history": rows}
 
 
@@ -77,25 +90,35 @@ def floor_document(options: Mapping[str, Any]) -> dict[str, Any]:
     names = sorted(set(points.model.tolist()))
     market = options["market"] or options["model"].rpartition("/")[2]
     found = next((name for name in names if name.lower() == market.lower()), None)
+    if found is None and options["market"] is None:
+        shape = load_model(options["model"]).id
+        found = next((one.name for one in open_models().values() if one.shape == shape), None)
     if found is None:
         raise InputError(f"no market prices of {market!r}: {nearest(market, names)} (--market)")
     arguments = ["--model", options["model"], "--system", options["system"], "--samples", "64"]
     arguments += ["--price", options["price"]] if options["price"] else []
-    served = answer_serve(serve.make_context("serve", arguments).params)
-    best = min(served["pareto"], key=lambda row: _middle(row["usd_per_mtok_output"]))
-    costs = {kind: _middle(best[f"usd_per_mtok_{kind}"]) for kind in ("input", "output")}
-    blend = costs["input"] * 3 + costs["output"]
+    searched = answer_serve(serve.make_context("serve", list(arguments)).params)
+    best = min(searched["pareto"], key=_blended)
+    arguments += ["--layout", best["layout"], "--batch", str(best["batch"])]
+    served = answer_serve(serve.make_context("serve", list(arguments)).params)
+    cost = {end: _blended(served, end) for end in ("p05", "p50", "p95")}
     rows = []
     for provider in sorted(set(points.provider[points.model == found].tolist())):
         mask = (points.model == found) & (points.provider == provider)
         asked = [float(np.exp(np.median(values[mask]))) for values in (points.log_input, points.log_output)]
-        ratio = (3 * asked[0] + asked[1]) / blend
-        rows.append({"provider": provider, "input": asked[0], "output": asked[1], "price_over_cost_ratio": ratio,
-                     "below_cost": ratio < 1})  # fmt: skip
-    return {"model": options["model"], "market": found, "system": options["system"], "usd_per_mtok_cost": costs,
+        ratios = {end: (_BLEND["input"] * asked[0] + asked[1]) / cost[end] for end in cost}
+        rows.append({
+            "provider": provider, "input": asked[0], "output": asked[1], "price_over_cost_ratio": ratios["p50"],
+            "price_over_cost_ratio_p05": ratios["p95"], "price_over_cost_ratio_p95": ratios["p05"],
+            "below_cost": ratios["p50"] < 1, "surely_below_cost": ratios["p05"] < 1,
+        })  # fmt: skip
+    return {"model": options["model"], "market": found, "system": options["system"],
+            "layout": best["layout"], "batch": best["batch"],
+            "usd_per_mtok_cost": {kind: point(served[f"usd_per_mtok_{kind}"]) for kind in ("input", "output")},
             "market_date": "2026-11-21", "providers": sorted(rows, key=lambda row: row["price_over_cost_ratio"]),
-            "assumptions": ["three input tokens for each output token", "the GPUs are always sold"]}  # fmt: skip
+            "assumptions": ["three input tokens for each output token", "the GPUs are always sold",
+                            "the cheapest layout and batch; GPUs at the edition's rent unless priced"]}  # fmt: skip
 
 
-def _middle(value: Any) -> float:
-    return float(value["p50"]) if isinstance(value, Mapping) else float(value)
+def _blended(row: Mapping[str, Any], end: str = "p50") -> float:
+    return sum(times * point(row[f"usd_per_mtok_{kind}"], end) for kind, times in _BLEND.items())

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from computeledger.economics.routing import (
-    Outcome,
-    RouteTask,
-    Step,
+from computeledger.arrays import Range
+from computeledger.economics.routing import Outcome, RouteModel, RouteTask, Step, evaluate_policies
+from computeledger.economics.routing_choice import (
     best_policy,
     break_even_price_ratio,
-    evaluate_policies,
     independent,
     pareto_policies,
 )
-from computeledger.economics.routing_task import RouteQuestion, fit_attempts, read_route, route_task
+from computeledger.economics.routing_fit import fit_attempts, read_attempts
+from computeledger.economics.routing_task import MODEL_RANGE, RouteQuestion, at, read_route, route_task
 from computeledger.errors import InputError
 from computeledger.interfaces.price_source import load_sheet
+from computeledger.validation.routing import check_attempts
 from computeledger.workloads.result import quantity
 
-#: Draws of what is uncertain, and policies beside the front that are listed.
-DRAWS = 64
+#: Draws of what is uncertain.
+DRAWS = 128
 
 
 def answer_route(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger route``."""
-    question = _question(options)
+    if options["check"]:
+        return _check(options)
+    question, facts = _question(options)
     kinds = list(question.difficulty)
     tasks = {kind: route_task(question, kind) for kind in kinds}
     whole = {kind: evaluate_policies(task) for kind, task in tasks.items()}
@@ -37,39 +39,70 @@ def answer_route(options: Mapping[str, Any]) -> dict[str, Any]:
     best = best_policy(out, question.least_success_fraction)
     front = [int(place) for place in pareto_policies(out)]
     singles = [place for place, policy in enumerate(out.policies) if len(policy) == 1 and policy[0].kind == "once"]
-    listed = list(dict.fromkeys([best, *singles, *_bests(out, tasks[kinds[0]]), *front]))
-    draws = _draws(question, [out.policies[place] for place in listed], options)
+    person = [place for place, policy in enumerate(out.policies) if not policy]
+    bests = _bests(out, singles)
+    by_kind = {kind: best_policy(one, _reachable(one, question)) for kind, one in whole.items()}
+    listed = list(dict.fromkeys([best, *singles, *person, *bests.values(), *front, *by_kind.values()]))
+    drawn = _draws(question, [out.policies[place] for place in listed], options)
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
                    question.difficulty)  # fmt: skip
     names = [model.name for model in question.models]
-    rows = [_row(out, place, names, (draws, i), bound) for i, place in enumerate(listed)]
+    mixed = [_mixed(one, question.difficulty) for one in drawn]
+    rows = [_row(out, place, names, (mixed, i), bound) for i, place in enumerate(listed)]
     for row, place in zip(rows, listed, strict=True):
         row["on_front"], row["break_even_price_ratio"] = place in front, break_even_price_ratio(out, place, best)
+        row["single"] = place in singles
     document = {
         "best": rows[0], "options": rows, "policies_compared": len(out.policies),
-        "by_difficulty": _by_difficulty(whole, question, names),
+        "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in bests.items()},
+        "by_difficulty": _by_difficulty(whole, question, names, [(by_kind, listed, drawn)]),
         "least_success_fraction": question.least_success_fraction,
-        "model_correlation": question.settings.model_correlation_fraction,
-        "assumptions": [words for model in question.models for words in model.is_assumed],
-        "remark": _remark(question, out, singles),
+        "model_correlation": _shown(question.uncertain["model_correlation"]),
+        "retry_correlation": {model.name: _shown(model.retry_correlation_fraction) for model in question.models},
+        "attempts": list(facts) or None,
+        "assumptions": _assumptions(question), "remark": _remark(question, out, singles),
     }  # fmt: skip
-    document["single_models"] = [row["policy"] for row in rows[1 : 1 + len(singles)]] if best not in singles else None
     return {key: value for key, value in document.items() if value is not None}
 
 
-def _question(options: Mapping[str, Any]) -> RouteQuestion:
+def _check(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Predictions from half of the tasks against the other half."""
+    if options["attempts"] is None:
+        raise InputError("--check needs --attempts F.csv, the real runs to predict")
+    found = check_attempts(read_attempts(options["attempts"], load_sheet), seed=options["seed"])
+    names = ("success", "success_if_independent", "cost", "retry_success")
+    return {
+        **{name: asdict(getattr(found, name)) for name in names}, "n_tasks": found.n_tasks, "n_models": found.n_models,
+    }  # fmt: skip
+
+
+def _shown(value: Any) -> Any:
+    """A number, or a range as a quantity's ends."""
+    return {"p05": value.low, "p50": at(value, 0.0), "p95": value.high} if isinstance(value, Range) else value
+
+
+def _assumptions(question: RouteQuestion) -> list[str]:
+    out = [words for model in question.models for words in model.is_assumed]
+    if question.uncertain.get("model_correlation") is MODEL_RANGE:
+        out.append(f"model_correlation {MODEL_RANGE.low:g}..{MODEL_RANGE.high:g}")
+    return out
+
+
+def _question(options: Mapping[str, Any]) -> tuple[RouteQuestion, tuple[dict[str, Any], ...]]:
     if options["task_file"] is None and options["attempts"] is None:
         raise InputError("TASK.toml is missing: computeledger route TASK.toml, or --attempts F.csv")
     if options["attempts"] is None:
-        return read_route(options["task_file"], load_sheet)
-    models, correlation = fit_attempts(options["attempts"])
+        return read_route(options["task_file"], load_sheet), ()
+    fit = fit_attempts(read_attempts(options["attempts"], load_sheet), options["seed"])
+    given = RouteQuestion(fit.models, RouteTask((RouteModel("any", 0.5, 0.0, 0.0),)))
     if options["task_file"] is not None:
         given = read_route(options["task_file"], load_sheet)
-        return replace(given, models=models, settings=replace(given.settings, model_correlation_fraction=correlation))
-    from computeledger.economics.routing import RouteModel
+    uncertain = {**given.uncertain, "model_correlation": fit.model_correlation_fraction}
+    return replace(given, models=fit.models, difficulty=fit.difficulty, uncertain=uncertain), fit.facts
 
-    settings = RouteTask((RouteModel("any", 0.5, 0.0, 0.0),), model_correlation_fraction=correlation)
-    return RouteQuestion(models, settings)
+
+def _reachable(out: Outcome, question: RouteQuestion) -> float:
+    return min(question.least_success_fraction, float(out.success_fraction.max()))
 
 
 def _mixed(by_kind: Mapping[str, Outcome], shares: Mapping[str, float]) -> Outcome:
@@ -80,31 +113,38 @@ def _mixed(by_kind: Mapping[str, Outcome], shares: Mapping[str, float]) -> Outco
     return Outcome(first.policies, *(np.asarray(value) for value in sums))
 
 
-def _bests(out: Outcome, task: RouteTask) -> list[int]:
-    """Best retry count, best of k and best cascade of the best single model's success or more."""
-    groups: dict[str, list[int]] = {"retry": [], "best": [], "cascade": []}
+def _bests(out: Outcome, singles: list[int]) -> dict[str, int]:
+    """The cheapest per completed task of each kind, and of all that succeed like the best single model or more."""
+    groups: dict[str, list[int]] = {"single": [], "retry": [], "best_of_k": [], "cascade": []}
+    kinds = {"once": "single", "retry": "retry", "best": "best_of_k"}
     for place, policy in enumerate(out.policies):
-        kind = "cascade" if len(policy) > 1 else policy[0].kind
-        if kind in groups:
-            groups[kind].append(place)
+        if policy:
+            groups["cascade" if len(policy) > 1 else kinds[policy[0].kind]].append(place)
     each = out.usd_per_completed_task
-    found = [places[int(np.argmin(each[places]))] for places in groups.values() if places]
-    least = max(model.success_fraction for model in task.models)
-    good = np.flatnonzero(out.success_fraction >= least - 1e-9)
-    return [*found, *([int(good[np.argmin(each[good])])] if good.size else [])]
+    found = {kind: places[int(np.argmin(each[places]))] for kind, places in groups.items() if places}
+    good = np.flatnonzero(out.success_fraction >= out.success_fraction[singles].max() - 1e-9)
+    return {**found, "as_good_as_the_best_single": int(good[np.argmin(each[good])])}
 
 
-def _draws(question: RouteQuestion, policies: list[tuple[Step, ...]], options: Mapping[str, Any]) -> list[Outcome]:
-    rng = np.random.default_rng(options["seed"])
+def _draws(
+    question: RouteQuestion, policies: list[tuple[Step, ...]], options: Mapping[str, Any]
+) -> list[dict[str, Outcome]]:
+    # the same luck in every difficulty, since the same tasks or the same lent counts tell of them
     return [
-        _mixed({kind: evaluate_policies(route_task(question, kind, rng), policies) for kind in question.difficulty},
-               question.difficulty)
-        for _ in range(DRAWS)
-    ]  # fmt: skip
+        {
+            kind: evaluate_policies(
+                route_task(question, kind, np.random.default_rng([options["seed"], draw])), policies
+            )
+            for kind in question.difficulty
+        }
+        for draw in range(DRAWS)
+    ]
 
 
 def policy_words(policy: tuple[Step, ...], names: list[str]) -> str:
     """A policy as people write it."""
+    if not policy:
+        return "the person alone"
     form = {"once": "{0}", "retry": "{0} x{1} checked", "best": "best of {1} {0}"}
     return " -> ".join(form[step.kind].format(names[step.model], step.tries) for step in policy)
 
@@ -113,8 +153,11 @@ def _row(
     out: Outcome, place: int, names: list[str], drawn: tuple[list[Outcome], int], bound: Outcome
 ) -> dict[str, Any]:
     draws, i = drawn
-    cost = np.array([one.usd_per_completed_task[i] for one in draws])
-    success = np.array([one.success_fraction[i] for one in draws])
+    spread = {
+        "usd_per_completed_task": ("usd_per_completed_task", "USD"), "success_fraction": ("success_fraction", ""),
+        "seconds": ("s_per_task", "s"), "usd_per_task": ("usd_per_task", "USD"),
+        "wrong_fraction": ("wrong_fraction", ""),
+    }  # fmt: skip
     return {
         "policy": policy_words(out.policies[place], names),
         "usd_per_completed_task": float(out.usd_per_completed_task[place]),
@@ -122,33 +165,48 @@ def _row(
         "seconds": float(out.s_per_task[place]),
         "usd_per_task": float(out.usd_per_task[place]),
         "wrong_fraction": float(out.wrong_fraction[place]),
-        "interval": {"usd_per_completed_task": quantity(cost, "USD"), "success_fraction": quantity(success, "")},
+        "interval": {
+            name: quantity(np.array([getattr(one, key)[i] for one in draws]), unit)
+            for name, (key, unit) in spread.items()
+        },
         "independent_upper_bound_success_fraction": float(bound.success_fraction[i]),
     }
 
 
-def _by_difficulty(whole: Mapping[str, Outcome], question: RouteQuestion, names: list[str]) -> dict[str, Any] | None:
-    """The best policy of each difficulty, where tasks are told apart."""
+def _by_difficulty(
+    whole: Mapping[str, Outcome], question: RouteQuestion, names: list[str],
+    drawn: list[tuple[dict[str, int], list[int], list[dict[str, Outcome]]]],
+) -> dict[str, Any] | None:  # fmt: skip
+    """The best policy of each difficulty, where tasks are told apart before they are given out."""
     if len(whole) < 2:
         return None
+    ((by_kind, listed, draws),) = drawn
     rows, usd, success = {}, 0.0, 0.0
     for kind, out in whole.items():
-        least = min(question.least_success_fraction, float(out.success_fraction.max()))
-        place = best_policy(out, least)
+        place, at_row = by_kind[kind], listed.index(by_kind[kind])
         usd += question.difficulty[kind] * float(out.usd_per_task[place])
         success += question.difficulty[kind] * float(out.success_fraction[place])
+        cost = np.array([one[kind].usd_per_completed_task[at_row] for one in draws])
+        share = np.array([one[kind].success_fraction[at_row] for one in draws])
         rows[kind] = {
-            "policy": policy_words(out.policies[place], names), "success_fraction": float(out.success_fraction[place]),
+            "policy": policy_words(out.policies[place], names), "share_of_tasks": question.difficulty[kind],
+            "success_fraction": float(out.success_fraction[place]),
             "usd_per_completed_task": float(out.usd_per_completed_task[place]),
+            "interval": {"usd_per_completed_task": quantity(cost, "USD"), "success_fraction": quantity(share, "")},
         }  # fmt: skip
     return {"policies": rows, "success_fraction": success, "usd_per_task": usd, "usd_per_completed_task": usd / success}
 
 
 def _remark(question: RouteQuestion, out: Outcome, singles: list[int]) -> str:
     """Whether the cheapest attempt is the dearest completed task."""
-    names = [question.models[out.policies[place][0].model].name for place in singles]
-    cheap = names[int(np.argmin(out.usd_per_task[singles]))]
+    models = [question.models[out.policies[place][0].model] for place in singles]
+    names = [model.name for model in models]
     task = names[int(np.argmin(out.usd_per_completed_task[singles]))]
+    if all(model.usd_per_mtok > 0 for model in models):
+        token = names[int(np.argmin([model.usd_per_mtok for model in models]))]
+        if token != task:
+            return f"the cheap token is the dear task: {token} has the cheapest tokens, {task} completes for less"
+    cheap = names[int(np.argmin(out.usd_per_task[singles]))]
     if cheap == task:
         return f"{cheap} is the cheapest by the attempt and by the completed task"
     return f"{cheap} is the cheapest by the attempt, {task} by the completed task"

@@ -27,6 +27,7 @@ from computeledger.interfaces.cli_simulate import simulate
 from computeledger.interfaces.cli_sweep import sweep
 from computeledger.interfaces.cli_training import pretrain
 from computeledger.interfaces.cli_validate import claims, validate
+from computeledger.interfaces.cli_web import web
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)
@@ -61,6 +62,7 @@ for _command in (
     fit,
     calibrate,
     books,
+    web,
 ):
     cli.add_command(_command)
 

@@ -11,6 +11,7 @@ from computeledger.interfaces.cli_options import (
     at_least_one,
     help_alone,
     json_option,
+    parse_count,
     parse_price,
     parse_seconds,
     print_json,
@@ -20,7 +21,9 @@ from computeledger.interfaces.cli_options import (
     write_file,
 )
 
-_data = click.option("--data", metavar="DIR", help="Folder with Epoch's CSV files as downloaded.")
+_data = click.option(
+    "--data", metavar="DIR", help="Folder with Epoch's CSV files as downloaded; left out: the copy that ships."
+)
 _accelerator = click.option("--accelerator", default="gb200-gpu", show_default=True, metavar="ID", help="Chip.")
 _months = click.option(
     "--duration", default="4 months", show_default=True, callback=parse_seconds, help="Length of a run."
@@ -38,14 +41,20 @@ def frontier(context: click.Context) -> None:
     help_alone(context)
 
 
-def _answer(document: dict[str, Any], as_json: bool, command: str) -> None:
-    """Print a document, as JSON or as tables."""
+def _answer(document: dict[str, Any], as_json: bool, command: str, html_file: str | None = None) -> None:
+    """Print a document, as JSON or as tables, and write its page."""
+    if html_file is not None:
+        from computeledger.interfaces.report_frontier import frontier_report
+
+        write_file(html_file, frontier_report(command, document))
     if as_json:
         print_json(document)
         return
     from computeledger.interfaces.tables_frontier import print_frontier
 
     print_frontier(command, document)
+    if html_file is not None:
+        click.echo(f"report: {html_file}")
 
 
 @frontier.command("systems")
@@ -54,8 +63,9 @@ def _answer(document: dict[str, Any], as_json: bool, command: str) -> None:
 @_use
 @samples_option
 @seed_option
+@_html
 @json_option
-def frontier_systems(spec: str, as_json: bool, **options: Any) -> None:
+def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options: Any) -> None:
     """A system by chips, power, money or buildings: what it has, costs, trains, and serves.
 
     SPEC is "[NUMBER UNIT] [boundary] [of ACCELERATOR_ID]", several joined by " + ": "400 MW facility of gb200-gpu",
@@ -64,7 +74,7 @@ def frontier_systems(spec: str, as_json: bool, **options: Any) -> None:
     """
     from computeledger.interfaces.answers_frontier import answer_systems
 
-    _answer(answer_systems(spec, options), as_json, "systems")
+    _answer(answer_systems(spec, options), as_json, "systems", html_file)
 
 
 @frontier.command("sites")
@@ -73,23 +83,25 @@ def frontier_systems(spec: str, as_json: bool, **options: Any) -> None:
 @click.option("--lab", metavar="NAME", help="Chips of a lab over time, at the sites that the data name.")
 @click.option("--claim", callback=quantity_option("w", "MW"), metavar="W", help="Facility power claimed for --site.")
 @click.option("--date", metavar="YYYY-MM-DD", help="Day of the claim, or the last day shown.")
+@_html
 @json_option
-def frontier_sites(as_json: bool, **options: Any) -> None:
+def frontier_sites(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Data-centre sites over time: H100-equivalents recomputed from chip counts, beside the published ones."""
     from computeledger.interfaces.answers_frontier import answer_sites
 
-    _answer(answer_sites(options), as_json, "sites")
+    _answer(answer_sites(options | {"html_file": html_file}), as_json, "sites", html_file)
 
 
 @frontier.command("backtest")
 @click.option("--cutoff", default="2024-12-31", show_default=True, metavar="YYYY-MM-DD", help="Last day that is known.")
 @_data
+@_html
 @json_option
-def frontier_backtest(as_json: bool, **options: Any) -> None:
+def frontier_backtest(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Forecast from a cut-off what is known now: coverage, error and width of the intervals."""
     from computeledger.interfaces.answers_frontier import answer_backtest
 
-    _answer(answer_backtest(options), as_json, "backtest")
+    _answer(answer_backtest(options), as_json, "backtest", html_file)
 
 
 @frontier.command("growth")
@@ -98,12 +110,13 @@ def frontier_backtest(as_json: bool, **options: Any) -> None:
 @click.option("--scenario", metavar="NAME", help="One scenario, or a TOML file of them; all that ship when left out.")
 @click.option("--years", default=5, show_default=True, callback=at_least_one, help="Years that scenarios look ahead.")
 @_data
+@_html
 @json_option
-def frontier_growth(as_json: bool, **options: Any) -> None:
+def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Growth fitted on data with its interval, and scenarios of what bounds it."""
     from computeledger.interfaces.answers_frontier import answer_growth
 
-    _answer(answer_growth(options), as_json, "growth")
+    _answer(answer_growth(options), as_json, "growth", html_file)
 
 
 @frontier.command("forecast")
@@ -120,19 +133,22 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
     """When is a run of FLOP (such as 1e28) possible, with what chance, and what does it take."""
     from computeledger.interfaces.answers_frontier import answer_forecast
 
-    document = answer_forecast(flop, options)
-    if html_file is not None:
-        from computeledger.interfaces.report_frontier import frontier_report
-
-        write_file(html_file, frontier_report(document))
-    _answer(document, as_json, "forecast")
-    if html_file is not None and not as_json:
-        click.echo(f"report: {html_file}")
+    _answer(answer_forecast(flop, options), as_json, "forecast", html_file)
 
 
 @frontier.command("spread")
-@click.option("--params", required=True, callback=quantity_option("count", ""), help="Parameters exchanged.")
-@click.option("--step", required=True, callback=parse_seconds, metavar="T", help="Optimiser step within a site.")
+@click.option("--params", callback=quantity_option("count", ""), metavar="N", help="Parameters exchanged.")
+@click.option("--model", metavar="ID", help="In place of --params.")
+@click.option("--step", callback=parse_seconds, metavar="T", help="Optimiser step within a site.")
+@click.option("--system", metavar="ID", help="Of each site; with --gpus the operation model gives the step.")
+@click.option("--gpus", callback=parse_count, metavar="N", help="Of one site.")
+@click.option(
+    "--batch-tokens",
+    default="16.8M",
+    show_default=True,
+    callback=quantity_option("tokens", "tokens"),
+    help="Of a step, over all sites.",
+)
 @click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
 @click.option("--sites", default=2, show_default=True, help="Sites.")
 @click.option("--distance-km", default=0.0, show_default=True, help="Fibre between the furthest two.")
@@ -140,7 +156,7 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 @click.option("--bytes-per-gradient", default=4.0, show_default=True, help="4 as computed; 1 or less compressed.")
 @json_option
 def frontier_spread(as_json: bool, **options: Any) -> None:
-    """One training run over several sites: bandwidth, step time, fibres."""
+    """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
     from computeledger.interfaces.answers_frontier import answer_spread
 
     _answer(answer_spread(options), as_json, "spread")

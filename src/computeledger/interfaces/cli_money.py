@@ -35,6 +35,16 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 
 @click.command()
 @click.option("--law", default="besiroglu_2024", show_default=True, metavar="NAME", help="Loss law.")
+@click.option(
+    "--laws", is_flag=True, help="List the laws: where each was read, what it was fitted on, whether it is on."
+)
+@click.option("--unverified", is_flag=True, help="Allow laws and constants that were read in notes only.")
+@click.option("--unique-tokens", callback=parse_tokens, metavar="N", help="Fresh data there are; more repeats.")
+@click.option("--sparsity-ratio", type=float, metavar="R", help="Total over active parameters of a sparse model.")
+@click.option(
+    "--sparsity-multiplier", callback=_ratio, metavar="M", help="Dense compute it is worth; left out: read off."
+)
+@click.option("--train-bits", metavar="W/A/KV", help="Precision of training, such as 8/8/16: Kumar et al.'s law.")
 @click.option("--budget", metavar="AMOUNT", help="'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.")
 @click.option("--inference-tokens", "tokens_inference", callback=parse_tokens, metavar="N", help="Tokens served.")
 @click.option("--rate", callback=_rate, metavar="N/s", help="Tokens served per second; with --life.")
@@ -44,8 +54,9 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--samples-per-kept", callback=_ratio, metavar="N", help="RL samples per one trained on: sets beta.")
 @click.option("--rl-gain", callback=_ratio, metavar="LOSS", help="Loss that unlimited RL is worth; with --rl-mid.")
 @click.option("--rl-mid", callback=_flop, metavar="FLOP", help="RL compute at which half of it is reached.")
+@click.option("--rl-recipe", metavar="NAME", help="ScaleRL's sigmoid instead of --rl-mid: scalerl, 32k, scout, ...")
 @click.option("--rl-exponent", callback=_ratio, metavar="B", help="Steepness of the sigmoid; 1 when left out.")
-@click.option("--elasticity", default="0", callback=_fraction, help="Demand falls as size^-elasticity, 0 to 1.")
+@click.option("--elasticity", default="0", help="Demand falls as price^-elasticity; a number, or 'published'.")
 @click.option("--at-n-params", "n_params_reference", callback=parse_count, metavar="N", help="Size of that demand.")
 @click.option("--utilization-pretraining", callback=_fraction, metavar="F", help="FLOP over peak; 40 % assumed.")
 @click.option("--utilization-rl", callback=_fraction, metavar="F", help="Of RL; a third of pretraining's assumed.")
@@ -60,11 +71,14 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @samples_option
 @seed_option
 @json_option
-def allocate(as_json: bool, html_file: str | None, **options: Any) -> None:
+def allocate(as_json: bool, html_file: str | None, laws: bool, **options: Any) -> None:
     """Split a budget over size, pretraining, RL and inference by equal marginal returns.
 
     Without --inference-tokens or --rl-tokens the ledger is as large as pretraining's: a choice, and no law.
     """
+    if laws:
+        _laws(as_json)
+        return
     from computeledger.interfaces.answers_allocate import answer_allocate
 
     document = answer_allocate(options)
@@ -80,6 +94,19 @@ def allocate(as_json: bool, html_file: str | None, **options: Any) -> None:
     print_allocation(document)
     if html_file is not None:
         click.echo(f"report: {html_file}")
+
+
+def _laws(as_json: bool) -> None:
+    """The list of laws."""
+    from computeledger.interfaces.answers_laws import laws_document
+
+    document = laws_document()
+    if as_json:
+        print_json(document)
+        return
+    from computeledger.interfaces.tables_money import print_laws
+
+    print_laws(document)
 
 
 @click.command()
@@ -117,6 +144,7 @@ def invert(as_json: bool, **options: Any) -> None:
 @click.command()
 @click.argument("task_file", metavar="[TASK.toml]", required=False)
 @click.option("--attempts", metavar="F.csv", help="Fit models to attempts: model, task, success, cost; CSV or JSONL.")
+@click.option("--check", is_flag=True, help="Predict cascades of one half of the attempts' tasks from the other half.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the front as one self-contained HTML file.")
 @seed_option
 @json_option
@@ -128,16 +156,16 @@ def route(as_json: bool, html_file: str | None, **options: Any) -> None:
     from computeledger.interfaces.answers_route import answer_route
 
     document = answer_route(options)
-    if html_file is not None:
+    if html_file is not None and not options["check"]:
         from computeledger.interfaces.report_money import write_route
 
         write_route(html_file, document)
     if as_json:
         print_json(document)
         return
-    from computeledger.interfaces.tables_money import print_route
+    from computeledger.interfaces.tables_money import print_route, print_routing_check
 
-    print_route(document)
+    (print_routing_check if options["check"] else print_route)(document)
     if html_file is not None:
         click.echo(f"report: {html_file}")
 

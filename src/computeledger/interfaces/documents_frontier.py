@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, quantiles
-from computeledger.frontier.abilities import Reinforces, Serves, Trainable
+from computeledger.arrays import Num, median, quantiles
+from computeledger.frontier.abilities import Trainable
+from computeledger.frontier.decoding import Reinforces, Serves
 from computeledger.frontier.epoch_files import CREDIT, SiteDate
 from computeledger.frontier.fits import Fit
 from computeledger.frontier.forecast import Backtest, Reached, Tested
 from computeledger.frontier.growth import Growth, Projection
 from computeledger.frontier.labs import LabDate
 from computeledger.frontier.needs import Needed, Reading
+from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.sheets import SheetLine
 from computeledger.frontier.sites import ClaimedPower, SiteRow
-from computeledger.frontier.spread import FIBRE_BYTES_PER_S, Spread, SpreadResult
+from computeledger.frontier.spread import DomainStep, Spread, SpreadResult, fibre
+from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import TrainingSystem
-from computeledger.frontier.trends import Predicted, Series, date_of
+from computeledger.frontier.trends import Predicted, Series, date_of, year_of
 
 
 def quantity(value: Num, unit: str) -> Any:
@@ -46,11 +49,36 @@ def trainable_document(one: Trainable) -> dict[str, Any]:
     return _fields(one, _RUN_UNITS)
 
 
-def ability_document(one: Serves | Reinforces | None) -> dict[str, Any] | None:
-    """What a system serves, or does RL with."""
-    return (
-        None if one is None else _fields(one, {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"})
-    )
+def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
+    """A run with its step from the operation model, at the critical batch and at larger ones."""
+    document = trainable_document(one)
+    document["step_s_allowed"] = document.pop("step_s")
+    batches = [
+        dataclasses.asdict(step) | {"parts": [dataclasses.asdict(part) for part in step.parts]} for step in steps
+    ]
+    for row in batches:
+        row |= {name: None for name in ("step_s", "mfu_fraction", "busy_s", "calendar_s") if row["problem"]}
+    return document | {"step_s": batches[0]["step_s"], "step_basis": "operation model", "batches": batches}
+
+
+_RATES = {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"}
+
+
+def decoding_document(rl: Sequence[Reinforces], served: Sequence[Serves]) -> dict[str, Any]:
+    """RL and serving by model and chip; on top the first model, over all chips that can."""
+    out: dict[str, Any] = {}
+    for name, rows, rate in (("rl", rl, "sampled_tokens_per_s"), ("serves", served, "output_tokens_per_s")):
+        first = [one for one in rows if one.model == rows[0].model]
+        able = [one for one in first if not one.problem]
+        best = max(able or first, key=lambda one: median(getattr(one, rate)))
+        total = quantity(sum(getattr(one, rate) for one in first), "tokens/s")
+        out[name] = _able(best) | {rate: total, "by": [_able(one) for one in rows]}
+    return out
+
+
+def _able(one: Reinforces | Serves) -> dict[str, Any]:
+    document = _fields(one, _RATES)
+    return document | ({"tpot_s": None} if document.get("tpot_s") != document.get("tpot_s") else {})
 
 
 def system_document(system: TrainingSystem) -> dict[str, Any]:
@@ -67,6 +95,8 @@ def system_document(system: TrainingSystem) -> dict[str, Any]:
                 "it_w_per_chip": quantity(one.it_w_per_chip, "W"),
                 "facility_w_per_chip": quantity(one.facility_w_per_chip, "W"),
                 "scale_up_chips": None if one.system is None else one.system.n_gpus_scale_up.value,
+                "scale_up_worlds": None if one.scale_up_worlds is None else quantity(one.scale_up_worlds, ""),
+                "scale_up_hbm_bytes": one.scale_up_hbm_bytes,
             }
             for one in system.generations
         ],
@@ -104,13 +134,23 @@ def site_document(row: SiteRow) -> dict[str, Any]:
 
 def claim_document(found: ClaimedPower) -> dict[str, Any]:
     """A claim beside the data."""
-    return dataclasses.asdict(found) | {"interval_w": list(found.interval_w)}
+    return dataclasses.asdict(found) | {"interval_w": list(found.interval_w), "interval_from": interval_document()}
+
+
+def interval_document() -> dict[str, Any]:
+    """What a site's interval rests on."""
+    return {name: dataclasses.asdict(site_interval(name == "projected")) for name in ("observed", "projected")}
 
 
 def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     """Sites with how many agree."""
     agree = {name: {"within_10_percent": within, "compared": n} for name, (within, n) in shares.items()}
-    return {"sites": [site_document(row) for row in rows], "agreement": agree, "credit": CREDIT}
+    return {
+        "sites": [site_document(row) for row in rows],
+        "agreement": agree,
+        "interval_from": interval_document(),
+        "credit": CREDIT,
+    }
 
 
 def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:
@@ -145,7 +185,7 @@ def tested_document(one: Tested) -> dict[str, Any]:
         "series": one.series.name,
         "unit": one.series.unit,
         "model": one.model,
-        "past_errors_log10": dict(one.past_errors),
+        "past_interval_scores_log10": dict(one.past_scores),
         "known": {
             "dates": list(one.series.dates),
             "values": one.series.values.tolist(),
@@ -171,9 +211,14 @@ def backtest_document(found: Backtest) -> dict[str, Any]:
     }
 
 
-def growth_document(one: Growth) -> dict[str, Any]:
-    """A fitted growth."""
-    return dataclasses.asdict(one)
+def growth_document(one: Growth, dated: Sequence[tuple[str, float]]) -> dict[str, Any]:
+    """A fitted growth with its points and the ends of its line."""
+    points = sorted((date, value) for date, value in dated if one.first <= date <= one.last and value > 0)
+    years = np.array([year_of(date) for date, _ in points])
+    middle = float(np.mean(np.log10([value for _, value in points])))
+    ends = middle + np.log10(one.ratio) * (years[[0, -1]] - years.mean())
+    line = dict(zip(("first", "last"), (10.0**ends).tolist(), strict=True))
+    return dataclasses.asdict(one) | {"points": [list(pair) for pair in points], "line": line}
 
 
 def projection_document(one: Projection) -> dict[str, Any]:
@@ -212,10 +257,10 @@ def repetition_document(one: Reading) -> dict[str, Any]:
     return _fields(one, {})
 
 
-def gpu_time_document(needed: Needed) -> dict[str, float]:
+def gpu_time_document(needed: Needed) -> dict[str, Any]:
     """GPU-time of the three ledgers."""
     names = ("pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
-    return {name: getattr(needed, name) for name in names}
+    return {name: getattr(needed, name) for name in names} | {"utilization": dataclasses.asdict(needed.used)}
 
 
 def ahead_document(series: Series, ends: list[str], found: Predicted) -> dict[str, Any]:
@@ -230,8 +275,25 @@ def ahead_document(series: Series, ends: list[str], found: Predicted) -> dict[st
     }
 
 
-def spread_document(run: Spread, found: SpreadResult) -> dict[str, Any]:
-    """A run over several sites."""
-    units = {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"}
-    asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps}
-    return asked | _fields(found, units) | {"fibre_bytes_per_s": FIBRE_BYTES_PER_S}
+def spread_document(run: Spread, changed: Mapping[str, SpreadResult], domains: Iterable[DomainStep]) -> dict[str, Any]:
+    """A run over several sites, what changes its links, and its step by size of the scale-up domain."""
+    asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps,
+             "site_step_s": run.step_s, "bytes_per_gradient": run.bytes_per_gradient}  # fmt: skip
+    rate = fibre()
+    return asked | _links(changed["as asked"]) | {
+        "fibre_bytes_per_s": {"value": rate.value, "low": rate.low, "high": rate.high, "source": rate.source},
+        "levers": [{"change": name} | _links(one) for name, one in changed.items()],
+        "domains": [
+            {
+                "n_scale_up": one.n_scale_up, "layout": one.layout, "problem": one.problem,
+                "step_s": None if one.problem else one.step_s,
+                "mfu_fraction": None if one.problem else one.mfu_fraction,
+                "links": None if one.result is None else _links(one.result),
+            }
+            for one in domains
+        ],
+    }  # fmt: skip
+
+
+def _links(found: SpreadResult) -> dict[str, Any]:
+    return _fields(found, {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"})

@@ -27,7 +27,7 @@ CONFIG = {"responsive": True, "displayModeBar": False, "scrollZoom": False, "dou
 #: An axis that only orders rows.
 ROWS = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True}
 LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "itemclick": False,
-          "itemdoubleclick": False}  # fmt: skip
+          "itemdoubleclick": False, "maxheight": 400}  # fmt: skip
 
 
 def template(dark: bool = False) -> Spec:

@@ -193,18 +193,44 @@ def roofline_figure(ledger: Ledger) -> Spec:
     >>> roofline_figure.__name__
     'roofline_figure'
     """
-    points: list[Spec] = []
+    groups: list[tuple[str, str, str, list[Spec]]] = []
     for name, phase in ledger.phases.items():
         for index, (step, operations) in enumerate(phase.operations.items()):
-            placed = [one for one in operations_document(operations) if one["flop"] > 0 and one["bytes"] > 0]
             mark = {"pretraining": "square", "rl": "diamond"}.get(name, parts.MARKS[index % len(parts.MARKS)])
-            if placed:
-                points.append(_operations(step_words(name, step), PHASE_COLORS[name], mark, placed))
+            groups.append((step_words(name, step), PHASE_COLORS[name], mark, operations_document(operations)))
+    ids = dict.fromkeys(one.accelerator for one in ledger.phases.values() if one.operations)
+    return roofline_of(groups, list(ids))
+
+
+def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelerators: Sequence[str]) -> Spec:
+    """Operations of named steps under the roofs of their accelerators, log-log.
+
+    Parameters
+    ----------
+    groups : sequence of (str, str, str, sequence of dict)
+        Of each step: its name, a colour, a mark, and its operations as a document carries them.
+    accelerators : sequence of str
+        Ids, in the order of their line styles.
+
+    Returns
+    -------
+    dict
+        A plotly figure; points grow with their share of the step's time.
+
+    Examples
+    --------
+    >>> one = {"name": "mlp", "flop": 2e12, "bytes": 1e9, "time_s": 0.01, "share_fraction": 1.0, "bound": "compute"}
+    >>> one |= {"intensity_flop_per_byte": 2000.0, "reached_flop_per_s": 2e14}
+    >>> len(roofline_of([("decode", "#009E73", "circle", [one])], ["h100-sxm5-80gb"])["data"])
+    3
+    """
+    points = []
+    for step, color, mark, operations in groups:
+        placed = [one for one in operations if one["flop"] > 0 and one["bytes"] > 0]
+        if placed:
+            points.append(_operations(step, color, mark, placed))
     xs, ys = ([value for trace in points for value in trace[axis]] for axis in ("x", "y"))
-    chips = [
-        load_accelerator(id_)
-        for id_ in dict.fromkeys(one.accelerator for one in ledger.phases.values() if one.operations)
-    ]
+    chips = [load_accelerator(id_) for id_ in accelerators]
     ridges = [_ridge(chip, precision) for chip in chips for precision in chip.peak_flop_per_s]
     low, high = min([*xs, *ridges]) / 2, max([*xs, *ridges]) * 3
     _label_longest(points, min(ridges), high)

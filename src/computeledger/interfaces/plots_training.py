@@ -225,13 +225,13 @@ def goodput_figure(spent: Mapping[str, Any]) -> Spec:
             }
         )
     layout = parts.layout(
-        110,
+        150,
         [],
         barmode="stack",
         showlegend=True,
         legend=parts.LEGEND | {"traceorder": "normal"},
         xaxis={"range": [0, 1.0], "visible": False, "fixedrange": True},
         yaxis={"range": [-0.5, 0.5], **parts.ROWS},
-        margin={"l": 4, "r": 4, "t": 44, "b": 4},
+        margin={"l": 4, "r": 4, "t": 84, "b": 4},
     )
     return {"data": data, "layout": layout}

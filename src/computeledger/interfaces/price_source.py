@@ -70,10 +70,18 @@ def history(name: str) -> Iterator[tuple[str, dict[str, float]]]:
     _, model = find_model(name)
     dated = model.prices if isinstance(model.prices, list) else [model]
     for one in dated:
-        constraint = getattr(one, "constraint", None)
-        since = "always" if constraint is None else str(getattr(constraint, "start_date", constraint))
+        since = _since(getattr(one, "constraint", None))
         rates, _, _ = _rates(one.prices)
         yield since, {kind: float(rate.base) for kind, rate in rates.items()}
+
+
+def _since(constraint: Any) -> str:
+    """From which day, or at which hours, prices hold."""
+    if constraint is None:
+        return "always"
+    if hasattr(constraint, "start_date"):
+        return f"since {constraint.start_date.isoformat()}"
+    return f"from {constraint.start_time:%H:%M} to {constraint.end_time:%H:%M} UTC"
 
 
 def _rates(prices: Any) -> tuple[dict[str, Rate], Any, list[str]]:

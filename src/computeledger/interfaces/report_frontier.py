@@ -1,43 +1,62 @@
-"""A forecast as one HTML page that needs nothing from the network."""
+"""Frontier answers as HTML pages that need nothing from the network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from computeledger.interfaces import plot_parts
+from computeledger.interfaces import plots_frontier as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.interfaces.plots_frontier import ahead_figure, cost_figure, fits_figure
-from computeledger.interfaces.tables_frontier import run_rows, system_rows
-from computeledger.interfaces.wording import interval_words, point, words
+from computeledger.interfaces.plot_parts import Spec
+from computeledger.interfaces.tables_frontier import GROWTH_WORDS, run_rows, step_months, system_rows
+from computeledger.interfaces.wording import interval_words, point, show, words
 from computeledger.units import format_percent, format_si
 
+Document = Mapping[str, Any]
+#: Heading, columns, rows.
+Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+#: Site-dates that a page lists, at most.
+_MOST_ROWS = 400
 
-def frontier_report(document: Mapping[str, Any]) -> str:
-    """Render a forecast as a whole page with its styles, scripts and data inside."""
-    figures = [
-        ("runs", "Training compute", "The largest training run known at the end of each quarter, and its forecast.",
-         ahead_figure(document["ahead"], document["target"])),
-        ("sites", "Power of the largest site", "Facility power; projections of the data are left out.",
-         ahead_figure(document["sites_ahead"], point(document["needs"]["power_w"]["facility"]))),
-        ("cost", "Cost against compute", "Capital of the sites as they stand, in dollars of 2025, and of this system.",
-         cost_figure(document)),
-        ("fits", "What fits where", "8-bit weights over the HBM of a scale-up domain; from 100 % on they do not fit.",
-         fits_figure(document)),
-    ]  # fmt: skip
-    data = {"figures": {name: spec for name, _, _, spec in figures}, "config": plot_parts.CONFIG,
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page shows.
+
+    Attributes
+    ----------
+    title, lead : str
+        Heading, and one sentence.
+    tiles : list of tuple of str
+        Label, value, remark.
+    figures : list of tuple
+        Name, heading, caption, plotly specification.
+    tables : list of tuple
+        Heading, columns, rows.
+    """
+
+    title: str
+    lead: str
+    tiles: list[tuple[str, str, str]]
+    figures: list[tuple[str, str, str, Spec]]
+    tables: list[Table]
+
+
+def frontier_report(command: str, document: Document) -> str:
+    """Render an answer as a whole page with its styles, scripts and data inside."""
+    page = _PAGES[command](document)
+    data = {"figures": {name: spec for name, _, _, spec in page.figures}, "config": plot_parts.CONFIG,
             "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}  # fmt: skip
-    date = document["date"]
     return page_template("frontier.html").render(
-        title=f"A run of {format_si(document['target'], 'FLOP')}",
-        lead=f"The trend of the largest runs reaches it on {date['p50']}, 90 % interval {date['p05']} to {date['p95']}",
-        tiles=_tiles(document),
-        figures=[(name, heading, text) for name, heading, text, _ in figures],
-        tables=[
-            ("The system", _rows(system_rows(document["needs"]))),
-            *((f"The run: {name}", _rows(run_rows(name, run))) for name, run in document["trains"].items()),
-        ],
-        credit=document["credit"],
+        title=page.title,
+        lead=page.lead,
+        tiles=page.tiles,
+        figures=[(name, heading, text) for name, heading, text, _ in page.figures],
+        tables=page.tables,
+        command=command,
+        credit=document.get("credit", ""),
         version=version(),
         data=script_json(data),
         plotly=plotly_script(),
@@ -46,11 +65,71 @@ def frontier_report(document: Mapping[str, Any]) -> str:
     )
 
 
-def _rows(rows: list[tuple[str, Any, str]]) -> list[tuple[str, str, str]]:
+def _heading(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_QUANTITIES = ("Quantity", "median", "90 % interval")
+
+
+def _rows(rows: list[tuple[str, Any, str]]) -> list[tuple[str, ...]]:
     return [(name, words(point(value), unit), interval_words(value, unit)) for name, value, unit in rows]
 
 
-def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _system_tables(system: Document, trains: Document) -> list[Table]:
+    runs: list[Table] = [
+        (f"The run: {name}", _QUANTITIES, _rows(run_rows(name, trains[name]))) for name in ("dense", "moe")
+    ]
+    return [_steps_table(trains), ("The system", _QUANTITIES, _rows(system_rows(system))), *runs]
+
+
+_STEPS = ("Model", "batch", "step", "MFU", "months, no stop", "with stops", "layout")
+
+
+def _steps_table(trains: Document) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (name, show(row["batch_tokens"], "tokens"), *_step_cells(row)) for name in ("dense", "moe")
+        for row in trains[name]["batches"]
+    ]  # fmt: skip
+    return "The step, from the operation model", _STEPS, rows
+
+
+def _step_cells(row: Document) -> tuple[str, ...]:
+    if row["problem"]:
+        return "", "", "", "", row["problem"]
+    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
+    return show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *step_months(row), cut
+
+
+_BATCHES = (
+    "The dense model and the mixture of experts that fill the time, at 1, 4 and 16 times the critical batch: what lies "
+    "beyond it costs loss per token."
+)
+_POWER = (
+    "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
+    "largest one, from revisions of the data."
+)
+_FITS = "8-bit weights over the HBM of a scale-up domain; from 100 % on they do not fit."
+
+
+def _forecast(document: Document) -> Page:
+    date = document["date"]
+    figures = [
+        ("runs", "Training compute", "The largest training run known at the end of each quarter, and its forecast.",
+         plots.ahead_figure(document["ahead"], document["target"])),
+        ("sites", "Power of the largest site", "Facility power; projections of the data are left out.",
+         plots.ahead_figure(document["sites_ahead"], point(document["needs"]["power_w"]["facility"]))),
+        ("cost", "Cost against compute", "Capital of the sites as they stand, in dollars of 2025, and of this system.",
+         plots.cost_figure(document)),
+        ("fits", "What fits where", _FITS, plots.fits_figure(document)),
+    ]  # fmt: skip
+    lead = f"The trend of the largest runs reaches it on {date['p50']}, 90 % interval {date['p05']} to {date['p95']}"
+    title = f"A run of {format_si(document['target'], 'FLOP')}"
+    tables = _system_tables(document["needs"], document["trains"])
+    return Page(title, lead, _forecast_tiles(document), figures, tables)
+
+
+def _forecast_tiles(document: Document) -> list[tuple[str, str, str]]:
     date, needs = document["date"], document["needs"]
     by = document.get("probability_by")
     chance = (
@@ -64,3 +143,113 @@ def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("Chips", words(point(needs["chips"]), ""), needs["generations"][0]["accelerator"]),
         ("Capital", words(point(needs["capex_usd"]), "USD"), interval_words(needs["capex_usd"], "USD")),
     ]
+
+
+def _systems(document: Document) -> Page:
+    trains, rl = document["trains"], document["rl"]
+    dense = trains["dense"]
+    step = "none" if dense["step_s"] is None else show(dense["step_s"], "s")
+    tiles = [
+        (
+            "Chips",
+            words(point(document["chips"]), ""),
+            " + ".join(one["accelerator"] for one in document["generations"]),
+        ),
+        ("Facility power", words(point(document["power_w"]["facility"]), "W"), "cooling and losses included"),
+        ("Capital", words(point(document["capex_usd"]), "USD"), interval_words(document["capex_usd"], "USD")),
+        ("Step, dense", step, f"at the critical batch; {show(point(dense['step_s_allowed']), 's')} would be in time"),
+    ]
+    figures = [
+        ("batches", "MFU by batch", _BATCHES, plots.batches_figure(document)),
+        ("fits", "What fits where", _FITS, plots.fits_figure(document)),
+    ]  # fmt: skip
+    columns = ("Model", "chip", "RL in one scale-up world", "sampled", "serves")
+    able: list[tuple[str, ...]] = [
+        (one["model"], one["accelerator"], one["problem"] or f"fits, {format_si(one['rollouts_per_world'])} rollouts",
+         "" if one["problem"] else show(point(one["sampled_tokens_per_s"]), "tokens/s"),
+         two["problem"] or show(point(two["output_tokens_per_s"]), "tokens/s"))
+        for one, two in zip(rl["by"], document["serves"]["by"], strict=True)
+    ]  # fmt: skip
+    counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
+    lead = "{} H100-equivalents in bf16, {} in 8 bit".format(*counts)
+    tables: list[Table] = [("RL and serving", columns, able), *_system_tables(document, trains)]
+    return Page(document["spec"], lead, tiles, figures, tables)
+
+
+def _sites(document: Document) -> Page:
+    agree = document["agreement"]["power_checked"]
+    rows = [row for row in document["sites"] if row["published_h100e_8bit"]]
+    largest = max(rows, key=lambda row: 0.0 if row["projected"] else row["facility_w"] or 0.0)
+    within = f"{agree['within_10_percent']} of {agree['compared']}"
+    tiles = [
+        ("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows)} dates with capacity"),
+        ("Largest now", show(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}"),
+        (
+            "Recomputed within 10 %",
+            within,
+            "the rest has its reason below",
+        ),
+    ]
+    figures = [
+        ("power", "Power of the sites", _POWER, plots.power_figure(document)),
+        ("recomputed", "H100-equivalents", "Recomputed from the chips that the files count, against the published.",
+         plots.recomputed_figure(document)),
+    ]  # fmt: skip
+    columns = ("Site", "date", "facility", "published H100e", "recomputed", "remark")
+    table: list[tuple[str, ...]] = [
+        (row["name"], row["date"] + (" (projected)" if row["projected"] else ""), show(row["facility_w"] or 0.0, "W"),
+         format_si(row["published_h100e_8bit"]), "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"]),
+         row["reason"])
+        for row in rows[-_MOST_ROWS:]
+    ]  # fmt: skip
+    return Page("Sites", "Facility power and H100-equivalents over time", tiles, figures, [("Sites", columns, table)])
+
+
+def _growth(document: Document) -> Page:
+    rows = document["growth"]
+    tiles = [
+        (
+            _heading(GROWTH_WORDS[one["name"]][0]),
+            f"{one['ratio']:.2f}x",
+            f"{one['low']:.2f}x to {one['high']:.2f}x a year",
+        )
+        for one in rows
+        if one["name"] in ("run_flop", "site_w", "site_usd", "h100e_per_usd")
+    ]
+    figures = [
+        (one["name"], _heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']} points, {one['first']} to {one['last']}.",
+         plots.growth_figure(document, one["name"], GROWTH_WORDS[one["name"]][1]))
+        for one in rows
+    ]  # fmt: skip
+    figures.append(("scenarios", "Scenarios", "Compute of the largest system over today's.",
+                    plots.scenarios_figure(document)))  # fmt: skip
+    lead = f"If funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower"
+    table: list[tuple[str, ...]] = [
+        (one["scenario"], one["note"], one["binds_by_year"][-1]) for one in document["scenarios"]
+    ]
+    return Page("Growth", lead, tiles, figures, [("Scenarios", ("Scenario", "assumes", "binds at the end"), table)])
+
+
+def _backtest(document: Document) -> Page:
+    tiles = [
+        ("Inside the 90 % interval", format_percent(document["coverage_90"]), f"of {document['n']} quarters"),
+        ("Median error", f"{document['median_abs_log10_error']:.2f}", "powers of ten"),
+        ("Widest interval", f"{document['largest_width_log10_90']:.2f}", "powers of ten"),
+    ]
+    figures = [
+        (f"series-{place}", _heading(one["series"]),
+         f"Model: {one['model']}, by the score of its intervals before the cut-off.",
+         plots.backtest_figure(document, place))
+        for place, one in enumerate(document["series"])
+    ]  # fmt: skip
+    lead = f"Forecast from what was known on {document['cutoff']}, and what came"
+    return Page(f"Back-test from {document['cutoff']}", lead, tiles, figures, [])
+
+
+_PAGES: dict[str, Callable[[Document], Page]] = {
+    "forecast": _forecast,
+    "systems": _systems,
+    "sites": _sites,
+    "growth": _growth,
+    "backtest": _backtest,
+}

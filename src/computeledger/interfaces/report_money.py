@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from computeledger.economics.scaling import load_loss_law, pretraining_loss
+from computeledger.economics.scaling import LossLaw, pretraining_loss
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.interfaces.wording import point
+from computeledger.interfaces.wording import PHASE_NAMES, point
 from computeledger.units import format_percent, format_si, format_usd
 
 _PHASES = ("pretraining", "rl", "inference")
+_CONTOUR_WORDS = "Lines of equal loss; along the dotted line the pretraining compute is the same."
 
 
 def _axes(height: float, x: str, y: str, scale: str = "log") -> Spec:
@@ -33,47 +35,83 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     x = rounded(row["inference_over_pretraining_tokens_ratio"] for row in rows)
     data = [
         {"type": "scatter", "mode": "lines", "x": x, "y": rounded(100 * row[f"{phase}_flop_fraction"] for row in rows),
-         "name": phase, "line": {"color": color, "width": 2.2}}
+         "name": PHASE_NAMES[phase], "line": {"color": color, "width": 2.2}}
         for phase, color in zip(_PHASES, SERIES, strict=False)
     ]  # fmt: skip
-    return {"data": data, "layout": _axes(300, "tokens served over tokens trained on", "% of FLOP")}
+    spec = _axes(300, "tokens served over tokens trained on", "% of FLOP")
+    spec["xaxis"] |= parts.log_axis(x, "{:g}".format, 0.0)
+    return {"data": data, "layout": spec}
 
 
 def returns_figure(document: Mapping[str, Any]) -> Spec:
-    """What one more GPU-hour of each ledger takes off the loss."""
-    values = [point(document["marginal_return_per_gpu_hour"][phase]) for phase in _PHASES]
-    data = [{"type": "bar", "x": list(_PHASES), "y": values, "marker": {"color": list(SERIES[:3])}, "name": "return"}]
-    return {"data": data, "layout": _axes(240, "", "loss per GPU-hour", "category")}
+    """What one more GPU-hour of each ledger takes off the loss, as the ledger shrinks and grows."""
+    rows = document["return_curves"]
+    data: list[Spec] = []
+    for phase, color in zip(_PHASES, SERIES, strict=False):
+        kept = [row for row in rows if row[phase] > 0 and row[phase] < math.inf]
+        data.append({
+            "type": "scatter", "mode": "lines", "x": rounded(row["factor"] for row in kept), "name": PHASE_NAMES[phase],
+            "y": rounded(row[phase] for row in kept), "line": {"color": color, "width": 2.2},
+            "hovertemplate": f"{PHASE_NAMES[phase]} x%{{x}}: %{{y}}<extra></extra>",
+        })  # fmt: skip
+    spec = _axes(300, "this ledger, times what the answer gives it", "loss per GPU-hour")
+    spec["xaxis"] |= parts.log_axis([0.1, 10.0], "{:g}".format, 0.0)
+    spec["yaxis"] |= parts.log_axis((y for one in data for y in one["y"]), "{:.0e}".format)
+    return {"data": data, "layout": spec}
+
+
+def _law_of(document: Mapping[str, Any]) -> LossLaw:
+    """The law as it stands in a document, changes included."""
+    return LossLaw(**{**document, "changes": tuple(document["changes"])})
 
 
 def contour_figure(document: Mapping[str, Any]) -> Spec:
-    """Loss over size and tokens around the answer."""
+    """Loss over size and tokens around the answer, and the sizes that the same pretraining compute pays for."""
     n, d = point(document["n_params_active"]), point(document["tokens_pretraining"])
-    sizes, tokens = n * np.logspace(-1, 1, 41), d * np.logspace(-1, 1, 41)
-    loss = pretraining_loss(sizes[None, :], tokens[:, None], load_loss_law(document["law"]["name"]))
+    sizes, tokens = n * np.logspace(-1, 1, 61), d * np.logspace(-1, 1, 61)
+    loss = np.asarray(pretraining_loss(sizes[None, :], tokens[:, None], _law_of(document["law"])))
     data: list[Spec] = [
-        {"type": "contour", "x": rounded(sizes), "y": rounded(tokens), "z": [rounded(row) for row in np.asarray(loss)],
-         "contours": {"coloring": "lines", "showlabels": True}, "showscale": False, "name": "loss"},
+        {"type": "contour", "x": rounded(sizes), "y": rounded(tokens), "z": np.round(loss, 6).tolist(),
+         "contours": {"coloring": "lines", "showlabels": True}, "showscale": False, "name": "loss",
+         "colorscale": [[0, SERIES[1]], [1, parts.NEUTRAL]],
+         "hovertemplate": "%{x:.3~s} parameters, %{y:.3~s} tokens: %{z:.4f}<extra></extra>"},
+        {"type": "scatter", "mode": "lines", "x": rounded(sizes), "y": rounded(d * n / sizes),
+         "name": "same pretraining compute", "hoverinfo": "skip",
+         "line": {"color": parts.NEUTRAL, "dash": "dot", "width": 1.5}},
         {"type": "scatter", "mode": "markers", "x": [n], "y": [d], "name": "here",
-         "marker": {"size": 11, "color": SERIES[1]}},
+         "marker": {"size": 11, "color": SERIES[2]}},
     ]  # fmt: skip
-    spec = _axes(340, "active parameters", "pretraining tokens")
-    spec["yaxis"]["type"] = "log"
+    spec = _axes(360, "active parameters", "pretraining tokens")
+    spec["xaxis"] |= parts.log_axis(sizes, format_si, 0.0)
+    spec["yaxis"] |= parts.log_axis(tokens, format_si, 0.0)
     return {"data": data, "layout": spec}
 
 
 def front_figure(document: Mapping[str, Any]) -> Spec:
-    """Policies by cost and success."""
-    data = []
+    """Policies by cost and success, with their 90 % intervals."""
+    data: list[Spec] = []
     for name, chosen, color in (("the front", True, SERIES[0]), ("others", False, SERIES[1])):
         rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r["usd_per_task"])
         data.append({
             "type": "scatter", "mode": "lines+markers" if chosen else "markers", "name": name,
-            "marker": {"color": color},
+            "marker": {"color": color}, "line": {"color": color, "width": 1.5},
             "x": rounded(r["usd_per_task"] for r in rows), "y": rounded(100 * r["success_fraction"] for r in rows),
-            "text": [parts.plain(r["policy"]) for r in rows], "hovertemplate": "%{text}<br>%{x:$.3~g}, %{y:.3~g} %",
+            "error_y": _whiskers(rows, color), "text": [parts.plain(r["policy"]) for r in rows],
+            "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
         })  # fmt: skip
-    return {"data": data, "layout": _axes(360, "cost of a task, completed or not", "% of tasks completed")}
+    spec = _axes(380, "cost of a task, completed or not", "% of tasks completed")
+    spec["xaxis"] |= parts.log_axis((x for one in data for x in one["x"]), format_usd)
+    return {"data": data, "layout": spec}
+
+
+def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:
+    """90 % intervals of success around the middle."""
+    ends = [[point(row["interval"]["success_fraction"], end) for row in rows] for end in ("p05", "p95")]
+    middle = [row["success_fraction"] for row in rows]
+    up = [max(0.0, 100 * (high - at)) for high, at in zip(ends[1], middle, strict=True)]
+    down = [max(0.0, 100 * (at - low)) for low, at in zip(ends[0], middle, strict=True)]
+    return {"type": "data", "symmetric": False, "array": rounded(up), "arrayminus": rounded(down),
+            "color": parts.faint(color, 0.45), "thickness": 1.2, "width": 0}  # fmt: skip
 
 
 def write_allocation(path: str, document: Mapping[str, Any]) -> None:
@@ -83,10 +121,15 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
         (
             "returns",
             "Marginal returns",
-            "Equal at the optimum where a GPU-hour of every ledger costs the budget the same.",
+            "What one more GPU-hour takes off the loss as one ledger shrinks or grows; balanced where all meet at 1.",
             returns_figure(document),
         ),
-        ("contour", "Loss by size and tokens", "Lines of equal loss.", contour_figure(document)),
+        (
+            "contour",
+            "Loss by size and tokens",
+            _CONTOUR_WORDS,
+            contour_figure(document),
+        ),
     ]
     rows = [(phase, format_si(point(document[f"tokens_{phase}"]), "tokens"),
              format_si(point(document["flop"][phase]), "FLOP"),
@@ -95,11 +138,20 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
     _write(path, title, figures, (("ledger", "tokens", "FLOP", "share of GPU-time"), rows), document["assumptions"])
 
 
+def _between(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> str:
+    """A figure with its 90 % interval."""
+    low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
+    return form(row[key]) if low == high else f"{form(row[key])} ({low.removesuffix(' %')}..{high})"
+
+
 def write_route(path: str, document: Mapping[str, Any]) -> None:
     """Write the page of a route."""
     figures = [("front", "Cost against success", document["remark"], front_figure(document))]
-    rows = [(row["policy"], format_usd(row["usd_per_completed_task"]), format_percent(row["success_fraction"]),
-             f"{row['seconds']:.3g} s") for row in document["options"] if row["on_front"]]  # fmt: skip
+    rows = [
+        (row["policy"].replace(" checked", ""), _between(row, "usd_per_completed_task", format_usd),
+         _between(row, "success_fraction", format_percent), f"{row['seconds']:.3g} s")
+        for row in sorted(document["options"], key=lambda one: one["usd_per_task"]) if row["on_front"]
+    ]  # fmt: skip
     title = (
         f"{document['best']['policy']} for {format_usd(document['best']['usd_per_completed_task'])} a completed task"
     )

@@ -9,10 +9,21 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import console, interval, new_table, note
-from computeledger.interfaces.wording import point, show
-from computeledger.units import BITS_PER_BYTE, format_percent, format_si
+from computeledger.interfaces.wording import point, show, span
+from computeledger.units import BITS_PER_BYTE, MONTH_S, format_percent, format_si
 
 Document = Mapping[str, Any]
+#: What growth is fitted on: in words, and its unit.
+GROWTH_WORDS = {
+    "run_flop": ("largest training run", "FLOP"),
+    "site_w": ("facility power of the largest site", "W"),
+    "site_usd": ("capital of the largest site", "USD"),
+    "site_h100e": ("H100-equivalents of the largest site", ""),
+    "h100e_per_usd": ("H100-equivalents per dollar", ""),
+    "h100e_per_w": ("H100-equivalents per watt", ""),
+}
+#: Time with stops over that without beyond which a run hardly advances.
+MOST_STOPPED = 10.0
 #: Site-dates listed with their reason, at most.
 MOST_ROWS = 60
 
@@ -42,17 +53,26 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
     ]
     rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
     rows += [(f"power, {name}", power[name], "W") for name in ("chip", "it", "facility")]
-    rows += [("HBM", document["hbm_bytes"], "B"), ("capital", document["capex_usd"], "USD")]
+    rows += [("HBM", document["hbm_bytes"], "B")]
+    for one in document["generations"]:
+        if one["scale_up_worlds"] is not None:
+            world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
+            rows.append((f"scale-up worlds of {world}", one["scale_up_worlds"], ""))
+    rows += [("capital", document["capex_usd"], "USD")]
+    rows += [(f"capital per {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
     return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
 
 
 def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
     """What a run trains: label, quantity, unit."""
-    rows = [(f"{name}: active parameters", run["n_params_active"], ""), ("total parameters", run["n_params_total"], "")]
+    rows = [(f"{name}: FLOP of the run", run["flop"], "FLOP"), ("active parameters", run["n_params_active"], "")]
+    rows += [("total parameters", run["n_params_total"], "")]
     rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
     rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
     rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
-    return [*rows, ("step", run["step_s"], "s"), ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
+    allowed = run.get("step_s_allowed", run["step_s"])
+    rows += [("a step may take, to end in time", allowed, "s")]
+    return [*rows, ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
 
 
 def _print_systems(out: Console, document: Document) -> None:
@@ -61,17 +81,64 @@ def _print_systems(out: Console, document: Document) -> None:
     trains = document["trains"]
     title = f"Trains in {trains['months']:.3g} months at {format_percent(trains['utilization_fraction'])} of bf16 peak"
     _pairs(out, title, [row for name in ("dense", "moe") for row in run_rows(name, trains[name])])
-    rl, served = document["rl"], document["serves"]
-    if rl is not None:
-        fits = "within one scale-up domain" if rl["fits_scale_up"] else "over several scale-up domains"
-        rate = show(point(rl["sampled_tokens_per_s"]), "tokens/s")
-        out.print(Text(f"RL: {rl['model']} generates on {rl['layout']}, {fits}; {rate} at the physical limit"))
-    if served is not None:
-        rate = show(point(served["output_tokens_per_s"]), "tokens/s")
-        out.print(Text(f"Serves: {served['model']} on {served['layout']}: {rate} at the physical limit"))
+    _print_steps(out, trains)
+    _print_decoding(out, document)
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     if assumed:
         note(out, f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'")
+
+
+def step_months(row: Document) -> tuple[str, str]:
+    """Months of a run without stops and with them; where stops leave less than a tenth of the time, only that."""
+    busy, calendar = (row[key] / MONTH_S for key in ("busy_s", "calendar_s"))
+    return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else "hardly advances"
+
+
+def _print_steps(out: Console, trains: Document) -> None:
+    """Steps from the operation model by batch."""
+    table = new_table(
+        "The step, from the operation model: larger batches cost loss per token and keep the chips busier",
+        "model", ">batch", ">over critical", ">step", ">MFU", ">months, no stop", ">with stops", "layout",
+    )  # fmt: skip
+    for name in ("dense", "moe"):
+        for row in trains[name]["batches"]:
+            batch, over = show(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:g}x"
+            if row["problem"]:
+                table.add_row(name, batch, over, "", "", "", "", row["problem"])
+                break
+            cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
+            months = step_months(row)
+            table.add_row(
+                name, batch, over, show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *months, cut
+            )
+    out.print(table)
+    note(out, "with stops: every failure stops the whole job, at rates measured on up to 16K GPUs")
+
+
+def _print_decoding(out: Console, document: Document) -> None:
+    """RL and serving by model and chip."""
+    given = document["assumptions"]
+    title = f"RL, rollouts of {show(given['mean_rollout_tokens'], 'tokens')} on average"
+    table = new_table(
+        title, "model", "chip", "in one scale-up world", ">rollouts there", ">efficient up to", ">sampled", "layout"
+    )
+    for row in document["rl"]["by"]:
+        fits = "no: " + row["problem"] if row["problem"] else "fits" if row["is_efficient"] else "fits, inefficiently"
+        cells = ["", "", "", ""]
+        if not row["problem"]:
+            numbers = (row["rollouts_per_world"], row["longest_trace_tokens"], point(row["sampled_tokens_per_s"]))
+            rolls, trace, rate = numbers
+            cells = [format_si(rolls), show(trace, "tokens"), show(rate, "tokens/s"), row["layout"]]
+        table.add_row(row["model"], row["accelerator"], fits, *cells)
+    out.print(table)
+    title = f"Serves, a token in {show(given['served_tpot_s'], 's')} at most"
+    table = new_table(title, "model", "chip", ">all chips", ">token", "layout")
+    for row in document["serves"]["by"]:
+        cells = ["", "", row["problem"]]
+        if not row["problem"]:
+            cells = [show(point(row["output_tokens_per_s"]), "tokens/s"), show(row["tpot_s"], "s"), row["layout"]]
+        table.add_row(row["model"], row["accelerator"], *cells)
+    out.print(table)
 
 
 def _print_sites(out: Console, document: Document) -> None:
@@ -82,6 +149,7 @@ def _print_sites(out: Console, document: Document) -> None:
         text = f"{one['name']}, {one['date']}: claimed {claimed}, the data have {found}"
         when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
         out.print(Text(f"{text} ({low} to {high}): {one['verdict']}; {when}"))
+        _print_interval(out, one)
         return
     if "lab" in document:
         table = new_table("H100-equivalents at 8 bit", "lab", "date", ">confident", ">likely", ">all", "sites")
@@ -91,20 +159,31 @@ def _print_sites(out: Console, document: Document) -> None:
             table.add_row(row["lab"], row["date"] + mark, *numbers, str(len(row["sites"])))
         out.print(table)
         return
-    table = new_table("Sites", "site", "date", ">facility", ">published H100e", ">recomputed", "remark")
+    columns = ("site", "date", ">facility", ">90 % interval", ">published H100e", ">recomputed", "remark")
+    table = new_table("Sites", *columns)
     shown = [row for row in document["sites"] if row["published_h100e_8bit"]]
     for row in shown[-MOST_ROWS:]:
         found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
-        power = "" if row["facility_w"] is None else show(row["facility_w"], "W")
-        mark = "projected; " if row["projected"] else ""
-        table.add_row(
-            row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, mark + row["reason"]
-        )
+        power = ["", ""]
+        if row["facility_w"] is not None:
+            low, high = row["facility_w_interval"]
+            power = [show(row["facility_w"], "W"), span(low, high, "W")]
+        remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
+        table.add_row(row["name"], row["date"], *power, format_si(row["published_h100e_8bit"]), found, remark)
     out.print(table)
     if len(shown) > MOST_ROWS:
         note(out, f"{len(shown) - MOST_ROWS} earlier rows are not shown; --site NAME or --json")
+    _print_interval(out, document)
     for name, one in document["agreement"].items():
         note(out, f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}")
+
+
+def _print_interval(out: Console, document: Document) -> None:
+    """What a site's interval rests on."""
+    for name, one in document["interval_from"].items():
+        ends = f"{one['low_ratio']:.2f} to {one['high_ratio']:.2f} times what was {name}"
+        idle = format_percent(one["not_running_fraction"])
+        note(out, f"interval from three earlier copies: {ends} (90 %); {idle} did not run yet; {one['n_sites']} pairs")
 
 
 def _print_backtest(out: Console, document: Document) -> None:
@@ -126,9 +205,17 @@ def _print_growth(out: Console, document: Document) -> None:
     table = new_table("Growth per year", "quantity", ">fit", ">5 %", ">95 %", ">points", "window")
     for one in document["growth"]:
         window = f"{one['first']}..{one['last']}"
-        table.add_row(one["name"], *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")), str(one["n"]), window)
+        table.add_row(
+            GROWTH_WORDS[one["name"]][0],
+            *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")),
+            str(one["n"]),
+            window,
+        )
     out.print(table)
     out.print(Text(f"if funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower"))
+    share = document["hbm_capex_fraction"]
+    cost, margin = (format_percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
+    note(out, f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it")
     years = range(len(document["scenarios"][0]["compute_ratio_by_year"]))
     table = new_table(
         "Compute of the largest system, over today's", "scenario", *(f">+{n} years" for n in years), "binds"
@@ -152,18 +239,74 @@ def _print_forecast(out: Console, document: Document) -> None:
     _pairs(out, "Trains", [row for name, run in document["trains"].items() for row in run_rows(name, run)])
     for name, one in document["repetition"].items():
         worth, chance = format_percent(point(one["worth_fraction"])), format_percent(point(one["exceeds_fraction"]))
-        note(out, f"{name}: its tokens are worth {worth} of fresh ones; they exceed the stock with {chance}")
-    _pairs(out, "GPU-time", [(name.split("_")[0], hours, "GPU-hours") for name, hours in document["gpu_time"].items()])
+        note(out, f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")
+    _print_steps(out, document["trains"])
+    rates = document["gpu_time"]["utilization"]
+    _pairs(
+        out,
+        "GPU-hours",
+        [
+            (name.split("_")[0], hours, "GPU-hours")
+            for name, hours in document["gpu_time"].items()
+            if name != "utilization"
+        ],
+    )
+    used = ", ".join(
+        f"{name.replace('_', ' ')} {format_percent(value)}" for name, value in rates.items() if name != "basis"
+    )
+    note(out, f"utilisation of bf16 peak: {used}; {rates['basis']}")
 
 
-def _print_plain(out: Console, document: Document) -> None:
-    units = {"exchange_bytes": "B", "exchange_s": "s", "step_s": "s"}
-    rows = []
-    for name, value in document.items():
-        rate = name.endswith("bytes_per_s")
-        words = name.replace("bytes_per_s", "rate").replace("_", " ")
-        rows.append((words, value * BITS_PER_BYTE if rate else value, "bit/s" if rate else units.get(name, "")))
-    _pairs(out, "Training over several sites", rows)
+def _print_spread(out: Console, document: Document) -> None:
+    asked = [
+        ("parameters whose gradients are exchanged", document["n_params"], ""),
+        ("sites", document["n_sites"], ""),
+        ("step within a site", document["site_step_s"], "s"),
+        ("sent by a site per exchange, and received", document["exchange_bytes"], "B"),
+        (
+            "least rate each way: exchange hidden behind the steps",
+            document["least_bytes_per_s"] * BITS_PER_BYTE,
+            "bit/s",
+        ),
+    ]
+    _pairs(out, "Training over several sites", asked)
+    table = new_table(
+        "Links, each way; exchanges take the same share of the time",
+        "change",
+        ">sent",
+        ">in",
+        ">rate",
+        ">fibre pairs",
+        ">mean step",
+        ">slower",
+    )
+    for row in document["levers"]:
+        slower = format_percent(row["slowdown_ratio"] - 1.0)
+        sent, rate = show(row["exchange_bytes"], "B"), show(row["bytes_per_s"] * BITS_PER_BYTE, "bit/s")
+        times = show(row["exchange_s"], "s"), show(row["step_s"], "s")
+        table.add_row(row["change"], sent, times[0], rate, format_si(row["fibres"]), times[1], slower)
+    out.print(table)
+    if document["domains"]:
+        _print_domains(out, document)
+    pair = document["fibre_bytes_per_s"]
+    ends = (show(pair[name] * BITS_PER_BYTE, "bit/s") for name in ("value", "low", "high"))
+    note(out, "a pair of fibres carries {} ({} to {} in field trials)".format(*ends))
+
+
+def _print_domains(out: Console, document: Document) -> None:
+    """Step and links by size of the scale-up domain."""
+    table = new_table(
+        "By size of the scale-up domain, from the operation model; an exchange takes a sixth of the step",
+        ">GPUs", ">step", ">MFU", ">rate", ">fibre pairs", "layout",
+    )  # fmt: skip
+    for row in document["domains"]:
+        if row["problem"]:
+            table.add_row(str(row["n_scale_up"]), "", "", "", "", row["problem"])
+            continue
+        rate = show(row["links"]["bytes_per_s"] * BITS_PER_BYTE, "bit/s")
+        numbers = show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), rate, format_si(row["links"]["fibres"])
+        table.add_row(str(row["n_scale_up"]), *numbers, row["layout"])
+    out.print(table)
 
 
 def _print_sheet(out: Console, document: Document) -> None:
@@ -182,6 +325,8 @@ def _print_schedule(out: Console, document: Document) -> None:
     for name, end in document["ends"].items():
         table.add_row(name, end["p05"], end["p50"], end["p95"])
     out.print(table)
+    last = document["ends"]["post-training"]
+    out.print(Text(f"the model is out on {last['p50']} ({last['p05']} to {last['p95']})"))
 
 
 _PRINTERS: dict[str, Callable[[Console, Document], None]] = {
@@ -190,7 +335,7 @@ _PRINTERS: dict[str, Callable[[Console, Document], None]] = {
     "backtest": _print_backtest,
     "growth": _print_growth,
     "forecast": _print_forecast,
-    "spread": _print_plain,
+    "spread": _print_spread,
     "sheet": _print_sheet,
     "schedule": _print_schedule,
 }

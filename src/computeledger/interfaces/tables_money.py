@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
+from computeledger.interfaces.tables_tiers import span_words
 from computeledger.interfaces.wording import PHASE_NAMES, point
 from computeledger.units import format_percent, format_si, format_usd
+
+PHASES = ("pretraining", "rl", "inference")
+_ROWS = 18
+_READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
 
 
 def print_allocation(document: Mapping[str, Any]) -> None:
@@ -18,9 +24,11 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     size, tokens = document["n_params_active"], document["tokens_pretraining"]
     out.print(Text(f"{format_si(point(size))} active parameters, {format_si(point(tokens))} tokens", style="bold"))
     law = document["law"]
-    note(out, f"loss law {law['name']} ({law['source']}); loss {point(document['loss']):.4f}")
+    note(out, f"loss law {law['name']} ({law['source']}), {law['fit']}; loss {point(document['loss']):.4f}")
+    for change in law["changes"]:
+        note(out, f"on top of it: {change}")
     table = new_table("", "", ">tokens", ">FLOP", ">GPU-hours", "share of FLOP", "share of GPU-time", ">return")
-    for phase in ("pretraining", "rl", "inference"):
+    for phase in PHASES:
         share = [point(document["shares"][kind][phase]) for kind in ("flop", "gpu_time")]
         table.add_row(
             PHASE_NAMES.get(phase, phase), interval(document[f"tokens_{phase}"], "tokens"),
@@ -34,11 +42,8 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     out.print(f"{per:.3g} tokens per parameter, {point(document['overtraining_ratio']):.3g} times the law's {best:.3g}")
     if "diagnosis" in document:
         out.print(Text(f"{document['diagnosis']['reading']}: {document['diagnosis']['better']}", style="bold"))
-    for row in document.get("levers", ()):
-        out.print(
-            f"{row['lever']}: " + ", ".join(f"{p} x{row[p]:.2f}" for p in ("pretraining", "rl", "inference"))
-            + f" ({row['how']})"
-        )  # fmt: skip
+    _print_levers(out, document.get("levers", ()))
+    _print_sparsities(out, document)
     curve = new_table("The same budget at other demands", ">served / trained", ">size", ">tokens/param", "one order")
     for row in document["curve"]:
         curve.add_row(
@@ -50,6 +55,61 @@ def print_allocation(document: Mapping[str, Any]) -> None:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
 
 
+def _print_levers(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """GPU-time with a lever over GPU-time without, per ledger."""
+    if not rows:
+        return
+    table = new_table("Levers: GPU-time with over without", "", ">pretraining", ">RL", ">inference", "")
+    for row in rows:
+        table.add_row(row["lever"], *(f"x{row[phase]:.2f}" for phase in PHASES), row["how"])
+    out.print(table)
+
+
+def _print_sparsities(out: Console, document: Mapping[str, Any]) -> None:
+    """Sparsities at this budget, without and with the limit of fresh tokens."""
+    if "sparsities" not in document:
+        return
+    table = new_table("Sparsity at this budget, data fresh and limited", ">sparsity", ">worth", ">active", ">tokens",
+                      ">epochs", ">loss, fresh", ">limited", ">Abnar's")  # fmt: skip
+    for row in document["sparsities"]:
+        table.add_row(
+            format_percent(row["sparsity_fraction"]), f"x{row['multiplier']:.3g}", format_si(row["n_params_active"]),
+            format_si(row["tokens"]), f"{row['epochs']:.3g}", f"{row['loss_unlimited']:.4f}",
+            f"{row['loss_limited']:.4f}", f"{row['loss_abnar_2025']:.4f}",
+        )  # fmt: skip
+    out.print(table)
+    note(out, "worth and Abnar's were read in notes only; no law here makes 98 % worse than 90 % when data are scarce")
+
+
+def print_laws(document: Mapping[str, Any]) -> None:
+    """Print which laws there are."""
+    out = console()
+    table = new_table("Loss laws and constants", "", "", "read in", "fitted on")
+    for row in document["laws"]:
+        name = row["name"].replace("_", "-") if row["for_allocate"] else row["name"]
+        table.add_row(
+            name, "yes" if row["on"] else "asks for --unverified", _READ[row["read"]], row["fit"], row["source"]
+        )
+    out.print(table)
+    note(out, "names with hyphens go into --law, the others are called in Python; --unverified switches on what is off")
+    table = new_table("What routing over experts is worth", ">FLOP", "law", "times the dense", ">", "inside its fit")
+    for row in document["moe_multipliers"]:
+        table.add_row(f"{row['flop']:.0e}", row["law"], row["multiplies"], f"x{row['multiplier']:.2f}",
+                      "yes" if row["in_fit"] else "no")  # fmt: skip
+    out.print(table)
+    table = new_table(
+        "ScaleRL's sigmoids, for --rl-recipe", "", ">half at [GPU-hours of GB200]", ">steepness", ">asymptote"
+    )
+    for name, row in document["rl_recipes"].items():
+        table.add_row(name, f"{row['C_mid']:g}", f"{row['B']:g}", format_percent(row["A"]))
+    out.print(table)
+
+
+_INVERTED = {"n_params_active": "active parameters", "n_params_total": "total parameters",
+             "kv_bytes_per_token": "KV bytes per token", "decode_batch": "decode batch",
+             "utilization_fraction": "utilisation", "gross_margin_fraction": "gross margin"}  # fmt: skip
+
+
 def print_inversion(document: Mapping[str, Any]) -> None:
     """Print what a sheet reveals."""
     out = console()
@@ -57,19 +117,37 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     out.print(Text(f"{sheet['name']}: {format_si(document['n_params_active']['p50'])} active parameters", style="bold"))
     note(out, f"prices: {sheet['origin']}" + "".join(f"; {text}" for text in sheet["notes"]))
     table = new_table("", "", "median and 90 %", ">bits learnt", "")
-    for key, name in (("n_params_active", "active parameters"), ("n_params_total", "total parameters"),
-                      ("kv_bytes_per_token", "KV bytes per token"), ("decode_batch", "decode batch"),
-                      ("gross_margin_fraction", "gross margin")):  # fmt: skip
+    for key, name in _INVERTED.items():
         value = document[key]
         ends = " .. ".join(_number(point(value, end), key) for end in ("p05", "p95"))
-        bits = document["bits"].get(key)
         told = "" if document["identified"][key] else "not identified: prior and physics"
-        table.add_row(name, f"{_number(point(value), key)}  {ends}", "" if bits is None else f"{bits:.2f}", told)
+        table.add_row(name, f"{_number(point(value), key)}  {ends}", f"{document['bits'][key]:.2f}", told)
     out.print(table)
-    hypotheses = new_table("Hypotheses", "", ">weight", "rejected because")
-    for one in sorted(document["hypotheses"], key=lambda row: -row["weight"]):
-        hypotheses.add_row(one["name"], f"{one['weight']:.3f}", one["rejected"] or "")
-    out.print(hypotheses)
+    clues = new_table("What each clue tells alone, in bits", "", *(f">{name}" for name in document["informed_by"]))
+    for key, name in _INVERTED.items():
+        alone = [bits.get(key) for bits in document["informed_by"].values()]
+        clues.add_row(name, *("" if bits is None else f"{bits:.2f}" for bits in alone))
+    out.print(clues)
+    questions = new_table("Hypotheses", "", "", ">weight", "rejected because")
+    for question, group in document["questions"].items():
+        for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
+            weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
+            questions.add_row(question if place == 0 else "", one["name"], weight, one["rejected"] or "")
+    out.print(questions)
+    refused: dict[str, list[str]] = {}
+    steps = {one["name"] for one in document["questions"].get("price step", ())}
+    for one in document["hypotheses"]:
+        if one["rejected"] and one["name"] not in steps:
+            refused.setdefault(one["rejected"], []).append(one["name"])
+    for why, names in refused.items():
+        out.print(f"rejected, {why}: {', '.join(names)}")
+    readings = document["readings"]
+    for kind in ("cache_write", "cache_write_1h"):
+        if f"store_or_resend_s_{kind}" in readings:
+            out.print(_break_even_words(kind, readings[f"reads_to_break_even_{kind}"],
+                                        readings[f"store_or_resend_s_{kind}"]))  # fmt: skip
+    if "fast_mode_batch_ratio" in readings:
+        out.print(f"fast mode: batch / {readings['fast_mode_batch_ratio']:.3g} at equal margin")
     out.print(
         "size x margin: "
         + ", ".join(
@@ -80,6 +158,13 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     for text in document["not_identified"]:
         note(out, text)
     note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _break_even_words(kind: str, reads: float, span_s: float) -> str:
+    return (
+        f"{kind} pays from {reads:.2f} reads within its life: "
+        f"for a prefix that comes back within {span_words(span_s)}, on average"
+    )
 
 
 def _number(value: float, key: str) -> str:
@@ -93,21 +178,91 @@ def print_route(document: Mapping[str, Any]) -> None:
     out.print(Text(f"{best['policy']}: {format_usd(best['usd_per_completed_task'])} per completed task, "
                    f"{format_percent(best['success_fraction'])} succeed", style="bold"))  # fmt: skip
     note(out, document["remark"])
-    rows = [row for row in document["options"] if row["on_front"] or " " not in row["policy"]]
+    rows = [row for row in document["options"] if row["on_front"] or row["single"]]
     table = new_table(f"The front of {document['policies_compared']:,} policies, and single models", "policy",
-                      ">per completed", ">per task", ">success", ">if independent", ">wrong", ">time [s]")  # fmt: skip
-    for row in sorted(rows, key=lambda one: one["usd_per_task"])[:40]:
+                      ">per completed", "90 %", ">success", "90 %", ">if indep.", ">wrong", ">time [s]")  # fmt: skip
+    for row in _spread(sorted(rows, key=lambda one: one["usd_per_task"]), _ROWS):
         table.add_row(
-            row["policy"], format_usd(row["usd_per_completed_task"]), format_usd(row["usd_per_task"]),
-            format_percent(row["success_fraction"]), format_percent(row["independent_upper_bound_success_fraction"]),
-            format_percent(row["wrong_fraction"]), f"{row['seconds']:.3g}",
+            row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
+            *_with_ends(row, "success_fraction", format_percent),
+            format_percent(row["independent_upper_bound_success_fraction"]), format_percent(row["wrong_fraction"]),
+            f"{row['seconds']:.3g}",
         )  # fmt: skip
     out.print(table)
-    for kind, row in document.get("by_difficulty", {}).get("policies", {}).items():
-        out.print(f"{kind}: {row['policy']}, {format_usd(row['usd_per_completed_task'])}, "
-                  f"{format_percent(row['success_fraction'])}")  # fmt: skip
+    note(out, "x2: two tries, each checked; wrong: delivered though wrong")
+    _print_bests(out, document)
+    _print_by_difficulty(out, document)
+    for row in document.get("attempts", ()):
+        text = f"{row['model']}: {row['successes']} of {row['attempts']} attempts at {row['tasks']} tasks"
+        broke = row.get("tool_failure_fraction")
+        note(out, text if broke is None else f"{text}, tools failed in {format_percent(broke)}")
+    correlation = document["model_correlation"]
+    note(out, f"correlation of models {point(correlation):.2f} ({point(correlation, 'p05'):.2f} .. "
+              f"{point(correlation, 'p95'):.2f}); if independent is an upper bound, not a forecast")  # fmt: skip
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _spread(rows: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """Rows evenly over all, single models kept."""
+    step = max(len(rows) / most, 1.0)
+    places = {round(k * step) for k in range(most)} | {len(rows) - 1}
+    return [row for place, row in enumerate(rows) if place in places or row["single"]]
+
+
+def _with_ends(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> tuple[str, str]:
+    """A figure, and the ends of its 90 % interval."""
+    low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
+    return form(row[key]), "" if low == high else f"{low.removesuffix(' %')}..{high}"
+
+
+def _print_bests(out: Console, document: Mapping[str, Any]) -> None:
+    """The cheapest policy of each kind, and what it would have to cost to draw level with the best."""
+    names = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
+             "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
+    by_name = {row["policy"]: row for row in document["options"]}
+    table = new_table("Cheapest of each kind", "", "policy", ">per completed", ">success", ">breaks even at")
+    for kind, policy in document["best_of"].items():
+        row = by_name[policy]
+        table.add_row(names[kind], policy.replace(" checked", ""), format_usd(row["usd_per_completed_task"]),
+                      format_percent(row["success_fraction"]), f"x{row['break_even_price_ratio']:.2g}")  # fmt: skip
+    out.print(table)
+    note(out, "breaks even at: its prices times this, and it costs per completed task what the best one does")
+
+
+def _print_by_difficulty(out: Console, document: Mapping[str, Any]) -> None:
+    """The best policy of each difficulty, where tasks are told apart."""
+    if "by_difficulty" not in document:
+        return
+    found = document["by_difficulty"]
+    table = new_table("Where the difficulty is known beforehand", "", ">tasks", "policy", ">per completed", "90 %",
+                      ">success", "90 %")  # fmt: skip
+    for kind, row in found["policies"].items():
+        table.add_row(kind, format_percent(row["share_of_tasks"]), row["policy"].replace(" checked", ""),
+                      *_with_ends(row, "usd_per_completed_task", format_usd),
+                      *_with_ends(row, "success_fraction", format_percent))  # fmt: skip
+    table.add_row("all", "", "each its own", format_usd(found["usd_per_completed_task"]), "",
+                  format_percent(found["success_fraction"]), "")  # fmt: skip
+    out.print(table)
+
+
+def print_routing_check(document: Mapping[str, Any]) -> None:
+    """Print how cascades of real runs were predicted."""
+    out = console()
+    title = f"{document['n_models']} models on {document['n_tasks']} tasks: half fitted, the other half predicted"
+    out.print(Text(title, style="bold"))
+    table = new_table("", "", ">n", ">median error", ">90 % below", ">bias", ">in 80 %", ">in 90 %")
+    for key, name in (("success", "success of a cascade"), ("success_if_independent", "the same, if independent"),
+                      ("cost", "cost of a cascade"), ("retry_success", "success of two attempts")):  # fmt: skip
+        row = document[key]
+        if not row["n"]:
+            continue
+        cover = [format_percent(row[f"coverage_{level}"]) for level in (80, 90)]
+        table.add_row(
+            name, str(row["n"]), format_percent(row["median_abs_error"]), format_percent(row["p90_abs_error"]),
+            f"{row['bias']:.3f}", *(["", ""] if key == "success_if_independent" else cover),
+        )  # fmt: skip
+    out.print(table)
 
 
 def print_price_check(document: Mapping[str, Any]) -> None:
@@ -137,21 +292,33 @@ def print_prices(document: Mapping[str, Any]) -> None:
                 tiers = "".join(f", {format_usd(t['price'])} {'from' if t['inclusive'] else 'above'} "
                                 f"{t['above_tokens']:,} tokens" for t in rate["tiers"])  # fmt: skip
                 out.print(f"{mode:10} {kind:16} {format_usd(rate['base'])}{tiers}")
+        spans = document.get("store_or_resend_s", {})
         for kind, reads in document.get("reads_to_break_even", {}).items():
-            out.print(f"{kind} pays from {reads:.2f} reads within its life")
+            out.print(_break_even_words(kind, reads, spans[kind]) if kind in spans else f"{kind} always pays")
     for row in document.get("bills", ()):
         parts = ", ".join(f"{kind} {format_usd(value)}" for kind, value in row["parts"].items() if value)
         out.print(f"{format_usd(row['usd'], 6):>12}  {row['name']}  ({parts})")
     for row in document.get("history", ()):
-        out.print(f"{row['since']}: " + ", ".join(f"{k} {format_usd(v)}" for k, v in row["usd_per_mtok"].items()))
+        moved = row.get("ratio_to_previous", {})
+        out.print(f"{row['since']}: " + ", ".join(
+            f"{kind} {format_usd(price)}" + (f" (x{moved[kind]:.3g})" if moved.get(kind, 1.0) != 1 else "")
+            for kind, price in row["usd_per_mtok"].items()
+        ))  # fmt: skip
     if "providers" in document:
         cost = document["usd_per_mtok_cost"]
         out.print(Text(f"{document['model']} on {document['system']}: {format_usd(cost['input'])} in, "
-                       f"{format_usd(cost['output'])} out per million tokens, cheapest", style="bold"))  # fmt: skip
-        table = new_table(f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "")
+                       f"{format_usd(cost['output'])} out per million tokens, {document['layout']}, "
+                       f"batch {document['batch']:,}", style="bold"))  # fmt: skip
+        table = new_table(
+            f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "90 %", ""
+        )
         for row in document["providers"]:
+            ends = f"{row['price_over_cost_ratio_p05']:.2f} .. {row['price_over_cost_ratio_p95']:.2f}"
+            told = "below cost" if row["below_cost"] else ""
+            if row["below_cost"] and row["price_over_cost_ratio_p95"] >= 1:
+                told = "below cost, perhaps"
             table.add_row(row["provider"], format_usd(row["input"]), format_usd(row["output"]),
-                          f"{row['price_over_cost_ratio']:.2f}", "below cost" if row["below_cost"] else "")  # fmt: skip
+                          f"{row['price_over_cost_ratio']:.2f}", ends, told)  # fmt: skip
         out.print(table)
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
     for text in document.get("notes", ()):

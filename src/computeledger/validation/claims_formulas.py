@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from computeledger.arrays import Num, Range, sample
+from computeledger.arrays import Num, Range, median, sample
+from computeledger.errors import FactError
+from computeledger.facts.load import load_system
+from computeledger.frontier.abilities import trains
+from computeledger.frontier.spread import Spread, steps_by_domain
+from computeledger.frontier.steps import run_model
+from computeledger.frontier.systems import described_system
 from computeledger.physics import blackboard, blackboard_estimates, blackboard_training
 from computeledger.units import BITS_PER_BYTE
 
@@ -234,3 +240,39 @@ def lifetime_tokens_interval(tokens_per_s: Num, lifetime_s: Num) -> Num:
     }
     drawn = sample(inputs, n_samples=2**18)
     return np.quantile(blackboard_estimates.lifetime_tokens(drawn["rate"], drawn["life"]), [0.05, 0.95])
+
+
+def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num) -> Num:
+    """Rate between the sites of a split GB200 system that trains its compute-optimal dense model.
+
+    The run fills the time at the critical batch; the step is the operation model's, an exchange takes a sixth of it.
+
+    Parameters
+    ----------
+    n_chips : float
+        GPUs of all sites [-].
+    n_sites : float
+        Two or more [-].
+    duration_s : float
+        Of the run [s].
+
+    Returns
+    -------
+    float or ndarray
+        Each way [bit/s].
+
+    Examples
+    --------
+    >>> bool(1e14 < split_links_bits_per_s(500_000.0, 2.0, 1.05e7) < 5e14)
+    True
+    """
+    system = described_system(f"{float(n_chips)!r} chips of gb200-gpu")
+    run = trains(system, float(duration_s))["dense"]
+    sites, batch = int(n_sites), median(run.critical_batch_tokens)
+    spread = Spread(median(run.n_params_total), 1.0, sites)
+    job = int(n_chips) // sites, batch / sites
+    domain = load_system("gb200-nvl72")
+    (step,) = steps_by_domain(run_model(run, "dense"), domain, job, spread, 1 / 6, ())
+    if step.result is None:
+        raise FactError(step.problem)
+    return bits_per_s(step.result.bytes_per_s)

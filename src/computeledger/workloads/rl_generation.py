@@ -20,6 +20,9 @@ from computeledger.physics.roofline import Machine, bound, total_s
 from computeledger.workloads.rl_lengths import Lengths, single
 from computeledger.workloads.serving import ServingScenario, largest_batch
 
+#: Steps priced at a time: what stays in a core's own cache.
+_BLOCK = 32_768
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -276,13 +279,15 @@ def generate(
     together = np.maximum(own / np.maximum(any_own, np.finfo(float).tiny), 1.0)
     context = sampling.prompt_tokens + lengths.tokens
     shape = np.broadcast(together, context, age).shape
-    live = np.concatenate([np.broadcast_to(together, shape), np.broadcast_to(last, (1, *shape[1:]))])
-    contexts = np.concatenate([np.broadcast_to(context, shape), np.broadcast_to(age, (1, *shape[1:]))])
-    step_s = np.asarray(decode_step_s(engine, live, contexts, made_of))
-    queued_s = (share - last) * lengths.mean_tokens * single(step_s[-1]) / last
+    live, contexts = _priced(together, last, shape), _priced(context, age, shape)
+    rows = max(_BLOCK // live[0].size, 1)
+    blocks = [slice(start, start + rows) for start in range(0, len(live), rows)]
+    priced_s = np.concatenate([decode_step_s(engine, live[part], contexts[part], made_of) for part in blocks])
+    tail_step_s, full_step_s = _between(priced_s[:-1]), single(priced_s[-1])
+    queued_s = (share - last) * lengths.mean_tokens * full_step_s / last
     prompts_s = share * _prompt_s(engine, sampling, machine)
-    tail_s = lengths.integral(any_own * step_s[:-1])
-    longest_s = lengths.integral(lengths.any_alive(last * replicas) * step_s[:-1])
+    tail_s = lengths.integral(any_own * tail_step_s)
+    longest_s = lengths.integral(lengths.any_alive(last * replicas) * tail_step_s)
     steps = (share - last) * lengths.mean_tokens / last + lengths.integral(any_own)
     fits = room >= 1
     busy_s = np.where(fits, queued_s + prompts_s + tail_s, 0.0)
@@ -295,6 +300,21 @@ def generate(
         n_places=room,
         tokens=rollouts * lengths.mean_tokens,
     )
+
+
+def _priced(tail: Num, queue: Num, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Start, every other position, end, and the queue's full house last."""
+    every = np.broadcast_to(tail, shape)
+    return np.concatenate([every[:1], every[1:-1:2], every[-1:], np.broadcast_to(queue, (1, *shape[1:]))])
+
+
+def _between(priced: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values at all positions: those left out lie halfway between their neighbours."""
+    inner = priced[1:-1]
+    out = np.empty((2 * len(inner) + 1, *priced.shape[1:]))
+    out[0], out[-1] = priced[0], priced[-1]
+    out[1:-1:2], out[2:-1:2] = inner, (inner[:-1] + inner[1:]) / 2
+    return out
 
 
 def steady(

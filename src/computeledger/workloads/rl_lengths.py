@@ -21,8 +21,12 @@ SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z 
 #: Spread of the logarithm of rollout lengths where none is given (assumption: 0.4 to 1.2 in published runs).
 SPREAD = 0.8
 _COLUMN = SURVIVAL[:, None]
+#: Weight of each position, without start and end, in the mean.
+_WEIGHTS = (SURVIVAL[:-2] - SURVIVAL[2:]) / 2
 #: Shortest rollout [token].
 _SHORTEST = 1.0
+#: Search for a mean: how close it must come, its most steps, and the flattest slope it believes.
+_CLOSE, _MOST_STEPS, _FLAT = 1e-6, 60, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,13 +263,18 @@ def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREA
         raise QuantityError(
             f"rollout lengths: a mean of {float(np.max(mean)):g} tokens exceeds the longest, {float(np.min(longest)):g}"
         )
-    growth = np.exp(spread * _SCORES[:, None])
-    low, high = np.log(mean) - spread**2, np.log(longest) + 4 * spread + 1
-    for _ in range(40):
-        middle = (low + high) / 2
-        short = _positions(np.exp(middle) * growth, longest).mean_tokens < mean
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return _positions(np.exp(high) * growth, longest)
+    growth = np.exp(spread * _SCORES.reshape(-1, *(1,) * max(mean.ndim, 1)))
+    middle, top = np.log(mean) - spread**2, np.log(longest) + 4 * spread + 1
+    for _ in range(_MOST_STEPS):
+        cut = np.clip(np.exp(middle) * growth, _SHORTEST, longest)
+        reached = np.tensordot(_WEIGHTS, cut, 1)
+        if np.all(np.abs(reached / mean - 1) < _CLOSE):
+            break
+        # the logarithm of the mean is concave in that of the median: Newton's steps come from below and do not pass it
+        slope = np.tensordot(_WEIGHTS, np.where(cut < longest, cut, 0.0), 1) / reached
+        step = np.log(mean / reached) / np.maximum(slope, _FLAT)
+        middle = np.minimum(middle + step, top)
+    return _positions(np.exp(middle) * growth, longest)
 
 
 def empirical_lengths(tokens: Sequence[float] | Array) -> Lengths:

@@ -184,7 +184,7 @@ def _tidy() -> bool:
     try:
         for name in left:
             path = f"/tmp/{name}"  # noqa: S108
-            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)  # noqa: PTH
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
     except (OSError, RecursionError):
         return False
     return not left or not os.listdir("/tmp")  # noqa: S108

@@ -1,0 +1,149 @@
+"""How fast the app answers: a drag on Serve and Life in Chromium, first use, twenty users at once, memory.
+
+``python benchmarks/web.py [--json]``. The app runs as users start it; every move asks a question it has not seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import psutil
+from playwright.sync_api import Page, sync_playwright
+
+MOVES = 100
+USERS, QUESTIONS, PAUSE_S = 20, 12, 1.0
+INTERACTIONS = 1000
+#: Control that is dragged, and the range of slider positions it moves over.
+DRAGS = {"serve": ("batch", 300, 700), "life": ("inference.rate", 400, 800)}
+
+
+@contextmanager
+def running() -> Iterator[tuple[str, psutil.Process]]:
+    """The app on a free port, and its process."""
+    command = [sys.executable, "-m", "computeledger", "web", "--port", "0", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own line
+    assert process.stdout is not None
+    found = re.search(r"http://\S+:\d+", process.stdout.readline())
+    assert found is not None
+    try:
+        yield found[0], psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def first_interactive_s(page: Page, address: str) -> float:
+    """From opening the address to an answer with its first plot drawn, in a browser that was never there."""
+    start = time.perf_counter()
+    page.goto(f"{address}/life")
+    page.wait_for_selector(".canvas .main-svg")
+    return time.perf_counter() - start
+
+
+def drag_s(page: Page, address: str, name: str) -> list[float]:
+    """From a slider's movement to the updated plot, for each move."""
+    control, low, high = DRAGS[name]
+    page.goto(f"{address}/{name}")
+    page.wait_for_selector(".canvas .main-svg")
+    page.wait_for_timeout(500)
+    script = """async ([control, place]) => {
+      const root = document.documentElement, before = root.dataset.shown;
+      const slider = document.querySelector(`.control[data-name="${control}"] .slider`);
+      const start = performance.now();
+      slider.value = place;
+      slider.dispatchEvent(new Event("input", { bubbles: true }));
+      while (root.dataset.shown === before) await new Promise((go) => setTimeout(go, 1));
+      await new Promise((go) => requestAnimationFrame(() => setTimeout(go, 0)));
+      return (performance.now() - start) / 1000;
+    }"""
+    places = random.Random(1).sample(range(low, high), MOVES)  # noqa: S311
+    return [page.evaluate(script, [control, place]) for place in places]
+
+
+async def users_s(address: str) -> list[float]:
+    """Waiting times of twenty users who each ask a new question a second after the last answer."""
+    taken: list[float] = []
+
+    async def user(number: int, client: httpx.AsyncClient) -> None:
+        draw = random.Random(number)  # noqa: S311
+        await asyncio.sleep(draw.uniform(0, PAUSE_S))
+        for _ in range(QUESTIONS):
+            page = "life" if draw.random() < 0.25 else "serve"
+            query = (
+                {"inference.rate": f"{draw.randint(1000, 90000)}K"}
+                if page == "life"
+                else {"batch": str(draw.randint(8, 400)), "input-tokens": str(draw.randint(500, 9000))}
+            )
+            start = time.perf_counter()
+            answer = await client.get(f"{address}/view/{page}", params=query)
+            taken.append(time.perf_counter() - start)
+            assert answer.status_code in (200, 422), answer.text[:200]
+            await asyncio.sleep(PAUSE_S)
+
+    async with httpx.AsyncClient(timeout=60) as client:
+        await asyncio.gather(*(user(number, client) for number in range(USERS)))
+    return taken
+
+
+def memory_growth(address: str, process: psutil.Process) -> int:
+    """Bytes that the app's memory grows by over the second half of a thousand new questions [byte]."""
+    held = []
+    with httpx.Client(timeout=60) as client:
+        for count in range(INTERACTIONS):
+            answer = client.get(
+                f"{address}/view/serve", params={"layout": "tp8", "batch": "32", "input-tokens": str(256 + count)}
+            )
+            assert answer.status_code == 200, answer.text[:200]
+            if count + 1 in (INTERACTIONS // 2, INTERACTIONS):
+                family = [process, *process.children(recursive=True)]
+                held.append(int(sum(one.memory_info().rss for one in family)))
+    return held[1] - held[0]
+
+
+def p95(values: list[float]) -> float:
+    """The 95th percentile."""
+    return statistics.quantiles(values, n=20)[-1]
+
+
+def measure() -> dict[str, float]:
+    """Every figure."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert chromium is not None, "no Chromium on the path"
+    with running() as (address, process):
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            interactive = first_interactive_s(page, address)
+            drags = {name: drag_s(page, address, name) for name in DRAGS}
+            browser.close()
+        users = asyncio.run(users_s(address))
+        growth = memory_growth(address, process)
+    found = {f"slider_p95_{name}_s": p95(values) for name, values in drags.items()}
+    return {
+        "slider_p95_s": max(found.values()), **found,
+        "slider_median_s": statistics.median([one for values in drags.values() for one in values]),
+        "first_interactive_s": interactive, "users20_p95_s": p95(users), "memory_growth_bytes": growth,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    figures = measure()
+    if parser.parse_args().json:
+        print(json.dumps(figures, indent=2))
+    else:
+        for key, value in figures.items():
+            print(f"{key:24} {value:,.3f}")

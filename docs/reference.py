@@ -1,0 +1,34 @@
+"""Pages of the Python reference, made from the docstrings while the site is built: one for each room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+_SOURCE = Path(__file__).resolve().parent.parent / "src"
+_ROOMS = {
+    "ground": ("Ground floor", "computeledger", False),
+    "facts": ("Facts", "computeledger/facts", True),
+    "physics": ("Physics", "computeledger/physics", True),
+    "workloads": ("Workloads", "computeledger/workloads", True),
+    "simulation": ("Simulation", "computeledger/simulation", True),
+    "economics": ("Economics", "computeledger/economics", True),
+    "frontier": ("Frontier", "computeledger/frontier", True),
+    "actuals": ("Actuals", "computeledger/actuals", True),
+    "validation": ("Validation", "computeledger/validation", True),
+    "rntp": ("RL on text", "rntp", True),
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each room that exists."""
+    for name, (title, folder, is_deep) in _ROOMS.items():
+        modules = sorted((_SOURCE / folder).glob("**/*.py" if is_deep else "*.py"))
+        names = [".".join(path.relative_to(_SOURCE).with_suffix("").parts) for path in modules if path.stem[0] != "_"]
+        names = [one for one in names if "interfaces" not in one]
+        if names:
+            text = "\n".join([f"# {title}", "", *(f"::: {one}\n" for one in names)])
+            files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files

@@ -1,0 +1,333 @@
+"""A training step of a described system from the operation model: the best layout, its MFU, and the run's length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from computeledger.arrays import median
+from computeledger.errors import ComputeLedgerError, DoesNotFitError
+from computeledger.facts.architecture import Model
+from computeledger.facts.reliability import published_interruptions_per_gpu_s
+from computeledger.facts.schema import System
+from computeledger.frontier.abilities import Trainable
+from computeledger.frontier.shapes import shaped_model
+from computeledger.frontier.systems import Generation
+from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.training import Batch
+from computeledger.workloads.pretraining import PretrainingScenario
+from computeledger.workloads.pretraining_candidates import Limits, candidates
+from computeledger.workloads.pretraining_scaling import larger_domain
+from computeledger.workloads.pretraining_search import PretrainingOption, require_fit
+
+#: Length of a sequence (assumption: as Llama 3 405B was pretrained).
+SEQUENCE_TOKENS = 8192.0
+#: Batches that a run is timed at, over the critical one.
+BATCHES_OVER_CRITICAL = (1.0, 4.0, 16.0)
+#: A job has one of these times a power of two, so that layouts exist; what is left over, 16 % at most, is idle.
+_ODD = (1, 3, 5, 7, 9, 15)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStep:
+    """What the chips of one kind do in a step.
+
+    Attributes
+    ----------
+    accelerator, layout : str
+        The chip, and how the model is cut over its GPUs.
+    n_gpus : int
+        That take part; the rest is left over where no layout divides them [-].
+    batch_tokens : float
+        Its share of the batch, in sequences that divide over its ranks [token].
+    step_s, mfu_fraction, memory_bytes : float
+        Of its share [s]; of bf16 [-]; of one GPU [byte].
+    goodput_fraction : float
+        Useful time over time on the calendar, with failures and checkpoints of so many GPUs [-].
+    """
+
+    accelerator: str
+    layout: str
+    n_gpus: int
+    batch_tokens: float
+    step_s: float
+    mfu_fraction: float
+    memory_bytes: float
+    goodput_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """One optimiser step over all generations, and the run made of such steps.
+
+    Attributes
+    ----------
+    batch_tokens : float
+        Of the step [token].
+    batch_over_critical : float
+        The same over the critical batch [-].
+    parts : tuple of GenerationStep
+        Data-parallel to each other; the slowest sets the pace.
+    step_s, mfu_fraction : float
+        Of the whole system [s], over the bf16 peak of all its chips [-].
+    busy_s, calendar_s : float
+        To the run's tokens without a stop, and on the calendar with failures and checkpoints of so many GPUs, as
+        published rates have them; they were measured up to 16K GPUs [s].
+    problem : str
+        Why there is none; empty where there is.
+    """
+
+    batch_tokens: float
+    batch_over_critical: float
+    parts: tuple[GenerationStep, ...] = ()
+    step_s: float = float("nan")
+    mfu_fraction: float = float("nan")
+    busy_s: float = float("nan")
+    calendar_s: float = float("nan")
+    problem: str = ""
+
+
+def training_machine(system: System) -> Machine:
+    """One GPU of a system with the calibrated factors at their medians.
+
+    Parameters
+    ----------
+    system : System
+        Scale-up domain.
+
+    Returns
+    -------
+    Machine
+        For the operation model.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> training_machine(load_system("h100-nvl8")).bf16_flop_per_s
+    989400000000000.0
+    """
+    return Machine(system, efficiency(), training_efficiency())
+
+
+def cut_gpus(n_gpus: float) -> tuple[int, int]:
+    """Largest job of at most so many GPUs that layouts divide: ``m 2^k`` with a small odd ``m``.
+
+    Parameters
+    ----------
+    n_gpus : float
+        At hand, 1 or more [-].
+
+    Returns
+    -------
+    tuple of int
+        GPUs of the job, and their odd part [-].
+
+    Examples
+    --------
+    >>> cut_gpus(142_000), cut_gpus(72), cut_gpus(11.5)
+    ((131072, 1), (72, 9), (10, 5))
+    """
+    jobs = [(odd * 2 ** int(math.log2(n_gpus / odd)), odd) for odd in _ODD if odd <= n_gpus]
+    return max(jobs)
+
+
+def _sequences(batch_tokens: float, n_gpus: int, odd: int) -> int:
+    """Sequences of a batch that divide over the ranks of a job."""
+    wanted = max(batch_tokens / SEQUENCE_TOKENS, 1.0)
+    grain = odd
+    while grain * 4 <= wanted and grain < n_gpus:
+        grain *= 2
+    return max(round(wanted / grain), 1) * grain
+
+
+@dataclass(frozen=True, slots=True)
+class BestStep:
+    """The fastest layout of a job.
+
+    Attributes
+    ----------
+    n_gpus : int
+        That take part [-].
+    batch_tokens : float
+        In sequences that divide over the ranks [token].
+    option : PretrainingOption
+        Layout, step, MFU, memory.
+    """
+
+    n_gpus: int
+    batch_tokens: float
+    option: PretrainingOption
+
+
+def best_step(model: Model, domain: tuple[System, int], n_gpus: float, batch_tokens: float) -> BestStep:
+    """Search the fastest layout of a model on chips of one kind, as ``pretrain`` does.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained, in bf16.
+    domain : tuple of System and int
+        Chips and links, and GPUs in a scale-up domain: the system's own or a what-if [-].
+    n_gpus : float
+        At hand [-].
+    batch_tokens : float
+        Of a step [token].
+
+    Returns
+    -------
+    BestStep
+        With the calibrated factors at their medians.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the model.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> best_step(shaped_model("m", 8e9), (load_system("h100-nvl8"), 8), 70.0, 4e6).n_gpus
+    64
+    """
+    system, size = domain
+    machine = training_machine(system)
+    if size != int(system.n_gpus_scale_up.value):
+        machine = larger_domain(machine, size)
+    job, odd = cut_gpus(max(n_gpus, 1.0))
+    batch = Batch(SEQUENCE_TOKENS, float(_sequences(batch_tokens, job, odd)))
+    scenario = PretrainingScenario(model, Layout(), Precision(), batch)
+    limits = Limits(size)
+    swept = require_fit(scenario, candidates(scenario, job, limits), machine, (job, limits))
+    return BestStep(job, median(scenario.global_batch_tokens), swept.best(1)[0])
+
+
+def _reliability() -> Reliability:
+    stops = {name: middle(value) for name, (value, _) in ASSUMED_STOPS.items()}
+    return Reliability(interruptions_per_gpu_s=middle(published_interruptions_per_gpu_s()), **stops)
+
+
+def _part(model: Model, generation: Generation, batch_tokens: float) -> GenerationStep:
+    system = generation.system
+    if system is None:
+        raise DoesNotFitError(f"no shipped scale-up domain is made of {generation.accelerator.id}: see facts search")
+    size = int(system.n_gpus_scale_up.value)
+    found = best_step(model, (system, size), median(generation.chips), batch_tokens)
+    option = found.option
+    return GenerationStep(
+        accelerator=generation.accelerator.id,
+        layout=str(option.layout),
+        n_gpus=found.n_gpus,
+        batch_tokens=found.batch_tokens,
+        step_s=option.step_s,
+        mfu_fraction=option.mfu_fraction,
+        memory_bytes=option.memory_bytes,
+        goodput_fraction=float(median(goodput(_reliability(), found.n_gpus).goodput_fraction)),
+    )
+
+
+def run_step(model: Model, generations: Sequence[Generation], tokens: float, batch: tuple[float, float]) -> RunStep:
+    """Time a step over all generations: each takes a share of the batch by its peak, the slowest sets the pace.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained, in bf16.
+    generations : sequence of Generation
+        Of the system, at the median of their numbers.
+    tokens : float
+        Of the run [token].
+    batch : tuple of float
+        Tokens of a step, and the same over the critical batch [-].
+
+    Returns
+    -------
+    RunStep
+        With its layouts, or with the reason why there is none.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.systems import described_system
+    >>> from computeledger.units import MONTH_S
+    >>> found = run_step(shaped_model("m", 405e9), described_system("16384 chips of h100-sxm5-80gb").generations,
+    ...                  15.6e12, (16.8e6, 1.0))
+    >>> found.parts[0].n_gpus, bool(0.3 < found.mfu_fraction < 0.5), bool(2.0 < found.calendar_s / MONTH_S < 4.0)
+    (16384, True, True)
+    """
+    peaks = [median(one.chips) * one.accelerator.peak("bf16") for one in generations]
+    whole, over = batch
+    try:
+        parts = tuple(
+            _part(model, one, whole * peak / sum(peaks)) for one, peak in zip(generations, peaks, strict=True)
+        )
+    except ComputeLedgerError as error:
+        return RunStep(whole, over, problem=str(error))
+    step_s = max(one.step_s for one in parts)
+    batch_tokens = sum(one.batch_tokens for one in parts)
+    busy = sum(one.mfu_fraction * one.step_s * one.n_gpus * generation.accelerator.peak("bf16")
+               for one, generation in zip(parts, generations, strict=True))  # fmt: skip
+    busy_s = tokens / batch_tokens * step_s
+    useful = math.prod(one.goodput_fraction for one in parts)
+    mfu = busy / step_s / sum(peaks)
+    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful)
+
+
+def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "model") -> list[RunStep]:
+    """Time a run at its critical batch and at larger ones, which cost loss per token but keep the chips busier.
+
+    Parameters
+    ----------
+    run : Trainable
+        At the median of its numbers.
+    generations : sequence of Generation
+        Of the system.
+    name : str
+        Of the model.
+
+    Returns
+    -------
+    list of RunStep
+        By batch.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.abilities import trains
+    >>> from computeledger.frontier.systems import described_system
+    >>> from computeledger.units import MONTH_S
+    >>> system = described_system("2048 chips of h100-sxm5-80gb")
+    >>> steps = run_steps(trains(system, 4 * MONTH_S)["dense"], system.generations)
+    >>> bool(steps[0].mfu_fraction < steps[1].mfu_fraction)
+    True
+    """
+    model = run_model(run, name)
+    critical = median(run.critical_batch_tokens)
+    return [run_step(model, generations, median(run.tokens), (critical * over, over)) for over in BATCHES_OVER_CRITICAL]
+
+
+def run_model(run: Trainable, name: str) -> Model:
+    """Shape the model of a run.
+
+    Parameters
+    ----------
+    run : Trainable
+        At the median of its numbers.
+    name : str
+        Of the model.
+
+    Returns
+    -------
+    Model
+        Dense, or a mixture where more is stored than multiplied.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.abilities import trainable
+    >>> run_model(trainable(1e25, 1e7), "dense").n_layers
+    120
+    """
+    active, total = median(run.n_params_active), median(run.n_params_total)
+    return shaped_model(name, active, total if total > active else None)

@@ -1,0 +1,29 @@
+"""The loss laws that ship: where each was read, what it was fitted on, what routing is worth by each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from computeledger.economics.scaling import law_names, loss_law_names, read_law
+from computeledger.economics.scaling_forms import rl_recipe
+from computeledger.economics.scaling_sparsity import moe_multipliers
+
+#: Budgets at which routing is judged: inside the fits, and far beyond them [FLOP].
+_BUDGETS = (1e19, 1e21, 1e25)
+
+
+def laws_document() -> dict[str, Any]:
+    """Laws, multipliers of routing, and sigmoids of RL."""
+    laws = []
+    for name in law_names():
+        table, origin = read_law(name, unverified=True)
+        laws.append({
+            "name": name, "read": table["read"], "on": table["read"] != "notes",
+            "for_allocate": name in loss_law_names(),
+            "fit": table["fit"], **origin,
+        })  # fmt: skip
+    multipliers = [{"flop": flop, **row} for flop in _BUDGETS for row in moe_multipliers(flop)]
+    recipes = read_law("scalerl_2025")[0]["recipes"]
+    return {
+        "laws": laws, "moe_multipliers": multipliers, "rl_recipes": {name: rl_recipe(name) for name in recipes},
+    }  # fmt: skip

@@ -1,0 +1,99 @@
+"""From the values of controls to the command's own options and its answer: the web and the command line ask alike."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from computeledger.errors import InputError
+from computeledger.interfaces.web.spec import Answer, Values
+
+
+def arguments_of(command: click.Command, values: Mapping[str, str]) -> list[str]:
+    """Arguments of a command from values of controls, which are named as its options.
+
+    Parameters
+    ----------
+    command : click.Command
+        Whose options they are.
+    values : mapping of str to str
+        ``on`` for a switch.
+
+    Returns
+    -------
+    list of str
+        Such as ``["--batch=32"]``; the command's own arguments last.
+
+    Examples
+    --------
+    >>> arguments_of(click.Command("c", params=[click.Option(["--batch"])]), {"batch": "32"})
+    ['--batch=32']
+    """
+    switches = {
+        option.removeprefix("--")
+        for one in command.params
+        if isinstance(one, click.Option) and one.is_flag
+        for option in one.opts
+    }
+    options = {
+        option.removeprefix("--") for one in command.params if isinstance(one, click.Option) for option in one.opts
+    }
+    given = [
+        f"--{name}" if name in switches else f"--{name}={text}" for name, text in values.items() if name in options
+    ]
+    rest = [text for name, text in values.items() if name not in options]
+    return [*given, *(["--", *rest] if any(text.startswith("-") for text in rest) else rest)]
+
+
+def ask(
+    name: Sequence[str],
+    command: click.Command,
+    answer: Callable[[Mapping[str, Any]], dict[str, Any]],
+    values: Values,
+    working: bool,
+) -> Answer:
+    """Ask a command's question.
+
+    Parameters
+    ----------
+    name : sequence of str
+        Words of the command after ``computeledger``.
+    command : click.Command
+        Reads the options.
+    answer : callable
+        From its parsed options to the document that it prints.
+    values : dict of str to str
+        Of the controls.
+    working : bool
+        Whether formulas, inputs and sources are wanted too.
+
+    Returns
+    -------
+    Answer
+        The document and the command line that gives it.
+
+    Raises
+    ------
+    InputError
+        For bad input, with the command's own words.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.cli_serving import serve
+    >>> from computeledger.interfaces.answers_serving import answer_serve
+    >>> values = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": "8", "samples": "16"}
+    >>> ask(["serve"], serve, answer_serve, values, False).command
+    'computeledger serve --model=llama-3.1-8b --system=h100-nvl8 --layout=tp1 --batch=8 --samples=16'
+    """
+    arguments = arguments_of(command, values)
+    line = shlex.join(["computeledger", *name, *arguments])
+    if working:
+        arguments.insert(0, "--working")
+    try:
+        options = command.make_context(name[-1], arguments).params
+    except click.ClickException as error:
+        raise InputError(error.format_message()) from None
+    return Answer(answer(options), line)

@@ -1,0 +1,111 @@
+"""The page *RL*: where the GPU-time of a reinforcement-learning run goes, and who waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from computeledger.facts.load import model_ids, system_ids
+from computeledger.interfaces.answers_rl import answer_rl
+from computeledger.interfaces.cli_rl import rl
+from computeledger.interfaces.plot_parts import PHASE_COLORS
+from computeledger.interfaces.plots_bars import bars_figure, strip_figure
+from computeledger.interfaces.web.ask import ask
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, tile
+from computeledger.interfaces.wording import percent, point, words
+
+_CONTROLS = (
+    Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()), group="What"),
+    Control("system", "System", "choice", default="h100-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("gpus", "GPUs", unit="GPUs", default="64", low=8, high=16384, whole=True, group="What"),
+    Control("rollout", "Rollout, mean", unit="tokens", default="4K..8K", low=128, high=131072, whole=True,
+            group="Sampling"),
+    Control("prompt", "Prompt, mean", unit="tokens", default="500", low=16, high=65536, whole=True, group="Sampling"),
+    Control("prompts", "Prompts a step", default="128", low=1, high=4096, whole=True, group="Sampling"),
+    Control("group-size", "Rollouts a prompt", default="16", low=1, high=256, whole=True, group="Sampling"),
+    Control("steps", "Steps", default="1000", low=1, high=100000, whole=True, group="Sampling"),
+    Control("verifier-time", "Verdict", unit="s", default="0.1", low=0.001, high=100, group="Verifying",
+            help="CPU time of one verdict."),
+    Control("verifier-cores", "Verdicts at a time", default="1024", low=1, high=65536, whole=True, group="Verifying"),
+    Control("max-lag", "Versions behind", default="0", low=0, high=8, log=False, whole=True, group="Asynchrony",
+            help="0: generators and trainer take turns."),
+    Control("training-gpus", "GPUs that only train", unit="GPUs", low=8, high=16384, whole=True, group="Asynchrony",
+            help="With a lag; empty: searched."),
+    Control("in-flight", "Update weights in flight", "switch", group="Asynchrony"),
+    Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
+    Control("layout", "Generation layout", "text", group="How", help="Such as tp2; empty: searched."),
+    Control("training-layout", "Training layout", "text", group="How", help="Such as tp4-dp16; empty: searched."),
+    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
+)  # fmt: skip
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    return ask(["rl"], rl, answer_rl, values, working)
+
+
+def _view(answer: Answer) -> View:
+    document = answer.document
+    shares = {name: point(one["fraction"]) for name, one in document["phases"].items()}
+    largest = max(shares, key=lambda name: shares[name])
+    headline = (
+        f"{words(point(document['gpu_hours']), 'GPU-hours')} for {words(point(document['tokens']), 'tokens')} sampled; "
+        f"{largest} takes {percent(shares[largest])}. One sampled token costs "
+        f"{point(document['beta_gpu_time']) / 6:.3g} times a pretraining token in GPU-time."
+    )
+    return View(
+        headline,
+        tiles=(
+            tile(document, "gpu_hours", "GPU-time", "GPU-hours"),
+            tile(document, "usd", "Cost", "USD", "gpu_hours"),
+            tile(document, "days", "Takes", "days", "step"),
+            tile(document, "beta_gpu_time", "Beta in GPU-time", ""),
+            tile(document, "beta_flop", "Beta in FLOP", ""),
+            tile(document, "utilization_fraction", "Utilisation", "fraction", "gpu_hours"),
+        ),
+        plots=_plots(document),
+        tables=(_split(document),),
+        notes=(
+            f"interval class: {document['interval']['class']}",
+            document["beta"]["convention"],
+            f"price: {document['price']['given']}, {document['price']['source']} of {document['price']['date']}",
+        ),
+    )
+
+
+def _plots(document: Any) -> tuple[Plot, ...]:
+    phases = document["phases"]
+    return (
+        Plot("shares", "Who works and who waits", "Shares of the run's GPU-time.",
+             strip_figure({name: one["fraction"] for name, one in phases.items()})),
+        Plot("phases", "GPU-hours by phase", "Median and 90 % interval.",
+             bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "GPU-hours", PHASE_COLORS["rl"])),
+        Plot("beta", "Beta by phase, in GPU-time", "What a sampled token costs where a pretraining token costs 6.",
+             bars_figure(document["beta"]["gpu_time_by_phase"], "", PHASE_COLORS["pretraining"])),
+        Plot("utilisation", "Utilisation by phase", "FLOP over dense bf16 peak.",
+             bars_figure(document["phase_utilization_fraction"], "fraction", PHASE_COLORS["inference"])),
+    )  # fmt: skip
+
+
+def _split(document: Any) -> Table:
+    split = document["split"]
+    rows = [
+        ["GPUs that generate", f"{split['generation_gpus']:,.0f}"],
+        ["GPUs that train", f"{split['training_gpus']:,.0f}"],
+        ["generation layout", split["layout"]],
+        ["training layout", split["training_layout"]],
+        ["replicas", words(point(document["generation"]["replicas"]), "")],
+        ["rollouts decoding on each", words(point(document["generation"]["rollouts_decoding"]), "")],
+        ["verifier cores that are busy", words(point(document["verifier_cores_needed"]), "")],
+    ]
+    return Table("How it runs", ["part", "value #"], rows)
+
+
+PAGE = Page(
+    "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer, _view,
+    presets={
+        "Eight billion, one team": {},
+        "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
+                                      "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
+        "Asynchronous, two versions behind": {"max-lag": "2", "in-flight": "on"},
+        "Slow verifiers": {"verifier-time": "30", "verifier-cores": "256"},
+    },
+)  # fmt: skip

@@ -1,0 +1,115 @@
+"""The page *Serve*: speed, cost and memory of serving a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.facts.load import model_ids, system_ids
+from computeledger.interfaces import plots_serving as plots
+from computeledger.interfaces.answers_serving import answer_serve
+from computeledger.interfaces.cli_serving import serve
+from computeledger.interfaces.web.ask import ask
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, tile
+from computeledger.interfaces.wording import percent, sureness_words, words
+
+_CONTROLS = (
+    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
+    Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, group="What",
+            help="Empty: as many as the best layout asks for."),
+    Control("layout", "Layout", "text", group="What", help="Such as tp8 or tp1-dp32-ep32; empty: searched."),
+    Control("batch", "Batch", unit="sequences", low=1, high=16384, whole=True, group="Load",
+            help="Sequences decoding per replica; empty: the cheapest that is fast enough."),
+    Control("tpot", "Slowest time per token", unit="s", low=0.005, high=0.5, group="Load",
+            help="Where the batch is searched; empty: 50 ms."),
+    Control("input-tokens", "New input", unit="tokens", default="4096", low=64, high=131072, whole=True, group="Load"),
+    Control("cached-tokens", "Cached prefix", unit="tokens", default="0", low=64, high=131072, whole=True,
+            group="Load"),
+    Control("output-tokens", "Output", unit="tokens", default="1024", low=16, high=65536, whole=True, group="Load"),
+    Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
+    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4"), blank="as stored",
+            group="How"),
+    Control("kv-precision", "KV cache", "choice", default="bf16", choices=("bf16", "fp8"), group="How"),
+    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
+)  # fmt: skip
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    return ask(["serve"], serve, answer_serve, values, working)
+
+
+def _view(answer: Answer) -> View:
+    document = answer.document
+    bound = max(document["bound_fractions"], key=document["bound_fractions"].get)
+    cost = words(document["usd_per_mtok_output"]["p50"], "USD/Mtok")
+    headline = (
+        f"{document['layout']} at batch {document['batch']:g}: a million output tokens cost "
+        f"{cost.removesuffix('/Mtok')}, and each user sees "
+        f"{words(document['output_tokens_per_s_per_user']['p50'], 'tokens/s')}. Decoding waits mostly for {bound}."
+    )
+    return View(
+        headline,
+        tiles=(
+            tile(document, "output_tokens_per_s_per_user", "Speed for one user", "tokens/s", "tpot_s"),
+            tile(document, "usd_per_mtok_output", "Output", "USD/Mtok"),
+            tile(document, "usd_per_mtok_input", "Input", "USD/Mtok"),
+            tile(document, "ttft_s", "Time to first token", "s"),
+            tile(document, "tpot_s", "Time per output token", "s"),
+            tile(document, "output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
+        ),
+        plots=(
+            Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
+                 "The ring is the answer.", plots.pareto_figure(document)),
+            Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
+                 "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document)),
+            Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
+                 plots.step_bounds(document)),
+            Plot("memory", "Memory of the busiest GPU", f"{words(document['memory_bytes']['total'], 'B')} of "
+                 f"{words(document['memory_bytes']['capacity'], 'B')}; the largest batch that fits is "
+                 f"{document['largest_batch']:g}.", plots.memory_figure(document)),
+        ),
+        tables=_rivals(answer),
+        notes=(
+            sureness_words(document["interval"]),
+            _limit(document),
+            *document.get("remarks", ()),
+        ),
+    )  # fmt: skip
+
+
+def _limit(document: Mapping[str, Any]) -> str:
+    limit = document["physical_limit"]
+    return f"physical limit: {words(limit['tpot_s'], 's')} per token, {words(limit['ttft_s'], 's')} to the first"
+
+
+def _rivals(answer: Answer) -> tuple[Table, ...]:
+    margins = answer.document.get("margins")
+    if not margins or not margins["rivals"]:
+        return ()
+    rows = [
+        [one["layout"], f"{one['batch']:,}", words(one["output_tokens_per_s_per_user"], ""),
+         words(one["usd_per_mtok_output"], "USD"), percent(one["better_probability"])]
+        for one in margins["rivals"][:8]
+    ]  # fmt: skip
+    return (
+        Table("Layouts that come close", ["layout", "batch #", "tokens/s per user #", "USD/Mtok output #",
+                                          "chance to be better #"], rows),
+    )  # fmt: skip
+
+
+PAGE = Page(
+    "serve",
+    "Serve",
+    "How fast and how cheap is a model served, and what binds?",
+    _CONTROLS,
+    _answer,
+    _view,
+    presets={
+        "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
+        "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},
+        "Slow mode: as cheap as it gets": {"system": "gb200-nvl72", "gpus": "72", "tpot": "0.2"},
+        "Llama 3.1 70B on one node": {"model": "meta-llama/Meta-Llama-3.1-70B", "system": "h100-nvl8", "gpus": "8"},
+        "Long context": {"input-tokens": "65536", "output-tokens": "2048"},
+    },
+)

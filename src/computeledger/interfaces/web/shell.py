@@ -1,0 +1,61 @@
+"""The HTML around an answer: menu, controls with their boxes, empty places for what the engine will say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from computeledger.interfaces import plot_parts
+from computeledger.interfaces.page import script_json, version
+from computeledger.interfaces.web.spec import Control, Page
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("computeledger.interfaces.web", "templates"), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+def page_html(page: Page, pages: Sequence[Page]) -> str:
+    """The page before its first answer.
+
+    Parameters
+    ----------
+    page : Page
+        To be shown.
+    pages : sequence of Page
+        For the menu.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.web.pages import PAGES
+    >>> '<h1>' in page_html(PAGES[0], PAGES)
+    True
+    """
+    return _TEMPLATES.get_template("page.html").render(
+        page=page, pages=pages, groups=_groups(page.controls), version=version(), data=script_json(_data(page))
+    )
+
+
+def _groups(controls: Sequence[Control]) -> list[tuple[str, list[Control]]]:
+    names = dict.fromkeys(one.group for one in controls)
+    return [(name, [one for one in controls if one.group == name]) for name in names]
+
+
+def _data(page: Page) -> dict[str, Any]:
+    """What the script needs: the controls, the presets, and how plots are drawn in light and dark."""
+    return {
+        "page": page.name,
+        "title": page.title,
+        "controls": [asdict(one) for one in page.controls],
+        "presets": {name: dict(values) for name, values in page.presets.items()},
+        "config": plot_parts.CONFIG,
+        "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)},
+    }

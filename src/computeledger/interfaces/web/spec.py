@@ -1,0 +1,322 @@
+"""What a page is made of: controls, presets, and an answer shown as tiles, plots and tables. No formula here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from computeledger.errors import InputError, nearest, shown
+from computeledger.interfaces.wording import interval_words, point, words
+
+#: Characters that a box takes: long enough for a range with units, short enough for an address.
+LONGEST = 200
+Values = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One thing that a reader may change.
+
+    Attributes
+    ----------
+    name : str
+        Key in the address.
+    label : str
+        As people say it.
+    kind : str
+        ``number`` (slider and typed box), ``choice`` (one of a list), ``text`` or ``switch``.
+    unit : str
+        Shown beside the box; a typed value may carry its own.
+    default : str
+        As typed; an empty box leaves the matter to the engine.
+    low, high : float
+        Ends of the slider, in the unit [-].
+    log : bool
+        Whether the slider's steps are equal ratios.
+    whole : bool
+        Whether the slider stops at whole numbers only.
+    choices : tuple of str
+        Of a ``choice``; an empty one leaves it open.
+    blank : str
+        What the empty choice is called.
+    help : str
+        One line.
+    group : str
+        Heading that it stands under.
+    """
+
+    name: str
+    label: str
+    kind: str = "number"
+    unit: str = ""
+    default: str = ""
+    low: float = 1.0
+    high: float = 1.0
+    log: bool = True
+    whole: bool = False
+    choices: tuple[str, ...] = ()
+    blank: str = "searched"
+    help: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the engine said.
+
+    Attributes
+    ----------
+    document : mapping
+        The same as the command prints with ``--json``.
+    command : str
+        The command line that gives it.
+    source : Any
+        The result behind it, where plots need its samples.
+    plan : str or None
+        A PLAN.toml of the same question.
+    """
+
+    document: Mapping[str, Any]
+    command: str
+    source: Any = None
+    plan: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure, large.
+
+    Attributes
+    ----------
+    label, text, band : str
+        What it is, its median, its interval.
+    value : float or None
+        The median as a number, for comparing two scenarios [-].
+    key : str
+        Of the working that explains it.
+    """
+
+    label: str
+    text: str
+    band: str = ""
+    value: float | None = None
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing with its caption.
+
+    Attributes
+    ----------
+    name, title, caption : str
+        Its id, what it shows, and how to read it.
+    figure : mapping
+        A plotly specification without a theme.
+    """
+
+    name: str
+    title: str
+    caption: str
+    figure: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text.
+
+    Attributes
+    ----------
+    title : str
+        What it lists.
+    columns : sequence of str
+        Headings; one that ends in ``#`` is a column of numbers.
+    rows : sequence of sequence of str
+        Cells.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An answer as it is shown.
+
+    Attributes
+    ----------
+    headline : str
+        The answer in one sentence.
+    tiles, plots, tables : tuple
+        In reading order.
+    notes : tuple of str
+        What was assumed, and how sure the answer is.
+    """
+
+    headline: str
+    tiles: tuple[Tile, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the app.
+
+    Attributes
+    ----------
+    name, title, question : str
+        Last part of its address, its name, and what it answers.
+    controls : tuple of Control
+        In reading order.
+    answer : callable
+        From checked values to an answer; the second argument asks for the working.
+    view : callable
+        From the answer to what is shown.
+    presets : mapping of str to mapping
+        Named values of controls.
+    """
+
+    name: str
+    title: str
+    question: str
+    controls: tuple[Control, ...]
+    answer: Callable[[Values, bool], Answer]
+    view: Callable[[Answer], View]
+    presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+class ControlError(InputError):
+    """Bad input in one box.
+
+    Parameters
+    ----------
+    control : str
+        Its name.
+    message : str
+        One line.
+    """
+
+    def __init__(self, control: str, message: str) -> None:
+        super().__init__(message)
+        self.control = control
+
+
+def checked(page: Page, query: Mapping[str, str]) -> Values:
+    """Values of a page's controls: those given, defaults for the rest.
+
+    Parameters
+    ----------
+    page : Page
+        Whose controls are allowed.
+    query : mapping of str to str
+        As in the address.
+
+    Returns
+    -------
+    dict of str to str
+        Without empty ones.
+
+    Raises
+    ------
+    ControlError
+        For a key that is no control, a text that is too long, a word that is no choice.
+
+    Examples
+    --------
+    >>> page = Page("p", "P", "", (Control("engine", "Engine", "choice", choices=("vllm", "ideal")),), None, None)
+    >>> checked(page, {"engine": "ideal"})
+    {'engine': 'ideal'}
+    >>> checked(page, {"engine": "idael"})
+    Traceback (most recent call last):
+    computeledger.interfaces.web.spec.ControlError: Engine 'idael': not one of the choices; did you mean 'ideal'?
+    """
+    known = {one.name: one for one in page.controls}
+    for name in query:
+        if name not in known:
+            raise ControlError("", f"{shown(name)}: no control of this page; {nearest(name, known)}")
+    out = {name: query.get(name, one.default).strip() for name, one in known.items()}
+    for name, text in out.items():
+        _check(known[name], text)
+    return {name: text for name, text in out.items() if text}
+
+
+def _check(one: Control, text: str) -> None:
+    if len(text) > LONGEST:
+        raise ControlError(one.name, f"{one.label}: {len(text)} characters; at most {LONGEST} are read")
+    if not text:
+        return
+    if any(ord(letter) < ord(" ") for letter in text):
+        raise ControlError(one.name, f"{one.label} {shown(text)}: one line of plain text is expected")
+    if one.kind == "choice" and text not in one.choices:
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {nearest(text, one.choices)}")
+    if one.kind == "switch" and text != "on":
+        raise ControlError(one.name, f"{one.label} {shown(text)}: 'on', or left out")
+
+
+def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
+    """The control that an error of the engine is about: whose option or key the message names, or whose text it quotes.
+
+    Parameters
+    ----------
+    page : Page
+        Where it was raised.
+    message : str
+        Of the error.
+    given : mapping of str to str
+        What the reader typed.
+
+    Returns
+    -------
+    str
+        Its name; empty where the message tells of none.
+
+    Examples
+    --------
+    >>> page = Page("p", "P", "", (Control("batch", "Batch"), Control("rl.steps", "Steps")), None, None)
+    >>> blamed(page, "--batch 'many': not a number", {}), blamed(page, "[rl] steps = '-3': negative", {})
+    ('batch', 'rl.steps')
+    >>> blamed(page, "unknown '7x'", {"batch": "7x"}), blamed(page, "does not fit", {"batch": "8"})
+    ('batch', '')
+    """
+    for one in page.controls:
+        section, _, key = one.name.rpartition(".")
+        named = rf"\[{re.escape(section)}\] {re.escape(key)}" if section else rf"(?<![\w.-])(--)?{re.escape(one.name)}"
+        if re.search(rf"{named}(?![\w-])", message):
+            return one.name
+    quoting = [name for name, text in given.items() if text and f"'{text}'" in message]
+    return quoting[0] if len(quoting) == 1 else ""
+
+
+def tile(document: Mapping[str, Any], key: str, label: str, unit: str, why: str = "") -> Tile:
+    """A tile of one of the document's quantities.
+
+    Parameters
+    ----------
+    document : mapping
+        Of an answer.
+    key : str
+        Of the quantity.
+    label : str
+        As people say it.
+    unit : str
+        Of :func:`computeledger.interfaces.wording.words`.
+    why : str
+        Name of the working that explains it; the key's own when left out.
+
+    Returns
+    -------
+    Tile
+        With text, interval and number.
+
+    Examples
+    --------
+    >>> tile({"days": 12.0}, "days", "takes", "days").value
+    12.0
+    """
+    value = document[key]
+    return Tile(label, words(point(value), unit), interval_words(value, unit), point(value), why or key)

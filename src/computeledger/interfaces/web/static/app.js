@@ -1,0 +1,400 @@
+// One page of the app: controls become an address, the address becomes an answer, the answer becomes tiles and plots.
+// Nothing is computed here: the server answers with texts and finished drawings.
+
+const given = JSON.parse(document.getElementById("data").textContent);
+const controls = new Map(given.controls.map((one) => [one.name, one]));
+const form = document.getElementById("controls");
+const root = document.documentElement;
+const byId = (id) => document.getElementById(id);
+const SUFFIX = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e4, "K"]];
+const SCALE = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, B: 1e9, T: 1e12, P: 1e15 };
+
+// ---- numbers as people type them ----
+
+function parsed(text) {
+  const match = /^\s*([\d.]+(?:[eE][+-]?\d+)?)\s*([kKMGBTP]?)\s*$/.exec(text);
+  return match ? Number(match[1]) * (SCALE[match[2]] ?? 1) : NaN;
+}
+
+function ends(text) {
+  const parts = text.split("..");
+  if (parts.length > 2) return null;
+  const suffix = /[kKMGBTP]\s*$/.exec(parts.at(-1))?.[0] ?? "";
+  const values = parts.map((part) => parsed(/[a-zA-Z]\s*$/.test(part) ? part : part + suffix));
+  return values.every((value) => value >= 0) ? values : null;
+}
+
+function written(value, whole) {
+  if (whole && value < 1e4) return String(Math.round(value));
+  for (const [size, name] of SUFFIX) if (value >= size * 0.9995) return Number((value / size).toPrecision(3)) + name;
+  return String(Number(value.toPrecision(3)));
+}
+
+function positionOf(one, text) {
+  const values = ends(text);
+  if (!values) return null;
+  const value = values.length === 1 ? values[0] : one.log ? Math.sqrt(values[0] * values[1]) : (values[0] + values[1]) / 2;
+  const share = one.log ? Math.log(Math.max(value, one.low) / one.low) / Math.log(one.high / one.low)
+    : (value - one.low) / (one.high - one.low);
+  return Math.round(1000 * Math.min(1, Math.max(0, share)));
+}
+
+function textAt(one, position, before) {
+  const share = position / 1000;
+  const value = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
+  const old = ends(before);
+  if (!old || old.length === 1 || !(old[0] > 0)) return written(value, one.whole);
+  const middle = one.log ? Math.sqrt(old[0] * old[1]) : (old[0] + old[1]) / 2;
+  return old.map((end) => written((end * value) / middle, one.whole)).join("..");
+}
+
+// ---- the scenario: boxes and the address ----
+
+const box = (name) => form.elements.namedItem(name);
+const holder = (name) => form.querySelector(`.control[data-name="${CSS.escape(name)}"]`);
+
+function readBoxes() {
+  const query = new URLSearchParams();
+  for (const [name, one] of controls) {
+    const field = box(name);
+    const text = field.type === "checkbox" ? (field.checked ? "on" : "") : field.value.trim();
+    if (text !== one.default) query.set(name, text);
+  }
+  return query;
+}
+
+function fillBoxes(query) {
+  for (const [name, one] of controls) {
+    const field = box(name);
+    const text = query.has(name) ? query.get(name) : one.default;
+    if (field.type === "checkbox") field.checked = text === "on";
+    else field.value = text;
+    placeSlider(name);
+  }
+}
+
+function placeSlider(name, text = box(name).value) {
+  const slider = holder(name)?.querySelector(".slider");
+  if (!slider) return;
+  const shown = text.trim() || box(name).placeholder;
+  const position = positionOf(controls.get(name), shown);
+  if (position !== null) slider.value = position;
+  slider.setAttribute("aria-valuetext", `${shown || "chosen by the engine"} ${controls.get(name).unit}`.trim());
+}
+
+let pinned = null;
+
+function address() {
+  const query = readBoxes();
+  if (pinned !== null) query.set("vs", pinned);
+  const text = query.toString();
+  return `${location.pathname}${text ? `?${text}` : ""}`;
+}
+
+let depth = 0, furthest = 0;
+
+function keep() {
+  if (address() === location.pathname + location.search) return;
+  depth += 1;
+  furthest = depth;
+  history.pushState({ depth }, "", address());
+  buttons();
+}
+
+function buttons() {
+  byId("undo").disabled = depth === 0;
+  byId("redo").disabled = depth === furthest;
+  byId("compare").setAttribute("aria-pressed", String(pinned !== null));
+}
+
+function fromAddress() {
+  const query = new URLSearchParams(location.search);
+  pinned = query.get("vs");
+  query.delete("vs");
+  fillBoxes(query);
+  buttons();
+}
+
+// ---- asking: one question at a time, and always the latest ----
+
+let asking = null, again = false, shownCount = 0, latest = null;
+
+async function fetched(path, signal) {
+  let response;
+  try {
+    response = await fetch(path, { signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw { control: "", message: "no answer: is `computeledger web` still running?" };
+  }
+  const body = await response.json().catch(() => ({ control: "", message: `unexpected answer (${response.status})` }));
+  if (!response.ok) throw body;
+  return body;
+}
+
+async function ask() {
+  if (asking) { again = true; return; }
+  asking = new AbortController();
+  root.dataset.asking = "on";
+  const slow = setTimeout(() => { byId("busy").hidden = false; }, 400);
+  const query = readBoxes().toString();
+  try {
+    const wanted = [fetched(`/view/${given.page}?${query}`, asking.signal)];
+    if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, asking.signal));
+    const [view, other] = await Promise.all(wanted);
+    complain(null);
+    latest = { query, view };
+    show(view, other ?? null);
+  } catch (error) {
+    if (error.name === "AbortError") say("stopped; the last answer stays");
+    else complain(error);
+  } finally {
+    clearTimeout(slow);
+    byId("busy").hidden = true;
+    asking = null;
+    if (again) { again = false; ask(); } else delete root.dataset.asking;
+  }
+}
+
+function complain(error) {
+  for (const one of document.querySelectorAll(".error")) { one.hidden = true; one.textContent = ""; }
+  for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
+  byId("answer").classList.toggle("stale", error !== null);
+  if (error === null) return;
+  const place = byId(`e-${error.control}`) ?? byId("e-");
+  place.textContent = error.message;
+  place.hidden = false;
+  if (error.control && box(error.control)) box(error.control).setAttribute("aria-invalid", "true");
+  shownCount += 1;
+  root.dataset.shown = String(shownCount);
+}
+
+const say = (text) => { byId("said").textContent = text; };
+
+// ---- showing ----
+
+function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+function show(view, other) {
+  byId("headline").textContent = view.headline;
+  byId("command").textContent = view.command;
+  byId("get-plan").hidden = view.plan === null;
+  for (const [name, one] of controls) {
+    if (one.kind === "choice" || one.kind === "switch") continue;
+    box(name).placeholder = view.resolved[name] ?? "";
+    if (!box(name).value.trim()) placeSlider(name);
+  }
+  draw(byId("now"), view, other, other ? "This scenario" : "");
+  byId("pinned").hidden = !other;
+  byId("scenarios").classList.toggle("two", Boolean(other));
+  if (other) draw(byId("pinned"), other, null, "Compared with");
+  shownCount += 1;
+  root.dataset.shown = String(shownCount);
+}
+
+function draw(place, view, other, heading) {
+  const shape = JSON.stringify([heading, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
+  if (place.dataset.shape !== shape) {
+    place.dataset.shape = shape;
+    const tiles = element("dl", { class: "tiles", style: `--across: ${view.tiles.length % 3 ? 4 : 3}` });
+    for (const one of view.tiles) {
+      tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
+        element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
+        one.key ? element("button", { type: "button", class: "why", onclick: () => work(one.key),
+          "aria-label": `working of ${one.label}` }, "working") : null)));
+    }
+    const plots = element("div", { class: "plots" });
+    for (const one of view.plots) {
+      const canvas = element("div", { class: "canvas", role: "img" });
+      const name = `computeledger-${given.page}-${one.name}`;
+      plots.append(element("figure", { "data-plot": one.name }, element("h2", {}, one.title), canvas,
+        element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
+          ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
+            "aria-label": `${one.title} as ${format.toUpperCase()}`,
+            onclick: () => window.Plotly.downloadImage(canvas, { format, filename: name, width: 1200,
+              height: 1.25 * (canvas.clientHeight || 400) }) }, format.toUpperCase())))));
+      seen.observe(canvas);
+    }
+    for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
+    place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
+      ...(view.tiles.length ? [tiles] : []), plots,
+      element("div", { class: "tables" }), element("ul", { class: "notes" }));
+  }
+  view.tiles.forEach((one, index) => {
+    const cell = place.querySelectorAll(".tiles > div")[index];
+    cell.querySelector(".value").textContent = one.text;
+    cell.querySelector(".band").textContent = one.band;
+    cell.querySelector(".versus").textContent = other ? versus(one, other.tiles[index]) : "";
+  });
+  view.plots.forEach((one, index) => {
+    const figure = place.querySelectorAll("figure")[index];
+    figure.querySelector("figcaption").textContent = one.caption;
+    const canvas = figure.querySelector(".canvas");
+    canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
+    paint(canvas, one.figure);
+  });
+  place.querySelector(".tables").replaceChildren(...view.tables.map(table));
+  place.querySelector(".notes").replaceChildren(...view.notes.map((text) => element("li", {}, text)));
+}
+
+function versus(one, other) {
+  if (!other || one.value === null || other.value === null || !(other.value > 0)) return "";
+  const ratio = one.value / other.value;
+  return Math.abs(ratio - 1) < 0.005 ? "the same" : `${ratio.toPrecision(3)} × the other`;
+}
+
+function table(one) {
+  const numeric = one.columns.map((name) => name.endsWith("#"));
+  const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
+  return element("section", {}, element("h2", {}, one.title), element("div", { class: "scroll", tabindex: "0", role: "region",
+    "aria-label": one.title }, element("table", {},
+    element("thead", {}, element("tr", {}, ...names.map((name, i) => element("th", { scope: "col", class: numeric[i] ? "number" : null }, name)))),
+    element("tbody", {}, ...one.rows.map((row) => element("tr", {}, ...row.map((cell, i) =>
+      i === 0 ? element("th", { scope: "row" }, cell) : element("td", { class: numeric[i] ? "number" : null }, cell))))))));
+}
+
+// plots out of sight are drawn when they come into sight, so that a drag moves what one looks at
+const waiting = new WeakMap();
+const inSight = new WeakSet();
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (entry.isIntersecting) inSight.add(entry.target); else inSight.delete(entry.target);
+    if (entry.isIntersecting && waiting.has(entry.target)) paintNow(entry.target);
+  }
+}, { rootMargin: "200px" });
+
+function paint(canvas, figure) {
+  waiting.set(canvas, figure);
+  canvas.style.minHeight = `${figure.layout.height}px`;
+  const bounds = canvas.getBoundingClientRect();
+  if (inSight.has(canvas) || (bounds.top < innerHeight + 200 && bounds.bottom > -200)) paintNow(canvas);
+}
+
+function paintNow(canvas) {
+  if (!window.Plotly) return;
+  const figure = waiting.get(canvas);
+  canvas.figure = figure;
+  waiting.delete(canvas);
+  window.Plotly.react(canvas, figure.data, { ...figure.layout, template: given.templates[theme()] }, given.config);
+}
+
+window.addEventListener("load", () => {
+  for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas) && inSight.has(canvas)) paintNow(canvas);
+});
+
+// ---- working ----
+
+async function work(key) {
+  const place = byId("working-list");
+  byId("working").hidden = false;
+  place.textContent = "…";
+  try {
+    const { working } = await fetched(`/view/${given.page}?${readBoxes()}${readBoxes().size ? "&" : ""}working=on`);
+    place.replaceChildren(...working.map((one) => step(one, key)));
+    const target = place.querySelector("details[open]") ?? byId("working");
+    target.scrollIntoView({ block: "start" });
+    target.querySelector("summary")?.focus();
+  } catch (error) {
+    place.textContent = error.message ?? String(error);
+  }
+}
+
+const number = (value) => typeof value === "object" && value !== null
+  ? `${Number(value.p50.toPrecision(4))} (${Number(value.p05.toPrecision(3))} to ${Number(value.p95.toPrecision(3))})`
+  : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value ?? "");
+
+function step(one, key) {
+  const rows = (one.terms ?? []).map((term) => element("tr", {}, element("th", { scope: "row" }, term.name),
+    element("td", { class: "number" }, `${number(term.value)} ${term.unit ?? ""}`), element("td", {}, term.origin ?? ""),
+    element("td", {}, [term.source, term.locator ?? term.note].filter(Boolean).join(", "))));
+  const own = one.name === key || one.name.endsWith(`.${key}`);
+  return element("details", { open: own }, element("summary", {}, element("b", {}, one.name), " ",
+    element("span", { class: "formula" }, one.formula ?? "")),
+    element("p", {}, `${number(one.value)} ${one.unit ?? ""}`),
+    rows.length ? element("div", { class: "scroll" }, element("table", {}, element("tbody", {}, ...rows))) : null);
+}
+
+// ---- taking away ----
+
+function save(name, type, text) {
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+const quoted = (cell) => (/[",\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+
+function csv(view) {
+  const rows = [["figure", "median", "value", "interval"], ...view.tiles.map((one) => [one.label, one.text, String(one.value ?? ""), one.band])];
+  for (const one of view.tables) rows.push([], [one.title], one.columns.map((name) => name.replace(/ ?#$/, "")), ...one.rows);
+  return rows.map((row) => row.map(quoted).join(",")).join("\n").replaceAll("\u00a0", " ") + "\n";
+}
+
+async function copy(text, what) {
+  try { await navigator.clipboard.writeText(text); say(`${what} copied`); } catch { say(`${what}: ${text}`); }
+}
+
+// ---- look ----
+
+const theme = () => root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
+function wear(name) {
+  root.dataset.theme = name;
+  byId("theme").setAttribute("aria-pressed", String(name === "dark"));
+  for (const canvas of document.querySelectorAll(".canvas")) if (canvas.figure) { waiting.set(canvas, waiting.get(canvas) ?? canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
+}
+
+// ---- events ----
+
+form.addEventListener("input", (event) => {
+  const name = event.target.closest(".control")?.dataset.name;
+  if (!name) return;
+  if (event.target.classList.contains("slider")) {
+    const field = box(name);
+    field.value = textAt(controls.get(name), Number(event.target.value), field.value.trim() || field.placeholder);
+    event.target.setAttribute("aria-valuetext", `${field.value} ${controls.get(name).unit}`.trim());
+    ask();
+  } else if (event.target.tagName === "SELECT" || event.target.type === "checkbox") {
+    keep();
+    ask();
+  } else placeSlider(name);
+});
+form.addEventListener("change", (event) => {
+  if (event.target.id === "preset") {
+    const chosen = given.presets[event.target.value];
+    if (chosen) { fillBoxes(new URLSearchParams(chosen)); keep(); ask(); }
+    return;
+  }
+  if (event.target.closest(".control")) { keep(); ask(); }
+});
+form.addEventListener("submit", (event) => { event.preventDefault(); keep(); ask(); });
+form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); keep(); ask(); } });
+window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(); });
+byId("undo").addEventListener("click", () => history.back());
+byId("redo").addEventListener("click", () => history.forward());
+byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(); });
+byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(); });
+byId("stop").addEventListener("click", () => { again = false; asking?.abort(); });
+byId("theme").addEventListener("click", () => { const next = theme() === "dark" ? "light" : "dark"; localStorage.setItem("theme", next); wear(next); });
+byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
+byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
+byId("print").addEventListener("click", () => { for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas)) paintNow(canvas); print(); });
+byId("get-json").addEventListener("click", async () => {
+  try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
+});
+byId("get-csv").addEventListener("click", () => { if (latest) save(`${given.page}.csv`, "text/csv", csv(latest.view)); });
+byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save("PLAN.toml", "application/toml", latest.view.plan); });
+
+const kept = localStorage.getItem("theme");
+wear(kept === "dark" || kept === "light" ? kept : theme());
+history.replaceState({ depth: 0 }, "");
+fromAddress();
+ask();

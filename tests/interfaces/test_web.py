@@ -1,0 +1,122 @@
+"""The app without a browser: the same answers as the command line, bad input in words, strangers refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from computeledger.interfaces.web.app import create_app
+from computeledger.interfaces.web.pages import PAGES
+
+#: Few samples of the engine's own: the pages ask as users do.
+SMALL = {
+    "serve": {"model": "meta-llama/Meta-Llama-3.1-8B", "system": "h100-nvl8", "layout": "tp1", "batch": "16"},
+    "pretrain": {"model": "meta-llama/Meta-Llama-3.1-8B", "system": "h100-nvl8", "gpus": "64", "tokens": "1T"},
+    "rl": {"gpus": "16", "layout": "tp2", "training-layout": "tp2-dp8"},
+    "facts": {"words": "h200 bandwidth"},
+    "claims": {"verdict": "fails"},
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app())
+
+
+@pytest.mark.parametrize("name", [page.name for page in PAGES])
+def test_the_app_answers_as_the_command_line_does(
+    name: str, client: TestClient, computeledger: Any, tmp_path: Any
+) -> None:
+    query = SMALL.get(name, {})
+    answer = client.get(f"/api/{name}", params=query)
+    assert answer.status_code == 200, answer.text
+    view = client.get(f"/view/{name}", params=query).json()
+    if view["plan"] is not None:
+        (tmp_path / "scenario.toml").write_text(view["plan"], "utf-8")
+    said = computeledger(*shlex.split(view["command"])[1:], "--json", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert answer.json() == json.loads(said.stdout)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_preset_of_every_page_answers(page: Any, client: TestClient) -> None:
+    for name, values in page.presets.items():
+        answer = client.get(f"/view/{page.name}", params=dict(values))
+        assert answer.status_code == 200, (name, answer.text)
+        assert answer.json()["headline"]
+
+
+@pytest.mark.parametrize(
+    ("path", "control", "part"),
+    [
+        ("/view/serve?batch=many", "batch", "not a number or a range"),
+        ("/view/serve?system=h100-nvl9", "system", "did you mean 'h100-nvl8'?"),
+        ("/view/serve?colour=red", "", "no control of this page"),
+        ("/view/life?rl.steps=-3", "rl.steps", "must not be negative"),
+        ("/view/life?price=" + "9" * 300, "price", "at most 200"),
+        ("/view/rl?group-size=0", "group-size", "group-size"),
+        ("/view/claims?id=C9999", "id", "unknown claim"),
+    ],
+)
+def test_bad_input_is_answered_in_words_at_its_box(path: str, control: str, part: str, client: TestClient) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 422
+    assert answer.json()["control"] == control
+    assert part in answer.json()["message"]
+
+
+def test_no_control_reads_a_file(client: TestClient, repository: Any) -> None:
+    for name in ("model", "system"):
+        answer = client.get("/view/serve", params={name: str(repository / "pyproject.toml")})
+        assert answer.status_code == 422
+        assert "not one of the choices" in answer.json()["message"]
+
+
+def test_other_host_names_are_refused_and_a_token_is_needed_for_others(client: TestClient) -> None:
+    assert client.get("/serve", headers={"host": "example.org"}).status_code == 403
+    guarded = TestClient(create_app("secret"))
+    assert guarded.get("/serve").status_code == 401
+    assert guarded.get("/serve?token=wrong").status_code == 401
+    assert guarded.get("/serve?token=secret").status_code == 200
+    assert guarded.get("/view/facts").status_code == 200  # the cookie carries on
+
+
+def test_the_description_of_the_api_names_every_control(client: TestClient) -> None:
+    described = client.get("/api/openapi.json").json()
+    for page in PAGES:
+        parameters = {one["name"] for one in described["paths"][f"/api/{page.name}"]["get"]["parameters"]}
+        assert parameters == {one.name for one in page.controls}
+
+
+_ODD = ("", "1", "-1", "0", "1e400", "nan", "inf", "1..2", "2..1", "1e-300", "{}", "--json")
+_TEXT = st.text(max_size=40) | st.sampled_from(_ODD)
+_PAGE = st.sampled_from(PAGES)
+
+
+def _hostile(client: TestClient, page: Any, values: dict[str, str]) -> None:
+    answer = client.get(f"/view/{page.name}", params=values)
+    assert answer.status_code in (200, 422), (values, answer.text[:300])
+    assert "Traceback" not in answer.text
+
+
+@settings(max_examples=120)
+@given(data=st.data())
+def test_hostile_addresses_get_an_answer_or_one_line(data: Any, client: TestClient) -> None:
+    page = data.draw(_PAGE)
+    names = st.sampled_from([one.name for one in page.controls]) | st.text(max_size=12)
+    _hostile(client, page, data.draw(st.dictionaries(names, _TEXT, max_size=4)))
+
+
+@pytest.mark.stress
+@settings(max_examples=5000)
+@given(data=st.data())
+def test_five_thousand_hostile_addresses(data: Any, client: TestClient) -> None:
+    page = data.draw(_PAGE)
+    names = st.sampled_from([one.name for one in page.controls]) | st.text(max_size=12)
+    _hostile(client, page, data.draw(st.dictionaries(names, _TEXT, max_size=4)))

@@ -1,0 +1,189 @@
+"""The app in a real browser: pages load, a drag moves the figure, the link restores, downloads are valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from computeledger.interfaces.web.app import create_app
+from computeledger.interfaces.web.pages import PAGES
+
+pytestmark = pytest.mark.browser
+_NAMES = [page.name for page in PAGES]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The app, served by a thread of this process on a free port."""
+    server = uvicorn.Server(uvicorn.Config(create_app(), port=0, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Any]:
+    """Open a page of the app in a fresh browser profile; any error on its console fails the test."""
+    contexts, errors = [], []
+
+    def go(path: str, width: int = 1280, scheme: str = "light") -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True, accept_downloads=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address + path)
+        settled(page, "0")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert [one for one in errors if "422" not in one] == []
+
+
+def settled(page: Any, before: str) -> None:
+    """Wait for a newer answer, drawn."""
+    page.wait_for_function(
+        "before => { const now = document.documentElement.dataset;"
+        " return Number(now.shown || 0) > Number(before) && !now.asking }",
+        arg=before,
+    )
+    page.wait_for_function("!document.querySelector('.canvas') || document.querySelector('.canvas .main-svg')")
+
+
+def shown(page: Any) -> str:
+    return str(page.evaluate("document.documentElement.dataset.shown"))
+
+
+def value(page: Any, place: int = 0) -> str:
+    return str(page.locator("#now .tiles .value").nth(place).inner_text())
+
+
+def drag(page: Any, control: str, position: int) -> None:
+    before = shown(page)
+    page.locator(f".control[data-name='{control}'] .slider").evaluate(
+        "(slider, to) => { slider.value = to; for (const kind of ['input', 'change']) "
+        "slider.dispatchEvent(new Event(kind, { bubbles: true })); }", position
+    )  # fmt: skip
+    settled(page, before)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_page_loads_and_axe_finds_no_serious_issue(name: str, width: int, scheme: str, visit: Any) -> None:
+    page = visit(f"/{name}", width, scheme)
+    assert page.locator("#headline").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+    found = page.evaluate("tags => axe.run({ runOnly: tags })", tags)
+    issues = [
+        (one["id"], one["nodes"][0]["html"]) for one in found["violations"] if one["impact"] in ("serious", "critical")
+    ]
+    assert issues == []
+    if folder := os.environ.get("SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)
+
+
+def test_a_drag_changes_the_figure_and_undo_takes_it_back(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    first = value(page)
+    drag(page, "batch", 440)
+    assert page.locator("#c-batch").input_value() not in ("", "16")
+    assert float(value(page).split()[0]) < float(first.split()[0])
+    before = shown(page)
+    page.locator("#undo").click()
+    settled(page, before)
+    assert page.locator("#c-batch").input_value() == "16"
+    assert value(page) == first
+
+
+def test_a_range_stays_a_range_under_the_slider(visit: Any) -> None:
+    page = visit("/life")
+    drag(page, "inference.rate", 700)
+    low, high = page.locator("[name='inference.rate']").input_value().split("..")
+    assert low.endswith("M")
+    assert high.endswith("M")
+
+
+def test_the_link_restores_the_scenario_and_two_readers_do_not_mix(visit: Any) -> None:
+    one, other = visit("/serve?layout=tp8&batch=16"), visit("/serve?layout=tp8&batch=64")
+    drag(one, "batch", 300)
+    again = visit(one.evaluate("location.pathname + location.search"))
+    assert value(again) == value(one)
+    assert again.locator("#c-batch").input_value() == one.locator("#c-batch").input_value()
+    assert other.locator("#c-batch").input_value() == "64"
+
+
+def test_bad_input_stands_at_its_box_and_the_last_answer_stays(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    before, kept = shown(page), value(page)
+    page.locator("#c-batch").fill("many")
+    page.locator("#c-batch").press("Enter")
+    settled(page, before)
+    assert "not a number" in page.locator("#e-batch").inner_text()
+    assert value(page) == kept
+    assert page.locator("#c-batch").get_attribute("aria-invalid") == "true"
+
+
+def test_two_scenarios_stand_side_by_side(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    page.locator("#compare").click()
+    page.wait_for_selector("#pinned .tiles .value")
+    drag(page, "batch", 440)
+    assert "× the other" in page.locator("#now .versus").first.inner_text()
+    again = visit(page.evaluate("location.pathname + location.search"))
+    again.wait_for_selector("#pinned .tiles .value")
+
+
+def test_downloads_are_what_they_say(visit: Any, tmp_path: Path) -> None:
+    page = visit("/life")
+
+    def saved(selector: str) -> bytes:
+        with page.expect_download() as download:
+            page.locator(selector).first.click()
+        return Path(download.value.path()).read_bytes()
+
+    assert {"phases", "shares", "total"} <= set(json.loads(saved("#get-json")))
+    assert saved("#get-csv").decode().startswith("figure,median,value,interval\nGPU-time,")
+    assert set(tomllib.loads(saved("#get-plan").decode())) >= {"model", "pretraining", "rl", "inference"}
+    assert saved("figure button:text('PNG')").startswith(b"\x89PNG")
+    assert saved("figure button:text('SVG')").startswith(b"<svg")
+
+
+def test_every_large_figure_shows_its_working(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    page.locator("#now .why").first.click()
+    page.wait_for_selector("#working details[open]")
+    assert "tokens" in page.locator("#working details[open]").first.inner_text()
+
+
+def test_the_keyboard_is_enough(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    slider = page.locator(".control[data-name='batch'] .slider")
+    slider.focus()
+    before, first = shown(page), value(page)
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    settled(page, before)
+    assert value(page) != first
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.id") == "c-batch"
