@@ -18,7 +18,6 @@ from computeledger.actuals.kernels_numpy import numpy_kernels
 from computeledger.actuals.kernels_torch import torch_kernels
 from computeledger.errors import InputError
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.units import GIGA
 
 #: Shortest time of one sample, many calls in it where one is shorter [s] (a clock's grain is far below).
 SAMPLE_S = 0.002
@@ -127,13 +126,14 @@ CPU_SCALE = Scale(
     batches=(1, 6),
     layers=(LayerShape(768, 12, 12, 64, 3072), LayerShape(1536, 16, 4, 64, 4096)),
 )
+#: Holds about 25 GB of weights and caches at once.
 GPU_SCALE = Scale(
     tokens=(1, 8, 32, 64, 128, 256, 1024, 4096),
-    stream_bytes=GIGA,
+    stream_bytes=512e6,
     heads=((32, 32, 128), (32, 8, 128)),
     prompts=(1024, 4096, 16384),
     contexts=(1024, 8192, 32768),
-    batches=(1, 16, 64),
+    batches=(1, 16),
     layers=(LayerShape(4096, 32, 8, 128, 14336), LayerShape(8192, 64, 8, 128, 28672)),
 )
 TINY = LayerShape(64, 1, 1, 64, 64)
