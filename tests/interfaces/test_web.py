@@ -38,7 +38,7 @@ def test_the_app_answers_as_the_command_line_does(
     assert answer.status_code == 200, answer.text
     view = client.get(f"/view/{name}", params=query).json()
     if view["plan"] is not None:
-        (tmp_path / "scenario.toml").write_text(view["plan"], "utf-8")
+        (tmp_path / view["command"].split()[-1]).write_text(view["plan"], "utf-8")
     said = computeledger(*shlex.split(view["command"])[1:], "--json", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert answer.json() == json.loads(said.stdout)

@@ -15,6 +15,7 @@ from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model
 from computeledger.interfaces import price_source
 from computeledger.interfaces.answers_serving import answer_serve
+from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.wording import point
 
@@ -97,10 +98,10 @@ def floor_document(options: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"no market prices of {market!r}: {nearest(market, names)} (--market)")
     arguments = ["--model", options["model"], "--system", options["system"], "--samples", "64"]
     arguments += ["--price", options["price"]] if options["price"] else []
-    searched = answer_serve(serve.make_context("serve", list(arguments)).params)
+    searched = answer_serve(serve.make_context("serve", list(arguments), **CONTEXT).params)
     best = min(searched["pareto"], key=_blended)
     arguments += ["--layout", best["layout"], "--batch", str(best["batch"])]
-    served = answer_serve(serve.make_context("serve", list(arguments)).params)
+    served = answer_serve(serve.make_context("serve", list(arguments), **CONTEXT).params)
     cost = {end: _blended(served, end) for end in ("p05", "p50", "p95")}
     rows = []
     for provider in sorted(set(points.provider[points.model == found].tolist())):

@@ -31,7 +31,13 @@ def answer_route(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger route``."""
     if options["check"]:
         return _check(options)
-    question, facts = _question(options)
+    return answer_question(*_question(options), options)
+
+
+def answer_question(
+    question: RouteQuestion, facts: tuple[dict[str, Any], ...], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Policies for a question that was read, with what fitted attempts say of it."""
     kinds = list(question.difficulty)
     tasks = {kind: route_task(question, kind) for kind in kinds}
     whole = {kind: evaluate_policies(task) for kind, task in tasks.items()}

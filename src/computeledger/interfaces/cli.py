@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.interfaces.cli_books import books
+from computeledger.interfaces.cli_calibrate import calibrate
 from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
 from computeledger.interfaces.cli_frontier import frontier
@@ -60,6 +62,8 @@ for _command in (
     validate,
     fit,
     reconcile,
+    calibrate,
+    books,
     web,
 ):
     cli.add_command(_command)

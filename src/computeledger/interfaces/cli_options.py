@@ -13,7 +13,7 @@ import click
 
 from computeledger.errors import InputError, shown
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")

@@ -44,9 +44,14 @@ class Page:
     tables: list[Table]
 
 
+def frontier_page(command: str, document: Document) -> Page:
+    """What the page of an answer shows: tiles, figures, tables."""
+    return _PAGES[command](document)
+
+
 def frontier_report(command: str, document: Document) -> str:
     """Render an answer as a whole page with its styles, scripts and data inside."""
-    page = _PAGES[command](document)
+    page = frontier_page(command, document)
     data = {"figures": {name: spec for name, _, _, spec in page.figures}, "config": plot_parts.CONFIG,
             "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}  # fmt: skip
     return page_template("frontier.html").render(

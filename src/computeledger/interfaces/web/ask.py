@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from computeledger.errors import InputError
+from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 
 
@@ -93,7 +94,7 @@ def ask(
     if working:
         arguments.insert(0, "--working")
     try:
-        options = command.make_context(name[-1], arguments).params
+        options = command.make_context(name[-1], arguments, **CONTEXT).params
     except click.ClickException as error:
         raise InputError(error.format_message()) from None
     return Answer(answer(options), line)

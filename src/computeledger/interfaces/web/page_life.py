@@ -102,8 +102,8 @@ def plan_text(tables: dict[str, Any]) -> str:
 
 def _answer(values: Values, working: bool) -> Answer:
     tables = plan_tables(values)
-    ledger = estimate_ledger(read_plan(tables, "scenario.toml"), _SAMPLES, _SEED)
-    return Answer(plan_document(ledger, working=working), "computeledger plan scenario.toml", ledger, plan_text(tables))
+    ledger = estimate_ledger(read_plan(tables, "PLAN.toml"), _SAMPLES, _SEED)
+    return Answer(plan_document(ledger, working=working), "computeledger plan PLAN.toml", ledger, plan_text(tables))
 
 
 def _view(answer: Answer) -> View:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from computeledger.interfaces.web import page_claims, page_facts, page_life, page_pretrain, page_rl, page_serve
+from computeledger.interfaces.web import (
+    page_claims,
+    page_facts,
+    page_frontier,
+    page_life,
+    page_pretrain,
+    page_prices,
+    page_rl,
+    page_route,
+    page_serve,
+)
 from computeledger.interfaces.web.spec import Page
 
 PAGES: tuple[Page, ...] = (
@@ -10,6 +20,9 @@ PAGES: tuple[Page, ...] = (
     page_serve.PAGE,
     page_pretrain.PAGE,
     page_rl.PAGE,
+    page_prices.PAGE,
+    page_route.PAGE,
+    page_frontier.PAGE,
     page_claims.PAGE,
     page_facts.PAGE,
 )

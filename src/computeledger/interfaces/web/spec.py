@@ -240,6 +240,7 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
         if name not in known:
             raise ControlError("", f"{shown(name)}: no control of this page; {nearest(name, known)}")
     out = {name: query.get(name, one.default).strip() for name, one in known.items()}
+    out |= {name: one.default for name, one in known.items() if one.kind == "choice" and not out[name]}
     for name, text in out.items():
         _check(known[name], text)
     return {name: text for name, text in out.items() if text}
@@ -285,7 +286,8 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
     """
     for one in page.controls:
         section, _, key = one.name.rpartition(".")
-        named = rf"\[{re.escape(section)}\] {re.escape(key)}" if section else rf"(?<![\w.-])(--)?{re.escape(one.name)}"
+        whole = rf"(?<![\w.-])(--)?{re.escape(one.name)}"
+        named = rf"(\[{re.escape(section)}\] {re.escape(key)}|{whole})" if section else whole
         if re.search(rf"{named}(?![\w-])", message):
             return one.name
     quoting = [name for name, text in given.items() if text and f"'{text}'" in message]

@@ -187,6 +187,7 @@ function show(view, other) {
   byId("headline").textContent = view.headline;
   byId("command").textContent = view.command;
   byId("get-plan").hidden = view.plan === null;
+  if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
   for (const [name, one] of controls) {
     if (one.kind === "choice" || one.kind === "switch") continue;
     box(name).placeholder = view.resolved[name] ?? "";
@@ -391,7 +392,7 @@ byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });
 byId("get-csv").addEventListener("click", () => { if (latest) save(`${given.page}.csv`, "text/csv", csv(latest.view)); });
-byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save("PLAN.toml", "application/toml", latest.view.plan); });
+byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
 const kept = localStorage.getItem("theme");
 wear(kept === "dark" || kept === "light" ? kept : theme());

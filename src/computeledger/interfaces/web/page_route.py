@@ -1,0 +1,143 @@
+"""The page *Route*: which model, or which order of models, finishes a task most cheaply."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from computeledger.economics.routing_task import route_of
+from computeledger.facts.reading import Document
+from computeledger.interfaces.answers_route import answer_question
+from computeledger.interfaces.report_money import front_figure
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
+from computeledger.interfaces.wording import interval_words, percent, point, words
+
+_MODELS = ("small", "large")
+_PER_MODEL = (
+    ("success", "Succeeds", "", ("0.35..0.5", "0.74"), 0.01, 0.99),
+    ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.35"), 0.001, 50.0),
+    ("seconds", "Takes", "s", ("25", "90"), 1.0, 3600.0),
+    ("retry_correlation", "Failures repeat", "", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
+)
+_CONTROLS = (
+    *(Control(f"{model}.{key}", label, unit=unit, default=defaults[place], low=low, high=high,
+              log=key in ("usd_per_attempt", "seconds"), group=f"The {model} model",
+              help="Of two tries at one task; 0 is independent." if key == "retry_correlation" else "")
+      for place, model in enumerate(_MODELS) for key, label, unit, defaults, low, high in _PER_MODEL),
+    Control("verifier.usd", "One check", unit="USD", default="0.002", low=0.0001, high=10, group="The check"),
+    Control("verifier.seconds", "Takes", unit="s", default="20", low=0.1, high=3600, group="The check"),
+    Control("verifier.false_accept", "Lets wrong ones pass", default="0.1", low=0, high=0.5, log=False,
+            group="The check"),
+    Control("verifier.false_reject", "Refuses right ones", default="0.05", low=0, high=0.5, log=False,
+            group="The check"),
+    Control("fallback.usd", "A person", unit="USD", default="6", low=0.1, high=500, group="Otherwise",
+            help="Takes over what no model finishes."),
+    Control("fallback.seconds", "Takes", unit="s", default="1800", low=10, high=100000, group="Otherwise"),
+    Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
+            group="Otherwise"),
+    Control("task.model_correlation", "Models fail alike", default="0.4..0.85", low=0.05, high=0.99, log=False,
+            group="Otherwise", help="0: what one cannot do says nothing of the other."),
+)  # fmt: skip
+
+
+def task_text(values: Values) -> str:
+    """The TASK.toml that the controls describe.
+
+    Parameters
+    ----------
+    values : dict of str to str
+        Of the page.
+
+    Returns
+    -------
+    str
+        TOML.
+
+    Examples
+    --------
+    >>> print(task_text({"small.success": "0.5", "task.model_correlation": "0.4..0.8"}), end="")
+    [task]
+    model_correlation = "0.4..0.8"
+    <BLANKLINE>
+    [[model]]
+    name = "small"
+    success = 0.5
+    <BLANKLINE>
+    [[model]]
+    name = "large"
+    """
+    sections: dict[str, list[str]] = {"task": [], "verifier": [], "fallback": [], **{name: [] for name in _MODELS}}
+    for name, text in values.items():
+        section, _, key = name.partition(".")
+        sections[section].append(f"{key} = {_number(text)}")
+    parts = [
+        "\n".join([f'[[model]]\nname = "{name}"' if name in _MODELS else f"[{name}]", *lines])
+        for name, lines in sections.items()
+        if lines or name in _MODELS
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _number(text: str) -> str:
+    """A number as TOML writes one, and anything else as a text for the engine to judge."""
+    try:
+        return repr(float(text)) if float(text) < float("inf") else f"'{text}'"
+    except ValueError:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _answer(values: Values, _working: bool) -> Answer:
+    text = task_text(values)
+    question = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
+    return Answer(answer_question(question, (), {"seed": 0}), "computeledger route TASK.toml", None, text)
+
+
+def _view(answer: Answer) -> View:
+    document = answer.document
+    best = document["best"]
+    headline = (
+        f"Cheapest: {best['policy']}, {words(best['usd_per_completed_task'], 'USD')} for each completed task, of which "
+        f"it completes {percent(best['success_fraction'])}. {_sentence(document['remark'])}"
+    )
+    rows = [
+        [one["policy"], words(one["usd_per_completed_task"], "USD"), percent(one["success_fraction"]),
+         percent(one["independent_upper_bound_success_fraction"]), words(one["seconds"], "s"),
+         percent(one["wrong_fraction"])]
+        for one in document["options"]
+    ]  # fmt: skip
+    columns = ["policy", "a completed task #", "completes #", "if independent, at most #", "takes #", "wrong #"]
+    return View(
+        headline,
+        tiles=(
+            _tile(best, "usd_per_completed_task", "A completed task costs", "USD"),
+            _tile(best, "success_fraction", "Completes", "fraction"),
+            _tile(best, "seconds", "Takes", "s"),
+            _tile(best, "wrong_fraction", "Wrong or undone", "fraction"),
+        ),
+        plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
+                    front_figure(document)),),
+        tables=(Table(f"Best of {document['policies_compared']} policies", columns, rows),),
+        notes=tuple(f"assumed: {one}" for one in document["assumptions"]),
+    )  # fmt: skip
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _tile(row: Any, key: str, label: str, unit: str) -> Tile:
+    interval = row["interval"][key]
+    return Tile(label, words(row[key], unit), interval_words(interval, unit), point(row[key]))
+
+
+PAGE = Page(
+    "route", "Route", "Which model finishes a task most cheaply, and when is the cheap token the dear task?", _CONTROLS,
+    _answer, _view,
+    presets={
+        "A cheap one, a strong one, a person": {},
+        "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
+        "A check that is often wrong": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
+        "An hour of waiting is dear": {"task.latency_usd_per_hour": "150"},
+    },
+)  # fmt: skip
