@@ -268,7 +268,8 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
     config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
-    script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
     assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
@@ -280,7 +281,7 @@ def test_the_shipped_launch_files_are_read_by_accelerate() -> None:
     from accelerate.commands.config.config_args import load_config_from_file
 
     made = {path.stem: load_config_from_file(str(path)) for path in (ROOT / "recipes" / "accelerate").glob("*.yaml")}
-    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_CPU", "fsdp2": "FSDP"}
+    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_GPU", "fsdp2": "FSDP"}
 
 
 @pytest.mark.parametrize(
