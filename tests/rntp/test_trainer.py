@@ -203,6 +203,13 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint_whole(tmp_path: Pat
     assert [folder.name for folder in checkpoints(tmp_path)] == ["checkpoint-1", "checkpoint-2"]
 
 
+def test_a_reward_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path))
+    monkeypatch.setattr(trainer, "_reward", lambda scores, _options: scores.log_probs.sum(1) * np.nan)
+    with pytest.raises(TrainingError, match=r"step 1: a reward is no number; there is no checkpoint yet"):
+        trainer.train()
+
+
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, save_steps=1, learning_rate=1e38))
     with pytest.raises(TrainingError, match=r"step 2: .*no numbers"):
