@@ -135,6 +135,15 @@ def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
     assert 0 < float((mean - last).abs().max()) < float((first - last).abs().max())
 
 
+def test_thoughts_that_a_frozen_scorer_likes_become_more_frequent(tmp_path: Path) -> None:
+    frozen, thought = RewardSpec(scorer="frozen"), ThoughtSpec(budget=6, truncation="keep")
+    recipe = tiny.recipe(tmp_path, steps=25, group_size=8, learning_rate=5e-3, reward=frozen, thought=thought)
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, mixed_rows(tiny.places(4), {}, {"text": 1.0}, 100), recipe)
+    trainer.train()
+    gains = [entry["gain"] for entry in trainer.state.log_history if "gain" in entry]
+    assert np.mean(gains[-5:]) > np.mean(gains[:5]) + 0.15
+
+
 class Answered(RntpTrainer):
     """Answers every second problem with its word, and keeps what was made of it."""
 
