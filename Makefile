@@ -48,6 +48,7 @@ bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/money.py
+	$(BIN)/python benchmarks/rntp.py
 	$(BIN)/python benchmarks/web.py
 
 docs: $(VENV)/.installed-test

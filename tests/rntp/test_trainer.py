@@ -135,6 +135,15 @@ def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
     assert 0 < float((mean - last).abs().max()) < float((first - last).abs().max())
 
 
+def test_thoughts_that_a_frozen_scorer_likes_become_more_frequent(tmp_path: Path) -> None:
+    frozen, thought = RewardSpec(scorer="frozen"), ThoughtSpec(budget=6, truncation="keep")
+    recipe = tiny.recipe(tmp_path, steps=25, group_size=8, learning_rate=5e-3, reward=frozen, thought=thought)
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, mixed_rows(tiny.places(4), {}, {"text": 1.0}, 100), recipe)
+    trainer.train()
+    gains = [entry["gain"] for entry in trainer.state.log_history if "gain" in entry]
+    assert np.mean(gains[-5:]) > np.mean(gains[:5]) + 0.15
+
+
 class Answered(RntpTrainer):
     """Answers every second problem with its word, and keeps what was made of it."""
 
@@ -203,6 +212,13 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint_whole(tmp_path: Pat
     assert [folder.name for folder in checkpoints(tmp_path)] == ["checkpoint-1", "checkpoint-2"]
 
 
+def test_a_reward_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path))
+    monkeypatch.setattr(trainer, "_reward", lambda scores, _options: scores.log_probs.sum(1) * np.nan)
+    with pytest.raises(TrainingError, match=r"step 1: a reward is no number; there is no checkpoint yet"):
+        trainer.train()
+
+
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, save_steps=1, learning_rate=1e38))
     with pytest.raises(TrainingError, match=r"step 2: .*no numbers"):
@@ -268,7 +284,8 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
     config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
-    script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
     assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
@@ -280,7 +297,7 @@ def test_the_shipped_launch_files_are_read_by_accelerate() -> None:
     from accelerate.commands.config.config_args import load_config_from_file
 
     made = {path.stem: load_config_from_file(str(path)) for path in (ROOT / "recipes" / "accelerate").glob("*.yaml")}
-    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_CPU", "fsdp2": "FSDP"}
+    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_GPU", "fsdp2": "FSDP"}
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ def evaluate_answer(question: Question, progress: Progress) -> tuple[dict[str, A
     _wanted(question.controls)
     found = _found(question)
     recipe = found.recipe
-    wanted = _wanted(question.controls or [name for name in recipe.controls.names if name in TRAINED])
+    named = [name for name in recipe.controls.names if name in TRAINED] if found.run else []
+    wanted = _wanted(question.controls or named)
     device = torch.device("cuda" if torch.cuda.is_available() and recipe.rl.device != "cpu" else "cpu")
     policy, tokenizer = load(found.checkpoint, recipe, device)
     sampling = sampling_of(recipe, policy, tokenizer, question.thoughts)
