@@ -20,6 +20,9 @@ BESIDE_RL = ("next-token reference", "evaluation")
 #: Phases of next-token training that its tokens are charged with.
 TRAINING_PHASES = ("step", "forward-backward", "optimizer", "communication")
 
+#: Workload -> the phase that every step of its optimiser has.
+STEP_PHASES = {"rl": "update", "pretraining": "forward-backward"}
+
 DEFINITIONS: Mapping[str, str] = {
     "beta_flop": "FLOP of the RL phases per active parameter and sampled token; 6 in next-token training",
     "beta_gpu_time": "device-time of the RL phases, idle included, per sampled token; 6 in next-token training",
@@ -101,7 +104,7 @@ def summary(entries: Sequence[Entry], workload: str | None = None) -> dict[str, 
     out: dict[str, Any] = {
         "runs": sorted({entry.run for entry in part}),
         "workload": chosen,
-        "steps": len({(entry.run, entry.step) for entry in part if entry.step is not None}),
+        "steps": _steps(part, STEP_PHASES.get(chosen)),
         "gpu_hours": device_s / HOUR_S,
         "wall_s": sum(entry.duration_s for entry in part),
         "phases": {name: _phase(some, device_s) for name, some in phases.items() if some},
@@ -123,6 +126,13 @@ def _workload(entries: Sequence[Entry], workload: str | None) -> str:
     if chosen not in there:
         raise InputError(f"workload {shown(chosen)} is not in the ledger: {nearest(chosen, there)}")
     return chosen
+
+
+def _steps(entries: Sequence[Entry], phase: str | None) -> int:
+    """Distinct steps with the phase that makes a step; of any phase where none is written."""
+    steps = [(entry.run, entry.step, entry.phase) for entry in entries if entry.step is not None]
+    made = {(run, step) for run, step, name in steps if name == phase}
+    return len(made or {(run, step) for run, step, _ in steps})
 
 
 def _phase(entries: Sequence[Entry], all_device_s: float) -> dict[str, Any]:
