@@ -144,6 +144,20 @@ def test_links_and_anchors_exist(page: Path) -> None:
     assert missing == []
 
 
+def test_addresses_of_the_app_are_answered() -> None:
+    """What a page says to open shows an answer there."""
+    from fastapi.testclient import TestClient
+
+    from computeledger.interfaces.web.app import create_app
+
+    found = {
+        one for page in PAGES for one in re.findall(r"\(http://127\.0\.0\.1:8765(/\w[^)]*)\)", page.read_text("utf-8"))
+    }
+    client = TestClient(create_app())
+    refused = {one: answer.text for one in sorted(found) if (answer := client.get(f"/view{one}")).status_code != 200}
+    assert len(found) >= 8 and refused == {}
+
+
 def anchors(page: Path) -> set[str]:
     """Names under which a page's headings can be linked to."""
     headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
