@@ -55,6 +55,7 @@ from computeledger.units import format_si, format_usd
 from computeledger.workloads.rl_lengths import SURVIVAL, lengths_of_mean
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import layouts_that_fit, pareto_front, price_of_speed, search_serving
+from rntp.books import decode_work, forward_work
 
 _ASKED = re.compile(r"<!-- plot: (\w+) -->")
 _HEIGHT = 380.0
@@ -343,9 +344,41 @@ def sizes() -> Live:
     )
 
 
+def text_beta() -> Live:
+    """FLOP of RL on text per parameter and sampled token, by the length of a thought."""
+    model, group, gold = load_model("qwen3-8b"), 8, 32.0
+    lengths = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+    positions = {}
+    for before in (128.0, 512.0, 2048.0):
+        rows = []
+        for thought in lengths:
+            read = forward_work(model, before).flop + forward_work(model, gold, before).flop
+            write = decode_work(model, np.full(group, thought), before).flop
+            score = forward_work(model, np.full(group, thought + gold), before).flop
+            learn = 3 * group * forward_work(model, before + thought).flop
+            rows.append(np.array([learn, score, write, read]) / (n_params_active(model) * group * thought))
+        positions[f"{before:,.0f}"] = [
+            {"type": "bar", "name": name, "x": [f"{one:g}" for one in lengths], "y": rounded(part),
+             "marker": {"color": color}}
+            for name, part, color in zip(("learn", "score", "write", "read the context"), np.transpose(rows),
+                                         (SERIES[1], SERIES[3], SERIES[2], SERIES[0]), strict=True)
+        ]  # fmt: skip
+    across = {"title": {"text": "tokens of a thought"}, "fixedrange": True, "type": "category"}
+    up = {"title": {"text": "FLOP per parameter and token"}, "fixedrange": True, "range": [0, 120]}
+    return Live(
+        "What a token of thought costs",
+        "Qwen3-8B, eight thoughts at a place, a gold of 32 tokens, the context read again for the update. Pretraining "
+        "has 6.",
+        positions,
+        _plain(across, up, barmode="stack"),
+        "tokens of context",
+        1,
+    )
+
+
 PLOTS: dict[str, Callable[[], Live]] = {
     "roofline": roofline, "price_of_speed": price, "context": context, "domains": domains, "isoflop": isoflop,
-    "survivors": survivors, "ledgers": ledgers, "sizes": sizes,
+    "survivors": survivors, "ledgers": ledgers, "sizes": sizes, "text_beta": text_beta,
 }  # fmt: skip
 
 
