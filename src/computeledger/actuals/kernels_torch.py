@@ -136,7 +136,7 @@ def torch_kernels(torch: Any, device: str, threads: int) -> TorchKernels:
     Returns
     -------
     TorchKernels
-        The library is told the threads, and that no gradients are wanted.
+        The library is told the threads; the tensors ask for no gradients.
 
     Examples
     --------
@@ -146,7 +146,6 @@ def torch_kernels(torch: Any, device: str, threads: int) -> TorchKernels:
     False
     """
     torch.set_num_threads(threads)
-    torch.set_grad_enabled(False)
     version = str(torch.__version__)
     if device == "cpu":
         found = (processor_name(), version, ("bf16", "fp32"), threads, threads > 1, host_memory_bytes())
