@@ -347,7 +347,7 @@ def sizes() -> Live:
 def text_beta() -> Live:
     """FLOP of RL on text per parameter and sampled token, by the length of a thought."""
     model, group, gold = load_model("qwen3-8b"), 8, 32.0
-    lengths = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
+    lengths = (32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0)
     positions = {}
     for before in (128.0, 512.0, 2048.0):
         rows = []
@@ -364,7 +364,7 @@ def text_beta() -> Live:
                                          (SERIES[1], SERIES[3], SERIES[2], SERIES[0]), strict=True)
         ]  # fmt: skip
     across = {"title": {"text": "tokens of a thought"}, "fixedrange": True, "type": "category"}
-    up = {"title": {"text": "FLOP per parameter and token"}, "fixedrange": True, "range": [0, 120]}
+    up = {"title": {"text": "FLOP per parameter and token"}, "fixedrange": True, "rangemode": "tozero"}
     return Live(
         "What a token of thought costs",
         "Qwen3-8B, eight thoughts at a place, a gold of 32 tokens, the context read again for the update. Pretraining "

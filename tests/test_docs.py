@@ -71,9 +71,13 @@ def commands_of(block: Block) -> list[str]:
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page, page.read_text("utf-8"))]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
-COMMANDS = [
-    (block, line) for block in BLOCKS if block.language in ("console", "sh", "bash") for line in commands_of(block)
-]
+#: Every command once: each runs in a folder of its own, so that the same line would do the same again.
+COMMANDS = {
+    (line, block.skipped): (block, line)
+    for block in reversed(BLOCKS)
+    if block.language in ("console", "sh", "bash")
+    for line in commands_of(block)
+}.values()
 
 
 @pytest.fixture
