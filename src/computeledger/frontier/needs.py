@@ -146,8 +146,7 @@ def needed_system(flop: float, accelerator_id: str, duration_s: float, utilizati
     """
     chip = load_accelerator(accelerator_id)
     chips = float(cluster_time_s(flop, 1.0, chip.peak("bf16"), utilization_fraction)) / duration_s
-    part = Part("chips", chips, chip.id)
-    system = described_system(f"{part.amount!r} chips of {part.accelerator_id}")
+    system = described_system(f"{chips:f} chips of {chip.id}")
     runs = {"dense": trainable(flop, duration_s), "moe": trainable(flop, duration_s, MIXTURE)}
     used = decode_utilization(system.generations[0], utilization_fraction)
     served = inference_flop(runs["moe"].n_params_active, runs["moe"].tokens)

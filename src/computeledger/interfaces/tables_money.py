@@ -186,7 +186,7 @@ def print_route(document: Mapping[str, Any]) -> None:
             row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
             *_with_ends(row, "success_fraction", format_percent),
             format_percent(row["independent_upper_bound_success_fraction"]), format_percent(row["wrong_fraction"]),
-            f"{row['seconds']:.3g}",
+            f"{row['seconds']:.3g}" if row["seconds"] else "",
         )  # fmt: skip
     out.print(table)
     note(out, "x2: two tries, each checked; wrong: delivered though wrong")
