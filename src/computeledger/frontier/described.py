@@ -83,7 +83,8 @@ def parse_description(text: str) -> tuple[Part, ...]:
     >>> [part.amount for part in parse_description("150K chips of h100-sxm5-80gb + 30K chips of gb200-gpu")]
     [150000.0, 30000.0]
     """
-    pieces = [piece.strip() for piece in re.split(r"\s\+\s|\s+and\s+", text.strip())]
+    short = re.sub(r"\s*\bmillion\b", "M", re.sub(r"\s*\bbillion\b", "bn", text.strip()))
+    pieces = [piece.strip() for piece in re.split(r"\s\+\s|\s+and\s+", short)]
     if not text.strip() or not all(pieces):
         raise InputError(f"{shown(text)}: describes nothing; write for example '400 MW facility of gb200-gpu'")
     return tuple(_part(piece) for piece in pieces)

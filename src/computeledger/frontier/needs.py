@@ -11,7 +11,6 @@ from computeledger.arrays import Num, median, sample
 from computeledger.facts.load import load_accelerator, load_model
 from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, reinforces, serves
-from computeledger.frontier.described import Part
 from computeledger.frontier.systems import Generation, TrainingSystem, described_system
 from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
 from computeledger.physics.blackboard import inference_flop
