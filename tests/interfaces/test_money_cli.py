@@ -155,6 +155,17 @@ def test_bad_attempts(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
     assert words in refused(capsys, "route", "--attempts", str(tmp_path / name))
 
 
+def test_what_is_printed_is_an_interval_and_exact_prices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sheet = tmp_path / "s.toml"
+    sheet.write_text("[price]\ninput = 1.875\noutput = 11.25\n")
+    for arguments in (["allocate", "--budget", "$50M", "--rate", "10M..100M tokens/s", "--life", "1..3 months",
+                       "--samples", "64"], ["prices", "show", str(sheet)]):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main(arguments)
+    out = capsys.readouterr().out
+    assert "–" in out.splitlines()[0] and "$1.875" in out and "$11.25" in out
+
+
 def test_the_person_alone_is_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["policy"]: row for row in answer(capsys, "route", ROUTE)["options"]}
     assert rows["the person alone"]["usd_per_task"] == pytest.approx(6.0 + 0.5 * 2.0)
@@ -175,6 +186,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["allocate", "--budget", "3 apples"], "write '5.76e23 FLOP'"),
         (["allocate", "--budget", "1e24 FLOP", "--law", "hofman_2022"], "hoffmann_2022"),
         (["invert", "--input", "-1", "--output", "3"], "greater than 0"),
+        (["invert", "--input", "1", "--output", "3", "--premium", "0"], "premium 0: must be greater than 0"),
         (["invert", "--input", "1"], "--output is missing"),
         (["invert", "--output", "1"], "--input is missing"),
         (["invert", "--input", "1", "--output", "3", "--threshold", "0"], "--threshold 0"),
