@@ -15,14 +15,14 @@ from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.frontier.described import Part, parse_description
 from computeledger.physics.blackboard_training import cluster_flop, h100e
-from computeledger.units import HOURS_PER_YEAR, KILO, MONTH_S
+from computeledger.units import GIGA, HOURS_PER_YEAR, KILO, MONTH_S
 
 #: Model FLOP over dense peak FLOP of a whole run (assumption: Epoch's runs lie in 19 to 46 %, the documents take 40 %).
 DEFAULT_UTILIZATION_FRACTION = 0.4
 #: Epoch counts H100-equivalents at 8 bit, the source documents at bf16.
 REFERENCE = "h100-sxm5-80gb"
 #: Chips of a system at most (a limit of the search for layouts, not of the world).
-MOST_CHIPS = 1e9
+MOST_CHIPS = GIGA
 _STANDARD_NORMAL = Range(-Z_95, Z_95)
 
 
