@@ -18,7 +18,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PACKAGES := src tests docs/generate.py docs/reference.py $(wildcard benchmarks/*.py)
+PACKAGES := src tests docs/generate.py docs/reference.py $(wildcard benchmarks/*.py recipes/*/*.py)
 
 .PHONY: run test lint format stress bench docs docs-pages wheel clean
 
@@ -48,6 +48,7 @@ bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/money.py
+	$(BIN)/python benchmarks/rntp.py
 	$(BIN)/python benchmarks/web.py
 
 docs: $(VENV)/.installed-test

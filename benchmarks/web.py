@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import psutil
@@ -37,6 +37,10 @@ def running() -> Iterator[tuple[str, psutil.Process]]:
     assert process.stdout is not None
     found = re.search(r"http://\S+:\d+", process.stdout.readline())
     assert found is not None
+    while True:
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{found[0]}/static/icon.svg").status_code == 200:
+                break
     try:
         yield found[0], psutil.Process(process.pid)
     finally:

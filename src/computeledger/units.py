@@ -22,6 +22,7 @@ HOURS_PER_YEAR = YEAR_S / HOUR_S
 HOURS_PER_MONTH = MONTH_S / HOUR_S
 WH_J = 3600.0
 TOKENS_PER_MTOK = 1e6
+PERCENT = 100.0
 
 #: Multipliers written straight after a number: ``15T``, ``671B``, ``4k``.
 MULTIPLIERS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "bn": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}

@@ -3,6 +3,7 @@
 ::
 
     ComputeLedgerError
+    ├── TrainingError           a run that cannot go on; its last checkpoint is whole
     └── SandboxError            the machine cannot run a job safely; no verdict can be given
         └── WorkerDiedError     a worker ended while it had a task
 """
@@ -18,3 +19,7 @@ class SandboxError(ComputeLedgerError):
 
 class WorkerDiedError(SandboxError):
     """A worker process ended while it had a task."""
+
+
+class TrainingError(ComputeLedgerError):
+    """A run that cannot go on: no room on the disk, or a loss that is no number; its last checkpoint is whole."""

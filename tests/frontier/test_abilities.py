@@ -62,7 +62,7 @@ def test_larger_worlds_make_shorter_steps_at_the_critical_batch() -> None:
         assert all(one.calendar_s > one.busy_s for one in run)
         assert int(parse_layout(run[0].parts[0].layout).tp) <= median(
             system.generations[0].system.n_gpus_scale_up.value
-        )  # type: ignore[union-attr]
+        )
         steps[chip] = run[0].mfu_fraction
     assert steps["gb200-gpu"] > 1.5 * steps["h100-sxm5-80gb"]
 

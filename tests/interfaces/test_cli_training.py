@@ -149,26 +149,20 @@ def test_a_timeline_in_the_terminal() -> None:
 
 
 @pytest.mark.browser
-def test_the_page_draws(chromium: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_the_page_draws(browser: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "step.html"
     file.write_text(pretrain_report(answer(capsys, "--gpus", "64", "--layout", "tp2-pp4", "--working")), "utf-8")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-                 "--disable-sync", "--no-first-run"]  # fmt: skip
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=arguments)
-        context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", offline=True)
-        page = context.new_page()
-        told: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        page.wait_for_selector("html[data-drawn='3']", state="attached")
-        assert told == [] and asked == [file.as_uri()]
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
-        assert page.locator("#figure-timeline .scatterlayer path.js-fill").count() >= 3
-        browser.close()
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", offline=True)
+    page = context.new_page()
+    told: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-drawn='3']", state="attached")
+    assert told == [] and asked == [file.as_uri()]
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    assert page.locator("#figure-timeline .scatterlayer path.js-fill").count() >= 3
+    context.close()

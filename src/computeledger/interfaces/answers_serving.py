@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.arrays import Num, Uncertain, median
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import user_path
 from computeledger.facts.load import (
     load_model,
     load_system,
@@ -24,6 +25,7 @@ from computeledger.interfaces.answers_serving_parts import (
     layouts_to_search,
 )
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
+from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
@@ -76,7 +78,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     _check_context(model, middles)
     if options.get("mode") == "disaggregated":
         apart = answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
-        return apart | {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure)}
+        return apart | {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure, engine)}
     gpus, layouts = _layouts(options, middles, typical)
     found = search_serving(middles, layouts, typical)
     batch = whole_number("--batch", options["batch"])
@@ -95,7 +97,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
     document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
     document |= _carried(anchor_document, sure, draws)
-    document |= {"interval": _interval_document(sure), "assumptions": documents_serving.serving_assumptions()}
+    document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
@@ -122,10 +124,19 @@ def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> Se
     return replace(scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds)
 
 
+def profile_path(given: str, options: Mapping[str, Any]) -> str:
+    """The path of a machine's profile, which stands in for an engine."""
+    if options["emit"] or options["anchor"] or options["mode"] != "aggregated":
+        raise InputError("--profile: a machine's own kernels have no engine to launch, to anchor or to disaggregate")
+    if user_path(given) is None:
+        raise InputError(f"--profile {shown(given)}: no such file; computeledger calibrate --write FOLDER makes one")
+    return given
+
+
 def _sureness(model: Model, system: System, engine: str, kind: str) -> Interval | None:
     """The interval of the question's class; the physical limit has none."""
     load_factors(engine)
-    return None if engine == "ideal" else interval_of(interval_class(model, system.id, engine, kind))
+    return None if engine not in ENGINES else interval_of(interval_class(model, system.id, engine, kind))
 
 
 def _anchored(
@@ -167,7 +178,10 @@ def _carried(found: Mapping[str, Any], sure: Interval | None, draws: Mapping[str
     return {**found, "anchor": {**found["anchor"], "carried_over": shift}}
 
 
-def _interval_document(sure: Interval | None) -> dict[str, Any]:
+def _interval_document(sure: Interval | None, engine: str) -> dict[str, Any]:
+    if sure is None and engine != "ideal":
+        why = "constants measured on one machine; its residuals stand in the profile, and no class of deployments"
+        return {"class": "own profile", "why": why, "n": 0}
     if sure is None:
         return {"class": "physical limit", "why": "every peak reached and no overhead: no machine does this", "n": 0}
     return {"class": sure.name, "why": sure.sentence, "n": sure.n}

@@ -13,12 +13,15 @@ from collections.abc import Sequence
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.interfaces.cli_books import books
+from computeledger.interfaces.cli_calibrate import calibrate
 from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
 from computeledger.interfaces.cli_frontier import frontier
 from computeledger.interfaces.cli_money import allocate, invert, prices, route
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from computeledger.interfaces.cli_plan import plan
+from computeledger.interfaces.cli_reconcile import reconcile
 from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.cli_simulate import simulate
@@ -58,6 +61,9 @@ for _command in (
     frontier,
     validate,
     fit,
+    reconcile,
+    calibrate,
+    books,
     web,
 ):
     cli.add_command(_command)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from computeledger.errors import InputError
@@ -18,13 +20,23 @@ from computeledger.interfaces.cli_options import (
 @click.command()
 @click.argument("plan_file", metavar="PLAN.toml", required=False)
 @click.option("--html", "html_file", metavar="FILE", help="Write the report as one self-contained HTML file.")
+@click.option(
+    "--calibration", "calibration_file", metavar="FILE", help="Utilisations that reconcile wrote of past runs."
+)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of plans for editors, and stop.")
 @samples_option
 @seed_option
 @working_option
 @json_option
 def plan(
-    plan_file: str | None, html_file: str | None, schema: bool, samples: int, seed: int, working: bool, as_json: bool
+    plan_file: str | None,
+    html_file: str | None,
+    calibration_file: str | None,
+    schema: bool,
+    samples: int,
+    seed: int,
+    working: bool,
+    as_json: bool,
 ) -> None:
     """The life-cycle ledger of a plan: three phases in FLOP and GPU-time, with intervals and working."""
     from computeledger.economics.plan import load_plan
@@ -38,7 +50,16 @@ def plan(
     from computeledger.economics.ledger import estimate_ledger
     from computeledger.interfaces.documents import plan_document
 
-    ledger = estimate_ledger(load_plan(plan_file), samples, seed)
+    loaded = load_plan(plan_file)
+    note = {}
+    if calibration_file is not None:
+        from computeledger.actuals.plan_calibration import calibrated, read_calibration
+
+        calibration = read_calibration(calibration_file)
+        loaded = calibrated(loaded, calibration)
+        note = {"utilisation": f"{calibration_file} of {calibration.date}"}
+    ledger = estimate_ledger(loaded, samples, seed)
+    ledger = replace(ledger, editions={**ledger.editions, **note})
     document = plan_document(ledger, working=working or html_file is not None)
     if html_file is not None:
         from computeledger.interfaces.report import plan_report

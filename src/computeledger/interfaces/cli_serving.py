@@ -62,6 +62,7 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
 )
+@click.option("--profile", metavar="FILE", help="Profile of a machine, from calibrate; in place of --backend.")
 @click.option("--draft-tokens", default=0.0, metavar="D", help="Speculative decoding: tokens drafted per step.")
 @click.option("--tokens-per-step", default=1.0, metavar="A", help="Tokens that a step yields, its own included.")
 @click.option(
@@ -93,8 +94,10 @@ def serve(**options: Any) -> None:
     Without --batch, the Pareto front of speed against throughput over legal layouts and batches; with
     --requests-per-s, how many GPUs that load needs.
     """
-    from computeledger.interfaces.answers_serving import answer_serve
+    from computeledger.interfaces.answers_serving import answer_serve, profile_path
 
+    if (profile := options.pop("profile")) is not None:
+        options["backend"] = profile_path(profile, options)
     named = click.get_current_context().get_parameter_source("backend")
     if options["emit"] and named is click.core.ParameterSource.DEFAULT:
         options["backend"] = options["emit"]  # what is launched is what is predicted

@@ -6,6 +6,7 @@ import click
 
 from computeledger.errors import InputError
 
+_MOST_WORKERS = 64
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -14,19 +15,25 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others than this machine's "
               "own need a token.")  # fmt: skip
 @click.option("--token", metavar="WORD", help="What visitors from elsewhere must know; made up when left out.")
+@click.option(
+    "--workers", type=int, metavar="N", help="Processes that answer; as many as cores, 4 at most, when left out."
+)
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
-def web(port: int, host: str, token: str | None, no_browser: bool) -> None:
+def web(port: int, host: str, token: str | None, workers: int | None, no_browser: bool) -> None:
     """The app in the browser: pages that answer while you drag; nothing leaves this machine."""
     if not 0 <= port <= 65535:
         raise InputError(f"--port {port}: from 0 to 65535")
+    if workers is not None and not 1 <= workers <= _MOST_WORKERS:
+        raise InputError(f"--workers {workers}: from 1 to {_MOST_WORKERS}")
     try:
         import fastapi  # noqa: F401 - absent without the extra, and then said plainly
         import uvicorn  # noqa: F401
     except ImportError:
         raise InputError("the app needs fastapi and uvicorn: pip install 'computeledger[web]'") from None
+    import os
     import secrets
 
-    from computeledger.interfaces.web.serve import run
+    from computeledger.interfaces.web.serve import MOST_WORKERS, run
 
     if host in _LOOPBACK:
         if token is not None:
@@ -34,4 +41,4 @@ def web(port: int, host: str, token: str | None, no_browser: bool) -> None:
     else:
         token = token or secrets.token_urlsafe(16)
         click.echo(f"warning: {host} can be reached by others; whoever has the token can ask this app", err=True)
-    run(host, port, token, not no_browser)
+    run(host, port, token, workers or min(os.cpu_count() or 1, MOST_WORKERS), not no_browser)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib import metadata, resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
+from computeledger.interfaces.page import assets, page_template, version
 from computeledger.interfaces.tables_breakdown import NEGLIGIBLE, constant_words
 from computeledger.interfaces.tables_tiers import interval_span, span_words
 from computeledger.interfaces.wording import (
@@ -48,12 +45,8 @@ _EMPTY = "\u2013"
 def serving_report(document: Mapping[str, Any]) -> str:
     """Render a serving document with its breakdown."""
     found = document["breakdown"]
-    environment = Environment(
-        loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
     keys = {one["source"] for one in found["constants"]} | {document["price"].get("source", "")}
-    return environment.get_template("serving.html").render(
+    return page_template("serving.html").render(
         title=f"{document['model']} on {document['system']}",
         how=_how(document),
         remarks=_remarks(document),
@@ -68,20 +61,9 @@ def serving_report(document: Mapping[str, Any]) -> str:
         tiers=_tiers(document["kv_tiers"]) if "kv_tiers" in document else None,
         sources=[load_sources()[key] for key in sorted(keys & set(load_sources()))],
         price=_price(document),
-        version=_version(),
-        style=Markup(_asset("report.css") + _asset("serving.css")),  # noqa: S704 (shipped with the package)
+        version=version(),
+        style=assets("report.css", "serving.css"),
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files("computeledger.interfaces").joinpath("templates", name).read_text("utf-8")
-
-
-def _version() -> str:
-    try:
-        return metadata.version("computeledger")
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _price(document: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces import pages, plot_parts, plots_training
+from computeledger.interfaces import plot_parts, plots_training
+from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.tables_training import how_words
 from computeledger.interfaces.wording import interval_words, model_words, percent, point, words
 from computeledger.sources import load_sources
@@ -62,13 +63,13 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
         "memory": _memory(document["memory_bytes"]),
         "working": [_card(one) for one in document["working"]],
         "sources": _sources(document),
-        "version": pages.version(),
-        "data": pages.script_json({"figures": figures, "config": plot_parts.CONFIG, "templates": templates}),
-        "plotly": pages.plotly_library(),
-        "style": pages.asset("report.css"),
-        "script": pages.asset("pretrain.js"),
+        "version": version(),
+        "data": script_json({"figures": figures, "config": plot_parts.CONFIG, "templates": templates}),
+        "plotly": plotly_script(),
+        "style": assets("report.css"),
+        "script": assets("pretrain.js"),
     }
-    return pages.environment().get_template("pretrain.html").render(context)
+    return page_template("pretrain.html").render(context)
 
 
 def _amount(value: Any, unit: str) -> dict[str, str]:

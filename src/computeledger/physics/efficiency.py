@@ -14,9 +14,11 @@ from importlib import resources
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain
-from computeledger.errors import FactError, unknown_id
+from computeledger.errors import FactError, QuantityError, nearest, unknown_id
+from computeledger.facts.catalog import user_path
+from computeledger.facts.reading import Document, read_file
 from computeledger.physics.calibration import ENGINES, load_calibration
-from computeledger.sources import load_sources
+from computeledger.sources import check_date, load_sources
 from computeledger.units import format_si, parse_quantity
 
 
@@ -34,6 +36,10 @@ class Efficiency:
         Of HBM bandwidth while weights, routed experts' weights or the KV cache stream [-].
     attention_fraction, latent_attention_fraction : float or ndarray
         Of the dense bf16 peak in prefill attention, and in absorbed latent attention [-].
+    decode_attention_ratio : float or ndarray
+        Rate of plain attention with one query per head over that in prefill [-].
+    overlap_fraction : float or ndarray
+        Share of the shorter of computing and moving that hides behind the longer [-].
     scale_up_fraction, scale_out_fraction, all_to_all_fraction : float or ndarray
         Of one direction's bandwidth: reductions in the domain, anything beyond it, exchanges between experts [-].
     all_to_all_floor_s, scale_out_floor_s : float or ndarray
@@ -83,6 +89,8 @@ class Efficiency:
     kv_bandwidth_fraction: Num = 1.0
     attention_fraction: Num = 1.0
     latent_attention_fraction: Num = 1.0
+    decode_attention_ratio: Num = 1.0
+    overlap_fraction: Num = 1.0
     scale_up_fraction: Num = 1.0
     scale_out_fraction: Num = 1.0
     all_to_all_fraction: Num = 1.0
@@ -175,7 +183,6 @@ _FAR = "new pair or model"
 _RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
 
 
-@functools.cache
 def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
     """Load a profile's factors, ranges and grounds included.
 
@@ -183,7 +190,7 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
     ----------
     profile : str
         An engine (``trtllm``, ``vllm``, ``sglang``) with fitted constants, ``assumed`` for what stood before any fit,
-        or ``ideal``.
+        ``ideal``, or the path of a profile that ``calibrate`` wrote for a machine.
 
     Returns
     -------
@@ -204,6 +211,12 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
     >>> load_factors("vllm")["host_step_s"].kind
     'calibration'
     """
+    path = user_path(profile)
+    return read_profile(read_file(path)) if path is not None else _shipped_factors(profile)
+
+
+@functools.cache
+def _shipped_factors(profile: str) -> Mapping[str, Factor]:
     if profile not in ("assumed", "ideal", *ENGINES):
         raise unknown_id("engine", profile, [*ENGINES, "ideal"])
     if profile == "ideal":
@@ -222,6 +235,66 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
         value = Range(low, high, mid=mid, inner=(inner_low, inner_high))
         why = f"{assumed[name].why}; conformal, for a {_FAR}; {fit.data}"
         out[name] = Factor(name, value, "calibration", why, fit.source, fit.date)
+    return out
+
+
+def read_profile(document: Document) -> Mapping[str, Factor]:
+    """Read the profile of a machine: what was measured there, and for the rest what it names in ``like``.
+
+    Parameters
+    ----------
+    document : Document
+        ``like`` (a shipped profile), ``data``, ``date`` and one table per factor: ``value``, ``unit``, ``residual``.
+
+    Returns
+    -------
+    mapping of str to Factor
+        By field name of :class:`Efficiency`.
+
+    Raises
+    ------
+    InputError
+        A field that is missing or unknown, with its line.
+
+    Examples
+    --------
+    >>> from computeledger.facts.reading import parse_document
+    >>> text = '''like = "ideal"
+    ... data = "32 cases"
+    ... date = "2026-11-21"
+    ... [factors]
+    ... mlp_floor_s = { value = 36, unit = "us", residual = "none" }'''
+    >>> read_profile(parse_document("my.toml", text, shipped=False))["mlp_floor_s"].value
+    3.6e-05
+    """
+    table = document.table
+    for key in ("like", "data", "date"):
+        if not isinstance(table.get(key), str):
+            raise document.error(key, "missing: a profile is written by computeledger calibrate")
+    given = table.get("factors")
+    if not isinstance(given, dict):
+        raise document.error("factors", "the table of factors is missing")
+    try:
+        check_date(table["date"], document.name)
+    except FactError as error:
+        raise document.error("date", str(error)) from None
+    if table["like"] not in ("assumed", "ideal", *ENGINES):
+        raise document.error("like", str(unknown_id("profile", table["like"], [*ENGINES, "assumed", "ideal"])))
+    out = dict(_shipped_factors(table["like"]))
+    known = [field.name for field in fields(Efficiency)]
+    for name, entry in given.items():
+        where = f"factors.{name}"
+        if name not in known:
+            raise document.error(where, f"unknown factor; {nearest(name, known)}")
+        if not isinstance(entry, dict) or not {"value", "unit", "residual"} <= set(entry):
+            raise document.error(where, "a factor is a table of value, unit, residual")
+        dimension = factor_dimension(name)
+        try:
+            value = parse_quantity(entry["value"], dimension, entry["unit"] if dimension == "s" else None)
+        except QuantityError as error:
+            raise document.error(where, str(error)) from None
+        why = f"measured on {table['data']}; residual {entry['residual']}"
+        out[name] = Factor(name, value, "calibration", why, "user", table["date"])
     return out
 
 

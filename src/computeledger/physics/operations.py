@@ -21,7 +21,7 @@ from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
 from computeledger.physics.efficiency import Efficiency
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
 
 ACTIVATION_BYTES = 2.0
 #: Tokens of a prompt that one prefill step takes at most (assumption: engines' defaults are 2K to 16K).
@@ -176,11 +176,14 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
     if step.overlapped:
         return _two_batches(model, step, layout, precision, machine)
     cut = _cut(step, layout)
-    return [
+    work = [
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
         _activations(model, cut, layout, machine),
         _head(model, step, cut, layout, machine),
+    ]
+    return [
+        *exposed(work, machine.efficiency.overlap_fraction),
         *_network(model, step, cut, layout, machine),
         *_launches(model, step, cut, (precision, machine)),
     ]
@@ -245,7 +248,10 @@ def _mixer_operations(
     )
     for name in ("attention", "latent attention"):
         if np.any(flop[name]):
-            fraction = eff.latent_attention_fraction if name != "attention" and step.decode else eff.attention_fraction
+            fraction = eff.attention_fraction
+            if step.decode:
+                plain = eff.attention_fraction * eff.decode_attention_ratio
+                fraction = plain if name == "attention" else eff.latent_attention_fraction
             yield Operation(
                 name,
                 flop=flop[name],

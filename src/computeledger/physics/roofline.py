@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,35 @@ def total_s(operations: Iterable[Operation]) -> Num:
     for one in operations:
         total = total + one.time_s
     return total
+
+
+def exposed(operations: list[Operation], overlap_fraction: Num) -> list[Operation]:
+    """Add to operations the share of the shorter of computing and moving that the longer does not hide.
+
+    Parameters
+    ----------
+    operations : list of Operation
+        Of any kind.
+    overlap_fraction : float or ndarray
+        Share that is hidden; 1 on a GPU, about 0 on a CPU that packs its weights before it multiplies [-].
+
+    Returns
+    -------
+    list of Operation
+        ``t = max(c, m) + (1 - overlap) min(c, m)``, the exposed part as overhead.
+
+    Examples
+    --------
+    >>> one = Operation("a", flop=2.0, flop_per_s=1.0, bytes=1.0, bytes_per_s=1.0)
+    >>> [float(exposed([one], share)[0].time_s) for share in (1.0, 0.0)]
+    [2.0, 3.0]
+    """
+    if np.all(np.asarray(overlap_fraction) == 1):
+        return operations
+    hidden = 1 - overlap_fraction
+    return [
+        replace(one, overhead_s=one.overhead_s + hidden * np.minimum(one.compute_s, one.memory_s)) for one in operations
+    ]
 
 
 def bound_times_s(operations: Iterable[Operation]) -> dict[str, Num]:

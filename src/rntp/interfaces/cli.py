@@ -11,6 +11,10 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
+from rntp.interfaces.cli_evaluate import evaluate
+from rntp.interfaces.cli_ledger import ledger
+from rntp.interfaces.cli_soup import soup
+from rntp.interfaces.cli_train import train
 from rntp.interfaces.cli_verify import verify
 
 
@@ -22,7 +26,8 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-cli.add_command(verify)
+for command in (evaluate, ledger, soup, train, verify):
+    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -23,7 +23,7 @@ _NAMES = {
 _CONTROLS = (
     Control("input", "Input", unit="USD/Mtok", default="3", low=0.01, high=100, group="Prices"),
     Control("output", "Output", unit="USD/Mtok", default="15", low=0.02, high=500, group="Prices"),
-    Control("threshold", "Dearer beyond", unit="tokens", low=8192, high=1048576, whole=True, group="Prices",
+    Control("threshold", "Dearer beyond", unit="tokens", low=8192, high=2e6, whole=True, group="Prices",
             help="Prompt length from which a request costs more; empty: none."),
     Control("premium", "Premium", default="1", low=0.5, high=20, group="The seller",
             help="Price over that of the open market: a closed model may sell dearer."),

@@ -17,7 +17,7 @@ _MODELS = ("small", "large")
 _PER_MODEL = (
     ("success", "Succeeds", "", ("0.35..0.5", "0.74"), 0.01, 0.99),
     ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.35"), 0.001, 50.0),
-    ("seconds", "Takes", "s", ("25", "90"), 1.0, 3600.0),
+    ("seconds", "Takes", "s", ("25", "90"), 1.0, 7200.0),
     ("retry_correlation", "Failures repeat", "", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
 )
 _CONTROLS = (
@@ -26,7 +26,7 @@ _CONTROLS = (
               help="Of two tries at one task; 0 is independent." if key == "retry_correlation" else "")
       for place, model in enumerate(_MODELS) for key, label, unit, defaults, low, high in _PER_MODEL),
     Control("verifier.usd", "One check", unit="USD", default="0.002", low=0.0001, high=10, group="The check"),
-    Control("verifier.seconds", "Takes", unit="s", default="20", low=0.1, high=3600, group="The check"),
+    Control("verifier.seconds", "Takes", unit="s", default="20", low=0.1, high=7200, group="The check"),
     Control("verifier.false_accept", "Lets wrong ones pass", default="0.1", low=0, high=0.5, log=False,
             group="The check"),
     Control("verifier.false_reject", "Refuses right ones", default="0.05", low=0, high=0.5, log=False,

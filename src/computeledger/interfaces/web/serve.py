@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
 import webbrowser
 
 import uvicorn
+from fastapi import FastAPI
 
 from computeledger.errors import InputError
 from computeledger.interfaces.web.app import create_app
 
+#: Tells processes that answer the token; a command line would show it to every user of the machine.
+_TOKEN = "COMPUTELEDGER_WEB_TOKEN"  # noqa: S105 - the variable's name
+#: More processes than this bring nothing to people who drag.
+MOST_WORKERS = 4
 
-def run(host: str, port: int, token: str | None, is_browser_wanted: bool) -> None:
+
+def app() -> FastAPI:
+    """The application as each answering process makes it."""
+    return create_app(os.environ.get(_TOKEN))
+
+
+def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted: bool) -> None:
     """Serve until interrupted.
 
     Parameters
@@ -24,6 +36,8 @@ def run(host: str, port: int, token: str | None, is_browser_wanted: bool) -> Non
         Port [-]; 0 takes a free one.
     token : str or None
         What visitors must know.
+    workers : int
+        Processes that answer [-].
     is_browser_wanted : bool
         Whether to open the user's browser.
 
@@ -44,7 +58,10 @@ def run(host: str, port: int, token: str | None, is_browser_wanted: bool) -> Non
     address = f"http://{name}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
     sys.stdout.write(f"Compute Ledger: {address}\nCtrl-C ends it\n")
     sys.stdout.flush()
-    server = uvicorn.Server(uvicorn.Config(create_app(token), log_level="warning", access_log=False))
+    if token is not None:
+        os.environ[_TOKEN] = token
     if is_browser_wanted:
         threading.Timer(0.5, webbrowser.open, (address,)).start()
-    server.run(sockets=[listener])
+    uvicorn.run(
+        f"{__name__}:app", factory=True, workers=workers, fd=listener.fileno(), log_level="warning", access_log=False
+    )

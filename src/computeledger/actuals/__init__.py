@@ -1,0 +1,1 @@
+"""What really happened: ledgers of runs, settled against the plan."""

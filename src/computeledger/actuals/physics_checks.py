@@ -1,0 +1,121 @@
+"""What physics does not allow a log to say: more FLOP or power than the chips have, faster than their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from computeledger.actuals.readers.tally import Tally
+from computeledger.actuals.sums import Actual
+from computeledger.economics.setting import Setting
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.transformer import n_params_active
+from computeledger.units import HOUR_S
+
+#: A figure may be this much over its limit: logs round (assumption).
+ROUNDING = 1.01
+#: A chip may pass its thermal design power for moments; the mean of a log not by more than this (assumption).
+POWER_OVER_TDP = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A figure of the actuals that cannot be.
+
+    Attributes
+    ----------
+    phase : str
+        Of the plan.
+    what : str
+        Which law it breaks.
+    found, limit : float
+        The figure and what it may be at most or at least, in ``unit``.
+    unit : str
+        Of both.
+    why : str
+        Where the limit is from, and what may be wrong.
+    """
+
+    phase: str
+    what: str
+    found: float
+    limit: float
+    unit: str
+    why: str
+
+
+def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, tally: Tally) -> list[Contradiction]:
+    """Check a phase's actuals, and the tools' own figures, against the chips they are said to be from.
+
+    Parameters
+    ----------
+    name : str
+        Of the phase.
+    setting : Setting
+        Model, machine and precision of the plan.
+    took : Actual
+        What the phase took.
+    flop : float
+        Its work at the plan's FLOP per token [FLOP].
+    tally : Tally
+        The tools' own figures.
+
+    Returns
+    -------
+    list of Contradiction
+        None where everything can be.
+
+    Examples
+    --------
+    >>> from computeledger.actuals.reconcile import reconcile
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 30_000.0}, None, None, (8,), ((1e9, 30_000.0),), None)
+    >>> [(one.what, round(one.found, 2)) for one in reconcile(plan, {"pretraining": took}, {}).contradictions]
+    [('MFU above 1', 1.52)]
+    """
+    accelerator = setting.machine.system.accelerator
+    peak = accelerator.peak(setting.precision.name)
+    words = f"the dense {setting.precision.name} peak of {accelerator.id}"
+    out = []
+    device_s = took.planned_gpu_hours * HOUR_S
+    if device_s and flop / (device_s * peak) > ROUNDING:
+        why = (
+            f"the model's FLOP over {words}: the model, the chip, the GPU count or the tokens are not those of the run"
+        )
+        out.append(Contradiction(name, "MFU above 1", flop / (device_s * peak), 1.0, "", why))
+    if took.flop is not None and device_s and took.flop / (device_s * peak) > ROUNDING:
+        why = f"the FLOP that the tool counted, over {words}"
+        out.append(
+            Contradiction(name, "MFU above 1, by the tool's own count", took.flop / (device_s * peak), 1.0, "", why)
+        )
+    stated = tally.observed
+    if "mfu_fraction" in stated and stated["mfu_fraction"].most > ROUNDING:
+        why = "the tool states it; its peak is not that of the chip"
+        out.append(Contradiction(name, "MFU above 1, as the tool states it", stated["mfu_fraction"].most, 1.0, "", why))
+    if "flop_per_s" in stated and stated["flop_per_s"].most > ROUNDING * peak:
+        out.append(Contradiction(name, "faster than the peak", stated["flop_per_s"].most, peak, "FLOP/s", words))
+    out += _memory(name, setting, took, tally)
+    if "chip_w" in stated and stated["chip_w"].mean > POWER_OVER_TDP * accelerator.chip_tdp_w.value:
+        limit = accelerator.chip_tdp_w.value
+        why = f"thermal design power of {accelerator.id}; the log is of another chip"
+        out.append(Contradiction(name, "more power than the chip takes", stated["chip_w"].mean, limit, "W", why))
+    return out
+
+
+def _memory(name: str, setting: Setting, took: Actual, tally: Tally) -> list[Contradiction]:
+    """A decode step reads every active weight at least once, from the memory of all GPUs at most."""
+    stated = tally.observed.get("tpot_s")
+    if stated is None or not took.devices:
+        return []
+    hbm = setting.machine.system.accelerator.hbm_bytes_per_s.value * max(took.devices)
+    weights_bytes = n_params_active(setting.model) * PRECISION_BYTES[setting.precision.name]
+    least_s = weights_bytes / hbm
+    if stated.least * ROUNDING >= least_s:
+        return []
+    why = (
+        "active weights over the bandwidth of all GPUs: model, precision or chip are not those of the run, or "
+        "tokens were guessed ahead (speculative decoding)"
+    )
+    return [Contradiction(name, "faster than the memory's bandwidth allows", stated.least, least_s, "s", why)]

@@ -1,0 +1,300 @@
+"""What a reconciled run teaches the next plan: the utilisation of each phase, idle time included, with its interval.
+
+GPU-hours of a calibrated phase are ``FLOP / (utilisation x dense bf16 peak x 3600 s/h)``, FLOP being the plan's own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from computeledger.actuals.reconcile import Reconciliation
+from computeledger.arrays import Range
+from computeledger.economics.plan import Plan, Section
+from computeledger.economics.setting import system_of
+from computeledger.errors import InputError, nearest, shown
+from computeledger.facts.load import load_model
+
+SCHEMA = "plan-calibration/1"
+PHASES = ("pretraining", "rl", "inference")
+#: Keys of a section that say what a calibration says.
+REPLACED = ("gpu_hours", "utilization", "beta_gpu_time")
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCalibration:
+    """The utilisation that a phase reached.
+
+    Attributes
+    ----------
+    phase : str
+        Of a plan.
+    utilization : Range
+        Median and 90 % interval, over the dense bf16 peak and all GPU-time that was held [-].
+    model, accelerator : str
+        What ran, and on what: a calibration holds for nothing else.
+    gpu_hours : float
+        That it was measured over [h].
+    unplanned_fraction : float
+        Of them, those of phases that no plan has [-].
+    data : tuple of str
+        Files that it is from.
+    """
+
+    phase: str
+    utilization: Range
+    model: str
+    accelerator: str
+    gpu_hours: float
+    unplanned_fraction: float
+    data: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCalibration:
+    """Calibrations of phases, of one day.
+
+    Attributes
+    ----------
+    name : str
+        File that it was read from.
+    date : str
+        When it was made.
+    phases : mapping of str to PhaseCalibration
+        By phase.
+    """
+
+    name: str
+    date: str
+    phases: Mapping[str, PhaseCalibration]
+
+
+def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], name: str = "") -> PlanCalibration:
+    """Take the utilisations of a reconciliation.
+
+    Parameters
+    ----------
+    found : Reconciliation
+        With phases that the plan has.
+    data : mapping of str to sequence of str
+        Files by phase.
+    name : str
+        Of the file that it will be written to.
+
+    Returns
+    -------
+    PlanCalibration
+        Of today; without phases whose utilisation is no fraction of the peak.
+
+    Examples
+    --------
+    >>> from computeledger.actuals.reconcile import reconcile
+    >>> from computeledger.actuals.sums import Actual
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0}, None, None, (8,), ((1e9, 150_000.0),), None)
+    >>> str(calibration_of(reconcile(plan, {"pretraining": took}, {}), {}).phases["pretraining"].utilization)
+    '0.27453..0.335312'
+    """
+    phases = {}
+    for phase, one in found.phases.items():
+        if not one.is_planned or one.utilization_range is None:
+            continue
+        low, high = one.utilization_range
+        value = one.actual.utilization_fraction
+        planned = found.ledger.phases[phase]
+        phases[phase] = PhaseCalibration(
+            phase, Range(low, high, bounded=True, mid=value), planned.model, planned.accelerator, one.actual.gpu_hours,
+            one.took.unplanned_gpu_hours / one.actual.gpu_hours, tuple(data.get(phase, ())),
+        )  # fmt: skip
+    return PlanCalibration(name, datetime.date.today().isoformat(), phases)
+
+
+def calibration_text(calibration: PlanCalibration) -> str:
+    """Write a calibration as TOML.
+
+    Parameters
+    ----------
+    calibration : PlanCalibration
+        With its data.
+
+    Returns
+    -------
+    str
+        What :func:`read_calibration` reads.
+
+    Examples
+    --------
+    >>> one = PhaseCalibration("rl", Range(0.01, 0.02, bounded=True, mid=0.015), "m", "a", 8.0, 0.1, ("run.jsonl",))
+    >>> print(calibration_text(PlanCalibration("c.toml", "2026-11-21", {"rl": one})))
+    # What reconciled runs reached; computeledger plan PLAN.toml --calibration FILE uses it
+    schema = "plan-calibration/1"
+    date = 2026-11-21
+    <BLANKLINE>
+    [rl]
+    # of the dense bf16 peak, over all GPU-time held
+    utilization = { value = 0.015, low = 0.01, high = 0.02 }
+    model = "m"
+    accelerator = "a"
+    gpu_hours = 8.0
+    unplanned_fraction = 0.1
+    data = ["run.jsonl"]
+    <BLANKLINE>
+    """
+    lines = [
+        "# What reconciled runs reached; computeledger plan PLAN.toml --calibration FILE uses it",
+        f"schema = {_text(SCHEMA)}",
+        f"date = {calibration.date}",
+    ]
+    for name, one in calibration.phases.items():
+        span, value = one.utilization, float(one.utilization.quantile(0.0))
+        lines += [
+            "",
+            f"[{name}]",
+            "# of the dense bf16 peak, over all GPU-time held",
+            f"utilization = {{ value = {value:.6g}, low = {span.low:.6g}, high = {span.high:.6g} }}",
+            f"model = {_text(one.model)}",
+            f"accelerator = {_text(one.accelerator)}",
+            f"gpu_hours = {float(one.gpu_hours):.6}",
+            f"unplanned_fraction = {float(one.unplanned_fraction):.6}",
+            f"data = [{', '.join(_text(file) for file in one.data)}]",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, but for the deletion character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_calibration(path: str | Path) -> PlanCalibration:
+    """Read a calibration that ``reconcile`` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        Of the TOML file.
+
+    Returns
+    -------
+    PlanCalibration
+        Checked.
+
+    Raises
+    ------
+    InputError
+        In one line: file, key, what was given and what is allowed.
+
+    Examples
+    --------
+    >>> read_calibration("nowhere.toml")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.toml: no such file
+    """
+    try:
+        table = tomllib.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{shown(str(path))}: cannot be read ({error.__class__.__name__})") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: not valid TOML: {str(error) or 'nested too deeply'}") from None
+    if table.get("schema") != SCHEMA:
+        raise InputError(f"{path}: schema = {shown(table.get('schema'))}: a calibration of reconcile says {SCHEMA!r}")
+    phases = {name: one for name, one in table.items() if name not in ("schema", "date")}
+    for name in phases:
+        if name not in PHASES:
+            raise InputError(f"{path}: unknown section [{name}]: {nearest(name, PHASES)}")
+    if not phases:
+        raise InputError(f"{path}: holds no phase")
+    return PlanCalibration(
+        str(path), str(table.get("date", "")), {n: _phase(path, n, one) for n, one in phases.items()}
+    )
+
+
+def _phase(path: str | Path, name: str, table: Any) -> PhaseCalibration:
+    label = f"{path}: [{name}]"
+    if not isinstance(table, dict):
+        raise InputError(f"{label} is {shown(table)}: a table is needed")
+    span = table.get("utilization")
+    given = [span.get(key) for key in ("low", "value", "high")] if isinstance(span, dict) else []
+    ends = [float(end) for end in given if isinstance(end, int | float) and not isinstance(end, bool)]
+    if len(ends) != 3:
+        raise InputError(f"{label} utilization needs value, low and high, each a number")
+    low, value, high = ends
+    if not 0 < low < high < 1 or not low <= value <= high:
+        raise InputError(f"{label} utilization = {low:g}..{value:g}..{high:g}: 0 < low <= value <= high < 1 is needed")
+    for key in ("model", "accelerator"):
+        if not isinstance(table.get(key), str):
+            raise InputError(f"{label} {key} is missing: what it was measured with")
+    data = table.get("data", [])
+    hours, unplanned = (table.get(key, 0.0) for key in ("gpu_hours", "unplanned_fraction"))
+    known = isinstance(data, list) and all(isinstance(one, int | float) for one in (hours, unplanned))
+    if not known:
+        raise InputError(f"{label} data is a list of files, gpu_hours and unplanned_fraction are numbers")
+    return PhaseCalibration(
+        name, Range(low, high, bounded=True, mid=value), table["model"], table["accelerator"], float(hours),
+        float(unplanned), tuple(str(one) for one in data),
+    )  # fmt: skip
+
+
+def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
+    """A plan whose phases reach the utilisations of a calibration.
+
+    Parameters
+    ----------
+    plan : Plan
+        To be estimated.
+    calibration : PlanCalibration
+        Of the same models on the same accelerators.
+
+    Returns
+    -------
+    Plan
+        With ``utilization`` in place of whatever its sections said about GPU-time.
+
+    Raises
+    ------
+    InputError
+        The calibration is of another model or accelerator, or of no phase of the plan.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "1B tokens", "gpus": 8},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> span = Range(0.3, 0.4, bounded=True, mid=0.35)
+    >>> one = PhaseCalibration("pretraining", span, "meta-llama/Meta-Llama-3.1-8B", "h100-sxm5-80gb", 8.0, 0.0, ())
+    >>> after = calibrated(plan, PlanCalibration("c.toml", "", {"pretraining": one}))
+    >>> after.sections["pretraining"].values["utilization"] is span
+    True
+    """
+    sections = dict(plan.sections)
+    used = [name for name in calibration.phases if name in sections and "skip" not in sections[name]]
+    if not used:
+        raise InputError(
+            f"{calibration.name}: calibrates {', '.join(calibration.phases)}, which the plan does not have"
+        )
+    for name in used:
+        one, section = calibration.phases[name], sections[name]
+        for what, own, measured in (
+            ("model", load_model(str(plan.value(section, "model"))).id, one.model),
+            ("accelerator", system_of(plan, section).accelerator.id, one.accelerator),
+        ):
+            if own != measured:
+                raise InputError(f"{calibration.name}: [{name}] is of {what} {measured}, the plan's is {own}")
+        kept = {key: value for key, value in section.values.items() if key not in REPLACED}
+        sections[name] = _with_values(section, {**kept, "utilization": one.utilization})
+    return replace(plan, sections=sections)
+
+
+def _with_values(section: Section, values: Mapping[str, Any]) -> Section:
+    return replace(section, values=values)

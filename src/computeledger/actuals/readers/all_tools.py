@@ -1,0 +1,155 @@
+"""Every reader, and which one a file is for: told by what is in it, never by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from computeledger.actuals.readers import (
+    megatron,
+    power,
+    run_ledger_lines,
+    sglang_benchmark,
+    torchtitan,
+    trainer_state,
+    verl,
+    vllm_benchmark,
+    vllm_metrics,
+)
+from computeledger.actuals.readers.tally import Hints, Tally, lines_of, none_readable
+from computeledger.actuals.run_ledger import Entry
+from computeledger.errors import InputError, shown
+
+#: Piece of a file that is searched for marks at once; pieces overlap, so that none is cut through.
+PIECE_BYTES, OVERLAP_BYTES = 1_000_000, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A tool's reader.
+
+    Attributes
+    ----------
+    tool : str
+        What its file is called.
+    mark : bytes or re.Pattern
+        What stands in its file and in no other's.
+    entries : callable
+        Entries of numbered lines.
+    """
+
+    tool: str
+    mark: bytes | re.Pattern[bytes]
+    entries: Callable[[Iterable[tuple[int, str]], Hints, Tally], Iterator[Entry]]
+
+
+#: The first whose mark is found reads the file.
+READERS: tuple[Reader, ...] = tuple(
+    Reader(module.TOOL, module.MARK, module.entries)
+    for module in (
+        run_ledger_lines,
+        verl,
+        megatron,
+        torchtitan,
+        trainer_state,
+        sglang_benchmark,
+        vllm_benchmark,
+        vllm_metrics,
+        power,
+    )
+)
+
+
+def reader_of(path: Path) -> Reader:
+    """Find a file's reader.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+
+    Returns
+    -------
+    Reader
+        The first whose mark is in the file.
+
+    Raises
+    ------
+    InputError
+        No such file, an empty one, or one of no tool that is known.
+
+    Examples
+    --------
+    >>> reader_of(Path("nowhere.log"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: 'nowhere.log': no such file
+    """
+    try:
+        with path.open("rb") as file:
+            piece = file.read(PIECE_BYTES)
+            if not piece:
+                raise InputError(f"{shown(str(path))}: the file is empty")
+            while True:
+                for reader in READERS:
+                    if _has(piece, reader.mark):
+                        return reader
+                more = file.read(PIECE_BYTES)
+                if not more:
+                    break
+                piece = piece[-OVERLAP_BYTES:] + more
+    except FileNotFoundError:
+        raise InputError(f"{shown(str(path))}: no such file") from None
+    except OSError as error:
+        raise InputError(
+            f"{shown(str(path))}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
+        ) from None
+    tools = ", ".join(reader.tool for reader in READERS)
+    raise InputError(f"{shown(str(path))}: of no tool that is known here; known: {tools}")
+
+
+def _has(piece: bytes, mark: bytes | re.Pattern[bytes]) -> bool:
+    return mark in piece if isinstance(mark, bytes) else mark.search(piece) is not None
+
+
+def read_actuals(path: Path, hints: Hints, tally: Tally) -> Iterator[Entry]:
+    """Read a file of any tool, entry by entry.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    hints : Hints
+        What the file does not say.
+    tally : Tally
+        Where damage is counted; complete when the last entry was taken.
+
+    Yields
+    ------
+    Entry
+        Of the run ledger.
+
+    Raises
+    ------
+    InputError
+        In one line, with the file: no tool's, nothing readable in it, or something to be told.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "a.txt")
+    >>> _ = path.write_text('{"schema": "run-ledger/1", "run": "a", "workload": "rl", "phase": "data", "duration_s":2}')
+    >>> [one.phase for one in read_actuals(path, Hints(), Tally())]
+    ['data']
+    """
+    reader = reader_of(path)
+    is_empty = True
+    try:
+        for entry in reader.entries(lines_of(path, tally), hints, tally):
+            is_empty = False
+            yield entry
+    except InputError as error:
+        raise InputError(f"{shown(str(path))}: {error}") from None
+    if is_empty:
+        raise InputError(f"{shown(str(path))}: {none_readable(reader.tool, tally)}")

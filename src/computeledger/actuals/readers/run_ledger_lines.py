@@ -1,0 +1,47 @@
+"""Our own run ledger, as ``rntp`` and anybody else writes it, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from computeledger.actuals.readers.tally import Hints, Tally
+from computeledger.actuals.run_ledger import Entry, entry_of
+from computeledger.errors import InputError
+
+TOOL = "run ledger"
+MARK = b'"run-ledger/'
+
+
+def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
+    """Read a ledger.
+
+    Parameters
+    ----------
+    lines : iterable of (int, str)
+        Numbered lines.
+    hints : Hints
+        Not needed: a ledger says everything itself.
+    tally : Tally
+        Where damage is counted.
+
+    Yields
+    ------
+    Entry
+        Each line that is one.
+
+    Examples
+    --------
+    >>> from computeledger.actuals.run_ledger import line_of
+    >>> given = [(1, line_of(Entry("mine", "rl", "update", 2.0))), (2, '{"schema": "run-le')]
+    >>> tally = Tally()
+    >>> len(list(entries(given, Hints(), tally))), list(tally.damaged)
+    (1, ['not JSON'])
+    """
+    del hints
+    for number, text in lines:
+        if not text.strip():
+            continue
+        try:
+            yield entry_of(text)
+        except InputError as error:
+            tally.damage(str(error), number)

@@ -1,0 +1,39 @@
+"""Results of SGLang's ``bench_serving``, one JSON document per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from computeledger.actuals.readers.serving_benchmark import benchmark_entries
+from computeledger.actuals.readers.tally import Hints, Tally
+from computeledger.actuals.run_ledger import Entry
+
+TOOL = "SGLang benchmark result"
+MARK = b'"total_output_tokens_retokenized"'
+
+
+def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
+    """Read results, as :func:`benchmark_entries` does.
+
+    Parameters
+    ----------
+    lines : iterable of (int, str)
+        Numbered lines.
+    hints : Hints
+        GPUs, where the server information is not in the result.
+    tally : Tally
+        Where damage is counted.
+
+    Yields
+    ------
+    Entry
+        A ``step`` of ``serving`` for each benchmark.
+
+    Examples
+    --------
+    >>> text = ('{"duration": 10, "total_input_tokens": 400, "total_output_tokens": 80, "output_throughput": 8.0, '
+    ...         '"server_info": {"tp_size": 4}}')
+    >>> [(one.devices, one.duration_s) for one in entries([(1, text)], Hints(devices=8), Tally())]
+    [(4, 10.0)]
+    """
+    yield from benchmark_entries(lines, hints, tally, "the SGLang result", "sglang")

@@ -1,0 +1,234 @@
+"""Steps of a training log in their order: repeated lines, misread numbers, restarts, and the time between steps."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from computeledger.actuals.readers.tally import Tally
+from computeledger.units import DAY_S
+
+#: Time between two lines that no step took is a pause from here on: stamps are cut to a second (assumption) [s].
+LEAST_PAUSE_S = 2.0
+#: A longer way forward within a run is a clock that was set, not a pause (assumption) [s].
+LONGEST_PAUSE_S = 7 * DAY_S
+#: Lines that decide which rank is read, and distances that make an interval usual (assumptions).
+RANK_LINES, SETTLED_INTERVALS = 64, 3
+
+
+class Line(NamedTuple):
+    """A line that reports a step.
+
+    Attributes
+    ----------
+    number : int
+        Of the line, from 1.
+    step : int
+        That it reports.
+    rank : str
+        Who printed it; empty where the line does not say.
+    text : str
+        The line, to tell a repeated one from a redone step.
+    stamp_s : float or None
+        Clock of the line [s].
+    values : tuple of float
+        What its reader took from it, each in its own unit.
+    """
+
+    number: int
+    step: int
+    rank: str
+    text: str
+    stamp_s: float | None
+    values: tuple[float, ...]
+
+
+class Placed(NamedTuple):
+    """A line with its place in the run.
+
+    Attributes
+    ----------
+    line : Line
+        As it was read.
+    n_steps : int
+        Steps that its figures stand for: those since the line before, at most the usual interval.
+    n_lost : int
+        Steps before them that no readable line reports.
+    attempt : int
+        Restarts before it.
+    """
+
+    line: Line
+    n_steps: int
+    n_lost: int
+    attempt: int
+
+
+def placed(lines: Iterable[Line], tally: Tally) -> Iterator[Placed]:
+    """Put lines in order: one of each step and attempt, and none whose step number cannot be right.
+
+    A line is judged by the accepted one before it and the next one after it. A step that goes back is a
+    restart.
+
+    Parameters
+    ----------
+    lines : iterable of Line
+        As they stand in the file.
+    tally : Tally
+        Where restarts, repeated lines and wrong numbers are counted.
+
+    Yields
+    ------
+    Placed
+        Of each line that counts.
+
+    Examples
+    --------
+    >>> def line(number, step):
+    ...     return Line(number, step, "", f"step {step}, line {number}", None, ())
+    >>> tally = Tally()
+    >>> given = [line(number, step) for number, step in enumerate([1, 2, 700, 3, 4, 3, 4, 5])]
+    >>> [(one.line.step, one.attempt) for one in placed(given, tally)]
+    [(1, 0), (2, 0), (3, 0), (4, 0), (3, 1), (4, 1), (5, 1)]
+    >>> tally.damaged
+    {'its step number does not fit between its neighbours': Seen(count=1, line=2)}
+    >>> tally.remarks
+    {'restart: the step went back': Seen(count=1, line=5)}
+    """
+    before: Line | None = None
+    attempt = 0
+    intervals: dict[int, int] = {}
+    for one, after in _with_next(_one_rank(lines, tally)):
+        if _is_misnumbered(before, one, after, intervals):
+            tally.damage("its step number does not fit between its neighbours", one.number)
+            continue
+        if before is not None and one.step == before.step:
+            tally.remark("the same step again", one.number)
+            continue
+        if before is not None and one.step < before.step:
+            tally.remark("restart: the step went back", one.number)
+            attempt += 1
+            since = one.step
+        elif before is None:
+            since = one.step
+        else:
+            since = one.step - before.step
+            intervals[since] = intervals.get(since, 0) + 1
+        usual = _usual(intervals, after.step - one.step if after is not None else 0)
+        n_steps = max(min(since, usual or since), 1)
+        lost = since - n_steps if before is not None and one.step > before.step else 0
+        if lost:
+            tally.remark("steps before it that no readable line reports", one.number)
+        yield Placed(one, n_steps, lost, attempt)
+        before = one
+
+
+def _usual(intervals: dict[int, int], coming: int) -> int:
+    """The interval between lines that is the most frequent, the next one counted in; the smaller of two alike."""
+    if not intervals and coming <= 0:
+        return 0
+    if len(intervals) == 1 and (coming <= 0 or coming in intervals):
+        return next(iter(intervals))
+    count = max([*intervals.values(), intervals.get(coming, 0) + 1 if coming > 0 else 0])
+    alike = [gap for gap, times in intervals.items() if times + (gap == coming) == count]
+    if coming > 0 and intervals.get(coming, 0) + 1 == count:
+        alike.append(coming)
+    return min(alike)
+
+
+def _with_next(lines: Iterator[Line]) -> Iterator[tuple[Line, Line | None]]:
+    one = next(lines, None)
+    for after in lines:
+        if one is not None:
+            yield one, after
+        one = after
+    if one is not None:
+        yield one, None
+
+
+def _one_rank(lines: Iterable[Line], tally: Tally) -> Iterator[Line]:
+    """Lines of the rank that reports most at first; the others say the same of the same steps."""
+    stream = iter(lines)
+    first = list(itertools.islice(stream, RANK_LINES))
+    rank = Counter(line.rank for line in first).most_common(1)[0][0] if first else ""
+    for line in itertools.chain(first, stream):
+        if line.rank == rank:
+            yield line
+        else:
+            tally.remark("the same step from another rank", line.number)
+
+
+def _is_misnumbered(before: Line | None, one: Line, after: Line | None, intervals: dict[int, int]) -> bool:
+    """Whether a step number lies outside its neighbours, or off the usual distance, and they are in order without."""
+    if after is None:
+        return False
+    if before is None:
+        return one.step > after.step
+    if before.step >= after.step:
+        return False
+    if one.step > after.step or one.step < before.step:
+        return True
+    if after.step - one.step == one.step - before.step:
+        return False
+    usual = _usual(intervals, 0)
+    settled = intervals.get(usual, 0) >= SETTLED_INTERVALS
+    between = before.step < one.step < after.step
+    return settled and between and after.step - before.step == 2 * usual and one.step != before.step + usual
+
+
+class WallClock:
+    """Time between lines that no step accounts for.
+
+    Parameters
+    ----------
+    tally : Tally
+        Where jumps of the clock are counted.
+    """
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._origin_s: float | None = None
+        self._booked_s = 0.0
+        self._last_s = 0.0
+
+    def pause_s(self, line: Line, step_s: float, is_restart: bool) -> float:
+        """Time before a line that its steps did not take.
+
+        Parameters
+        ----------
+        line : Line
+            With its stamp.
+        step_s : float
+            Time of the steps it reports [s].
+        is_restart : bool
+            Whether the run was started again before it: what lies between two runs is nobody's.
+
+        Returns
+        -------
+        float
+            What is left of the time since the last line [s]; 0 where the log has no clock.
+        """
+        now = line.stamp_s
+        if now is None:
+            return 0.0
+        if self._origin_s is None or is_restart or self._has_jumped(now, line.number):
+            self._origin_s, self._booked_s, self._last_s = now, 0.0, now
+            return 0.0
+        self._last_s = now
+        self._booked_s += step_s
+        pause = now - self._origin_s - self._booked_s
+        if -pause > max(step_s, LEAST_PAUSE_S):
+            self._tally.remark("steps that took longer than the log's clock says", line.number)
+            self._booked_s += pause
+        if pause < LEAST_PAUSE_S:
+            return 0.0
+        self._booked_s += pause
+        return pause
+
+    def _has_jumped(self, now: float, number: int) -> bool:
+        if -LEAST_PAUSE_S <= now - self._last_s <= LONGEST_PAUSE_S:
+            return False
+        self._tally.remark(f"the clock jumped {'back' if now < self._last_s else 'forward'}", number)
+        return True

@@ -1,0 +1,336 @@
+"""What all readers share: the lines of a file however large, what a user adds, and what was damaged or remarkable."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from computeledger.errors import InputError
+from computeledger.units import HOUR_S, MINUTE_S
+
+#: A longer line is damaged: no tool writes one, and it must not fill the memory.
+LONGEST_LINE_BYTES = 4_000_000
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a log does not say and its reader has to know.
+
+    Attributes
+    ----------
+    run : str
+        Name of the run.
+    devices : int or None
+        GPUs that were held; the log's own figure comes first.
+    sequence_tokens : int or None
+        Length of a training sequence [token].
+    rollouts_per_step : int or None
+        Rollouts of an RL step, over all devices.
+    duration_s : float or None
+        Time that counters without a clock cover [s].
+    workload : str
+        What a power log belongs to: ``rl``, ``pretraining`` or ``serving``.
+    """
+
+    run: str = "run"
+    devices: int | None = None
+    sequence_tokens: int | None = None
+    rollouts_per_step: int | None = None
+    duration_s: float | None = None
+    workload: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Something a reader came across more than once, perhaps.
+
+    Attributes
+    ----------
+    count : int
+        How often.
+    line : int
+        Where first, from 1.
+    """
+
+    count: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a tool says about its own speed, over a file.
+
+    Attributes
+    ----------
+    count : int
+        Values.
+    total, least, most : float
+        Their sum and their ends, in the quantity's own unit.
+    """
+
+    count: int
+    total: float
+    least: float
+    most: float
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values, in the quantity's own unit."""
+        return self.total / self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a reader found beside entries; complete when the file is at its end.
+
+    Attributes
+    ----------
+    damaged : dict of str to Seen
+        Lines whose figures are lost, by reason.
+    remarks : dict of str to Seen
+        Lines whose figures count, or rightly do not, by what is remarkable about them.
+    observed : dict of str to Observed
+        The tool's own figures: ``mfu_fraction``, ``flop_per_s``, ``tpot_s``, ``chip_w``.
+    """
+
+    damaged: dict[str, Seen] = field(default_factory=dict)
+    remarks: dict[str, Seen] = field(default_factory=dict)
+    observed: dict[str, Observed] = field(default_factory=dict)
+
+    def damage(self, reason: str, line: int) -> None:
+        """Count a line whose figures are lost.
+
+        Parameters
+        ----------
+        reason : str
+            What is wrong with it.
+        line : int
+            Its number [-].
+        """
+        _count(self.damaged, reason, line)
+
+    def remark(self, what: str, line: int) -> None:
+        """Count a line that is whole, and odd.
+
+        Parameters
+        ----------
+        what : str
+            What is odd about it.
+        line : int
+            Its number [-].
+        """
+        _count(self.remarks, what, line)
+
+    def observe(self, name: str, value: float) -> None:
+        """Keep a figure that the tool states about itself.
+
+        Parameters
+        ----------
+        name : str
+            Of the quantity.
+        value : float
+            In the quantity's own unit.
+        """
+        one = self.observed.get(name)
+        if one is None:
+            self.observed[name] = Observed(1, value, value, value)
+        else:
+            ends = min(one.least, value), max(one.most, value)
+            self.observed[name] = Observed(one.count + 1, one.total + value, *ends)
+
+
+def _count(counts: dict[str, Seen], name: str, line: int) -> None:
+    one = counts.get(name)
+    counts[name] = Seen(1, line) if one is None else Seen(one.count + 1, one.line)
+
+
+def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
+    r"""Read a text file line by line: undecodable bytes and colours do no harm, endless lines are counted.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    tally : Tally
+        Where damage is counted.
+
+    Yields
+    ------
+    int
+        Number of the line, from 1 [-].
+    str
+        The line without its end and without terminal colours.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "log")
+    >>> _ = path.write_bytes(b"one\r\n\x1b[36mtwo\x1b[0m \xff")
+    >>> list(lines_of(path, Tally()))
+    [(1, 'one'), (2, 'two \ufffd')]
+    """
+    number = 0
+    with path.open("rb") as file:
+        while raw := file.readline(LONGEST_LINE_BYTES):
+            number += 1
+            if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):
+                tally.damage("longer than any line a tool writes", number)
+                while raw and not raw.endswith(b"\n"):
+                    raw = file.readline(LONGEST_LINE_BYTES)
+                continue
+            text = raw.decode("utf-8", "replace").rstrip("\r\n")
+            yield number, _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def amount(text: str) -> float | None:
+    """Read a number of a log.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``11481.4``, ``6,577`` or ``nan``.
+
+    Returns
+    -------
+    float or None
+        The number, in its own unit; None where it is none, or not finite, or negative.
+
+    Examples
+    --------
+    >>> amount("6,577"), amount("nan"), amount("-1"), amount("12.")
+    (6577.0, None, None, 12.0)
+    """
+    try:
+        value = float(text.replace(",", "") if "," in text else text)
+    except ValueError:
+        return None
+    return value if 0.0 <= value < math.inf else None
+
+
+def stamp_s(text: str) -> float | None:
+    """Find the time that a line of a log carries.
+
+    Parameters
+    ----------
+    text : str
+        Beginning of a line, such as ``[2026-05-27 17:59:00]``.
+
+    Returns
+    -------
+    float or None
+        Seconds of the log's own clock [s]; None where there is no time, or an impossible one.
+
+    Examples
+    --------
+    >>> stamp_s("[2026-05-27 17:59:11] it") - stamp_s("[2026-05-27 17:59:00] it"), stamp_s("2026-13-40 10:00:00")
+    (11.0, None)
+    """
+    found = _STAMP.search(text)
+    if found is None:
+        return None
+    day, hour, minute, second, fraction = found.groups()
+    midnight = _midnight_s(day)
+    if midnight is None or hour > "23" or minute > "59" or second > "60":
+        return None
+    clock = int(hour) * HOUR_S + int(minute) * MINUTE_S + int(second)
+    return midnight + clock + (float(f"0.{fraction}") if fraction else 0.0)
+
+
+@functools.lru_cache(maxsize=64)
+def _midnight_s(day: str) -> float | None:
+    try:
+        return datetime.strptime(re.sub(r"\D", "", day) + "+0000", "%Y%m%d%z").timestamp()
+    except ValueError:
+        return None
+
+
+def known_devices(own: float | None, hints: Hints, words: str) -> int:
+    """How many GPUs a run held: what the log says, and what the user says where it is silent.
+
+    Parameters
+    ----------
+    own : float or None
+        What the log says [-].
+    hints : Hints
+        What the user says.
+    words : str
+        What the log is, for the message.
+
+    Returns
+    -------
+    int
+        At least 1 [-].
+
+    Raises
+    ------
+    InputError
+        Neither says it.
+
+    Examples
+    --------
+    >>> known_devices(8.0, Hints(devices=4), "a log"), known_devices(None, Hints(devices=4), "a log")
+    (8, 4)
+    """
+    if own is not None:
+        return max(round(own), 1)
+    if hints.devices is None:
+        raise InputError(f"{words} does not say how many GPUs it held: give --gpus")
+    return hints.devices
+
+
+def none_readable(tool: str, tally: Tally) -> InputError:
+    """The error of a file that is a tool's, and in which nothing could be read.
+
+    Parameters
+    ----------
+    tool : str
+        Whose file it is.
+    tally : Tally
+        What was damaged.
+
+    Returns
+    -------
+    InputError
+        One line with the first reason.
+
+    Examples
+    --------
+    >>> tally = Tally()
+    >>> tally.damage("cut off", 3)
+    >>> str(none_readable("Megatron-LM log", tally))
+    'a Megatron-LM log without one readable figure: line 3: cut off'
+    """
+    if not tally.damaged:
+        return InputError(f"a {tool} without one figure")
+    reason, first = min(tally.damaged.items(), key=lambda pair: pair[1].line)
+    return InputError(f"a {tool} without one readable figure: line {first.line}: {reason}")
+
+
+def counted(seen: Mapping[str, Seen]) -> dict[str, dict[str, int]]:
+    """Counts as plain tables, the most frequent first.
+
+    Parameters
+    ----------
+    seen : mapping of str to Seen
+        By reason.
+
+    Returns
+    -------
+    dict
+        Count and first line by reason [-].
+
+    Examples
+    --------
+    >>> counted({"cut off": Seen(2, 7)})
+    {'cut off': {'count': 2, 'first_line': 7}}
+    """
+    ordered = sorted(seen.items(), key=lambda pair: -pair[1].count)
+    return {name: {"count": one.count, "first_line": one.line} for name, one in ordered}

@@ -1,0 +1,113 @@
+"""torchtitan console logs: tokens per second and GPU since the line before, and the layout above the first step."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+
+from computeledger.actuals.readers.steps import Line, Placed, WallClock, placed
+from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices, stamp_s
+from computeledger.actuals.run_ledger import Entry
+from computeledger.units import PERCENT, TERA
+
+TOOL = "torchtitan log"
+MARK = re.compile(rb"step:\s*\d+\s[^\n]*loss:[^\n]*(?:tps|wps):")
+
+_STEP = re.compile(
+    r"step:\s*(\d+)\s+loss:\s*(\S+).*?(?:tps|wps):\s*([\d,.]+)\s(?:.*?tflops:\s*([\d,.]+)\s)?.*?mfu:\s*(?:([\d.]+)%|N/A)"
+)
+_WORDS = ("step:", "loss:", "tps:", "wps:", "mfu:")
+_LAYOUT = re.compile(r"parallelism: (pp=\d+.*)$")
+_DEGREE = re.compile(r"\b(pp|dp_replicate|dp_shard|cp|tp)=(\d+)")
+_BATCH = re.compile(r"global batch size (\d+)\b.*?sequence length (\d+)")
+_PEAK = re.compile(r"Peak FLOPS used for computing MFU: ([\d.e+]+)")
+_RANK = re.compile(r"\[rank(\d+)\]")
+
+
+def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
+    """Read a log.
+
+    Parameters
+    ----------
+    lines : iterable of (int, str)
+        Numbered lines.
+    hints : Hints
+        GPUs, where the layout is not in the log.
+    tally : Tally
+        Where damage is counted.
+
+    Yields
+    ------
+    Entry
+        A ``step`` for each line, ``attempt`` counting restarts; pauses between lines as ``idle``, and as ``other``
+        where lines are missing.
+
+    Examples
+    --------
+    >>> given = ["Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1",
+    ...          "local batch size 1, global batch size 8, sequence length 8192, total steps 100",
+    ...          "step: 10  loss: 9.88  tps: 7,026  mfu: 41.15%", "step: 20  loss: 8.39  tps: 7,080  mfu: 41.46%"]
+    >>> [(one.step, round(one.duration_s, 2), dict(one.tokens_by_kind)) for one in
+    ...  entries(enumerate(given, 1), Hints(), Tally())]
+    [(10, 11.66, {'trained': 655360.0}), (20, 11.57, {'trained': 655360.0})]
+    """
+    clock, attempt, last_s = WallClock(tally), 0, None
+    for one in placed(_reports(lines, hints, tally), tally):
+        rate, devices, batch_tokens, _ = one.line.values
+        is_restart, attempt = one.attempt != attempt, one.attempt
+        since_s = one.line.stamp_s - last_s if one.line.stamp_s is not None and last_s is not None else 0.0
+        last_s = one.line.stamp_s
+        if math.isnan(batch_tokens) and (is_restart or since_s <= 0):
+            tally.damage("neither its batch nor the time since the line before is known", one.line.number)
+            continue
+        duration_s = since_s if math.isnan(batch_tokens) else one.n_steps * batch_tokens / (rate * devices)
+        pause_s = clock.pause_s(one.line, duration_s, is_restart)
+        if pause_s:
+            phase = "other" if one.n_lost else "idle"
+            yield Entry(hints.run, "pretraining", phase, pause_s, int(devices), one.line.step, attempt)
+        yield _entry(one, duration_s, hints.run)
+
+
+def _entry(one: Placed, duration_s: float, run: str) -> Entry:
+    rate, devices, batch_tokens, flop_per_s = one.line.values
+    trained = rate * devices * duration_s if math.isnan(batch_tokens) else batch_tokens * one.n_steps
+    flop = flop_per_s * devices * duration_s
+    return Entry(
+        run, "pretraining", "step", duration_s, int(devices), one.line.step, one.attempt,
+        {"trained": trained}, flop or None,
+    )  # fmt: skip
+
+
+def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Line]:
+    world: float | None = None
+    batch_tokens, peak = math.nan, 0.0
+    for number, text in lines:
+        if sum(word in text for word in _WORDS) < 2:
+            if found := _LAYOUT.search(text):
+                world = float(math.prod(int(size) for _, size in _DEGREE.findall(found[1])))
+            elif found := _BATCH.search(text):
+                batch_tokens = float(found[1]) * float(found[2])
+            elif found := _PEAK.search(text):
+                peak = amount(found[1]) or 0.0
+            continue
+        found = _STEP.search(text)
+        rate = amount(found[3]) if found else None
+        if found is None or text.count("step:") > 1:
+            tally.damage("two lines in one" if text.count("step:") > 1 else "cut off or overwritten", number)
+            continue
+        if not rate:
+            tally.damage("its rate is no number above 0", number)
+            continue
+        if amount(found[2]) is None:
+            tally.remark("steps with a loss that is not a number", number)
+        mfu = (amount(found[5] or "") or 0.0) / PERCENT
+        flop_per_s = (amount(found[4] or "0") or 0.0) * TERA or mfu * peak
+        if mfu:
+            tally.observe("mfu_fraction", mfu)
+        if flop_per_s:
+            tally.observe("flop_per_s", flop_per_s)
+        rank = _RANK.search(text)
+        devices = known_devices(world, hints, "the torchtitan log")
+        figures = (rate, float(devices), batch_tokens, flop_per_s)
+        yield Line(number, int(found[1]), rank[1] if rank else "", text, stamp_s(text), figures)

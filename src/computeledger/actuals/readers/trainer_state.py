@@ -1,0 +1,133 @@
+"""``trainer_state.json`` of the Hugging Face Trainer and of TRL: times and tokens of the log history.
+
+A record is read by itself, so that a file that was cut still tells what stands before the cut. TRL states
+``step_time``; a Trainer only the runtime of the whole, in its last record, which is shared evenly over the steps.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from computeledger.actuals.readers.steps import Line, placed
+from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
+from computeledger.actuals.run_ledger import Entry
+from computeledger.errors import InputError
+
+TOOL = "trainer_state.json"
+MARK = b'"log_history"'
+
+_RECORD = re.compile(r"\{[^{}]*\}")
+
+
+def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
+    """Read the log history.
+
+    Parameters
+    ----------
+    lines : iterable of (int, str)
+        Numbered lines.
+    hints : Hints
+        GPUs, which the file never states; and rollouts of a step, where they were sampled.
+    tally : Tally
+        Where damage is counted.
+
+    Yields
+    ------
+    Entry
+        A ``step`` of ``rl`` where rewards are logged, else of ``pretraining``; evaluations as ``evaluation``.
+
+    Raises
+    ------
+    InputError
+        The file holds no times.
+
+    Examples
+    --------
+    >>> record = {"step": 5, "num_tokens": 4e3, "reward": 0.1, "step_time": 2.0, "completions/mean_length": 300.0}
+    >>> text = json.dumps({"log_history": [record]})
+    >>> [(one.workload, one.duration_s, dict(one.tokens_by_kind)) for one in
+    ...  entries([(1, text)], Hints(devices=2, rollouts_per_step=2), Tally())]
+    [('rl', 10.0, {'sampled': 3000.0, 'trained': 4000.0})]
+    """
+    devices = known_devices(None, hints, "trainer_state.json")
+    records = list(_records(lines, tally))
+    steps = [record for record in records if "loss" in record[1] or "reward" in record[1]]
+    runtime_s = next((amount(str(one["train_runtime"])) for _, one in records if "train_runtime" in one), None)
+    last = max((int(one["step"]) for _, one in records), default=0)
+    shared_s = runtime_s / last if runtime_s and last else None
+    if steps and shared_s is None and not any("step_time" in one for _, one in steps):
+        raise InputError(
+            "trainer_state.json holds no times: neither step_time (TRL logs it) nor train_runtime (the Trainer's last "
+            "record); save the state after training ends"
+        )
+    tokens = 0.0
+    by_line = dict(records)
+    for one in placed((_line(number, record) for number, record in steps), tally):
+        record = by_line[one.line.number]
+        own_s = amount(str(record["step_time"])) if "step_time" in record else shared_s
+        if own_s is None:
+            tally.damage("a time that is no number", one.line.number)
+            continue
+        seen = amount(str(record.get("num_tokens", record.get("num_input_tokens_seen", "")))) or 0.0
+        trained, tokens = max(seen - tokens, 0.0), max(seen, tokens)
+        counts = _tokens(record, one.n_steps, trained, hints)
+        workload = "rl" if "reward" in record else "pretraining"
+        yield Entry(
+            hints.run, workload, "step", own_s * one.n_steps, devices, one.line.step, one.attempt, counts,
+        )  # fmt: skip
+    for _, record in records:
+        if evaluated_s := amount(str(record.get("eval_runtime", ""))):
+            workload = "rl" if any("reward" in one for _, one in steps) else "pretraining"
+            yield Entry(hints.run, workload, "evaluation", evaluated_s, devices, int(record["step"]))
+
+
+def _records(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Records of the history with the line each ends on, or is on."""
+    held: list[str] = []
+    number = place = 0
+    for number, text in lines:
+        held.append(text)
+        if "}" not in text:
+            continue
+        joined = "\n".join(held)
+        end = 0
+        for found in _RECORD.finditer(joined):
+            end, place = found.end(), max(number, place + 1)
+            if '"step"' in found[0]:
+                record = _record(found[0])
+                if record is None:
+                    tally.damage("a record that is damaged", number)
+                else:
+                    yield place, record
+        held = [joined[end:]]
+    if held and '"step"' in "\n".join(held) and _is_open("\n".join(held)):
+        tally.damage("cut off within a record", number)
+
+
+def _is_open(text: str) -> bool:
+    return text.rfind("{") > text.rfind("}")
+
+
+def _record(text: str) -> dict[str, Any] | None:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return None
+    step = record.get("step")
+    return record if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None
+
+
+def _line(number: int, record: Mapping[str, Any]) -> Line:
+    return Line(number, int(record["step"]), "", json.dumps(record, sort_keys=True), None, ())
+
+
+def _tokens(record: Mapping[str, Any], n_steps: int, trained: float, hints: Hints) -> dict[str, float]:
+    """Tokens of the steps that a record stands for."""
+    counts = {"trained": trained} if trained else {}
+    length = amount(str(record.get("completions/mean_length", record.get("completion_length", ""))))
+    if length and hints.rollouts_per_step:
+        counts = {"sampled": length * hints.rollouts_per_step * n_steps, **counts}
+    return counts

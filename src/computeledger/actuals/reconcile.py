@@ -1,0 +1,396 @@
+"""Budget against actuals: what a plan foresaw for each phase, what it took, and why the two differ.
+
+The variance of a phase, in money, is split exactly: with budget tokens ``D0``, GPU-hours ``H0``, price ``p0``, actual
+tokens ``D1``, GPU-hours of planned work ``Hp`` and of unplanned phases ``U``, and actual price ``p1``::
+
+    volume      = p0 H0 / D0 (D1 - D0)          more or fewer tokens at the planned GPU-time per token
+    utilization = p0 (Hp - D1 H0 / D0)          more or less GPU-time per token
+    unplanned   = p0 U                          phases that no plan has: idle, checkpoints, evaluation, repeated work
+    price       = (p1 - p0) (Hp + U)            another price for every GPU-hour
+
+which add up to ``p1 (Hp + U) - p0 H0``. A plan's figures enter with their medians.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.actuals.physics_checks import Contradiction, contradictions_of
+from computeledger.actuals.readers.tally import Tally
+from computeledger.actuals.sums import Actual
+from computeledger.arrays import Z_95, Num, median
+from computeledger.economics.ledger import Ledger, estimate_ledger
+from computeledger.economics.phases import Phase
+from computeledger.economics.plan import Plan, Section
+from computeledger.economics.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
+from computeledger.errors import InputError
+from computeledger.physics.efficiency import middle
+from computeledger.units import HOUR_S
+
+#: What a calibration's interval is wide at least, to each side: how two runs differ beside their own unsteadiness; and
+#: what it is where a run has too few pieces to tell (assumptions).
+LEAST_SPREAD, FEW_SPREAD, FEWEST_BLOCKS = 0.03, 0.10, 4
+#: A power log that covers this share of the run's device-time or less, or more, is scaled to it, and said so.
+POWER_COVERAGE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """Budget and actual of a phase, each a plain number.
+
+    Attributes
+    ----------
+    tokens, flop, gpu_hours, utilization_fraction, usd : float
+        Tokens as the plan counts them [token], FLOP at the plan's FLOP per token [FLOP], GPU-time [h], FLOP over the
+        dense bf16 peak times GPU-time [-], and money [USD].
+    usd_per_gpu_hour : float
+        Price [USD/h].
+    energy_j : float or None
+        At the facility, cooling and losses included [J].
+    beta_flop, beta_gpu_time : float or None
+        Coefficient of RL, in FLOP and in GPU-time [-], [-].
+    """
+
+    tokens: float
+    flop: float
+    gpu_hours: float
+    utilization_fraction: float
+    usd: float
+    usd_per_gpu_hour: float
+    energy_j: float | None
+    beta_flop: float | None = None
+    beta_gpu_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """Actual minus budget, split exactly.
+
+    Attributes
+    ----------
+    volume, utilization, price, unplanned : float
+        Parts, in the quantity's own unit.
+    """
+
+    volume: float
+    utilization: float
+    price: float
+    unplanned: float
+
+    @property
+    def total(self) -> float:
+        """Sum of the parts, in the quantity's own unit."""
+        return self.volume + self.utilization + self.price + self.unplanned
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A phase, reconciled.
+
+    Attributes
+    ----------
+    name : str
+        Of the plan's phase.
+    budget, actual : Money
+        As planned, and as it was.
+    usd, gpu_hours : Variance
+        Actual minus budget, in money [USD] and in GPU-time, where there is no price [h].
+    is_planned : bool
+        False where the plan has no such phase: everything is unplanned then.
+    inside : mapping of str to bool
+        Whether the actual lies in the plan's 90 % interval, by quantity.
+    took : Actual
+        What the figures are from.
+    utilization_range : tuple of float or None
+        Interval of the run's own utilisation, and None where it cannot be [-].
+    measured_energy_j : float or None
+        At the meter, before it is taken to the facility [J].
+    """
+
+    name: str
+    budget: Money
+    actual: Money
+    usd: Variance
+    gpu_hours: Variance
+    is_planned: bool
+    inside: Mapping[str, bool]
+    took: Actual
+    utilization_range: tuple[float, float] | None
+    measured_energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """A plan and what became of it.
+
+    Attributes
+    ----------
+    ledger : Ledger
+        The plan's estimate.
+    phases : mapping of str to Settled
+        By name; only those with actuals.
+    contradictions : tuple of Contradiction
+        Actuals that physics does not allow.
+    remarks : tuple of str
+        What a reader of the figures should know.
+    """
+
+    ledger: Ledger
+    phases: Mapping[str, Settled]
+    contradictions: tuple[Contradiction, ...]
+    remarks: tuple[str, ...]
+
+
+def split_variance(budget: Money, actual: Money, planned_gpu_hours: float) -> tuple[Variance, Variance]:
+    """Split actual minus budget into volume, utilisation, price and unplanned phases.
+
+    Parameters
+    ----------
+    budget, actual : Money
+        Of a phase; a budget without tokens makes everything unplanned.
+    planned_gpu_hours : float
+        Of the actual GPU-hours, those of planned work [h].
+
+    Returns
+    -------
+    tuple of Variance
+        In money [USD] and in GPU-time [h].
+
+    Examples
+    --------
+    >>> budget = Money(100.0, 0.0, 10.0, 0.4, 20.0, 2.0, None)
+    >>> actual = Money(110.0, 0.0, 15.0, 0.3, 45.0, 3.0, None)
+    >>> usd, hours = split_variance(budget, actual, 13.0)
+    >>> usd.total, round(usd.volume, 9), round(usd.utilization, 9), usd.unplanned, usd.price
+    (25.0, 2.0, 4.0, 4.0, 15.0)
+    """
+    unplanned = actual.gpu_hours - planned_gpu_hours
+    if not budget.tokens or not budget.gpu_hours:
+        return (
+            Variance(0.0, 0.0, (actual.usd_per_gpu_hour - budget.usd_per_gpu_hour) * actual.gpu_hours,
+                     budget.usd_per_gpu_hour * actual.gpu_hours),
+            Variance(0.0, 0.0, 0.0, actual.gpu_hours),
+        )  # fmt: skip
+    wanted = budget.gpu_hours / budget.tokens * actual.tokens
+    hours = Variance(wanted - budget.gpu_hours, planned_gpu_hours - wanted, 0.0, unplanned)
+    price = budget.usd_per_gpu_hour
+    usd = Variance(
+        volume=price * hours.volume,
+        utilization=price * hours.utilization,
+        price=(actual.usd_per_gpu_hour - price) * actual.gpu_hours,
+        unplanned=price * unplanned,
+    )
+    return usd, hours
+
+
+def reconcile(
+    plan: Plan, actuals: Mapping[str, Actual], tallies: Mapping[str, Tally], usd_per_gpu_hour: float | None = None
+) -> Reconciliation:
+    """Settle a plan with what its runs took.
+
+    Parameters
+    ----------
+    plan : Plan
+        The budget.
+    actuals : mapping of str to Actual
+        By phase of the plan, from :class:`computeledger.actuals.sums.Sums`.
+    tallies : mapping of str to Tally
+        What the readers saw, by phase of the plan: the tools' own figures are checked against physics.
+    usd_per_gpu_hour : float, optional
+        Price that was paid; the plan's where it is left out [USD/h].
+
+    Returns
+    -------
+    Reconciliation
+        Per phase.
+
+    Raises
+    ------
+    InputError
+        A log without the tokens that its phase is counted in.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0, "idle": 3_600.0}, None, None, (8,),
+    ...               ((1e9, 153_600.0),), None)
+    >>> one = reconcile(plan, {"pretraining": took}, {}).phases["pretraining"]
+    >>> round(one.budget.gpu_hours, 1), round(one.actual.gpu_hours, 1), round(one.actual.utilization_fraction, 3)
+    (31.6, 42.7, 0.296)
+    >>> round(one.usd.utilization, 2), round(one.usd.unplanned, 2), round(one.usd.total, 2)
+    (20.12, 2.0, 22.12)
+    """
+    ledger = estimate_ledger(plan)
+    phases, remarks, contradictions = {}, [], []
+    for name, took in actuals.items():
+        if not took.tokens:
+            raise InputError(f"the actuals of {name} count no {_TOKENS[name]} tokens{_HOW[name]}")
+        phase = ledger.phases.get(name)
+        if phase is None:
+            phases[name] = _unforeseen(plan, took, usd_per_gpu_hour)
+            remarks.append(f"{name}: the plan has no such phase, so everything is unplanned")
+            continue
+        setting = _typical_setting(plan, name)
+        tally = tallies.get(name, Tally())
+        energy_j, words = _energy_j(took, tally)
+        phases[name] = _settled(phase, setting, took, energy_j, (usd_per_gpu_hour, ledger.phases.get("pretraining")))
+        remarks += [f"{name}: {one}" for one in (*words, *_remarks(phases[name], setting))]
+        contradictions += contradictions_of(name, setting, took, phases[name].actual.flop, tally)
+    for name in ledger.phases:
+        if name not in actuals and name != "experiments":
+            remarks.append(f"{name}: planned, and no actuals were given")
+    return Reconciliation(ledger, phases, tuple(contradictions), tuple(remarks))
+
+
+_TOKENS = {"pretraining": "trained", "rl": "sampled", "inference": "input or output"}
+_HOW = {"pretraining": "", "rl": ": for trainer_state.json give --rollouts-per-step", "inference": ""}
+
+
+def _typical_setting(plan: Plan, name: str) -> Setting:
+    draws: dict[str, Num] = {key: middle(value) for key, value in uncertain_inputs(plan).items()}
+    return make_setting(plan, plan.sections[name], draws)
+
+
+def _settled(
+    phase: Phase, setting: Setting, took: Actual, energy_j: float | None, paid: tuple[float | None, Phase | None]
+) -> Settled:
+    budget = _budget(phase)
+    price, pretraining = paid
+    actual = _actual(budget, phase, took, budget.usd_per_gpu_hour if price is None else price)
+    system = setting.machine.system
+    facility = system.facility_w_per_chip.value / system.accelerator.chip_tdp_w.value
+    reference_s = _reference_s(budget, took, pretraining, phase)
+    actual = Money(
+        actual.tokens, actual.flop, actual.gpu_hours, actual.utilization_fraction, actual.usd, actual.usd_per_gpu_hour,
+        None if energy_j is None else energy_j * facility,
+        _beta_flop(took, budget), _beta_gpu_time(took, reference_s),
+    )  # fmt: skip
+    usd, hours = split_variance(budget, actual, took.planned_gpu_hours)
+    inside = {
+        quantity: bool(
+            np.quantile(getattr(phase, quantity), 0.05) <= value <= np.quantile(getattr(phase, quantity), 0.95)
+        )
+        for quantity, value in (("tokens", actual.tokens), ("gpu_hours", actual.gpu_hours), ("usd", actual.usd))
+    }
+    return Settled(
+        phase.name, budget, actual, usd, hours, True, inside, took, _utilization_range(took, actual), energy_j,
+    )  # fmt: skip
+
+
+def _budget(phase: Phase) -> Money:
+    hours, usd = median(phase.gpu_hours), median(phase.usd)
+    beta = {name: median(phase.details[name][0]) for name in ("beta_flop", "beta_gpu_time") if name in phase.details}
+    return Money(
+        tokens=median(phase.tokens),
+        flop=median(phase.flop),
+        gpu_hours=hours,
+        utilization_fraction=median(phase.utilization_fraction),
+        usd=usd,
+        usd_per_gpu_hour=usd / hours,
+        energy_j=median(phase.energy_j),
+        **beta,
+    )
+
+
+def _actual(budget: Money, phase: Phase, took: Actual, price: float) -> Money:
+    flop = median(phase.flop / phase.tokens) * took.tokens
+    utilization = flop / (took.gpu_hours * HOUR_S * phase.peak_flop_per_s)
+    return Money(took.tokens, flop, took.gpu_hours, utilization, took.gpu_hours * price, price, budget.energy_j)
+
+
+def _unforeseen(plan: Plan, took: Actual, price: float | None) -> Settled:
+    """A phase that the plan leaves out: no budget, and the plan's own price where it states one."""
+    usd_per_hour = _top_price(plan, took.name) if price is None else price
+    budget = Money(0.0, 0.0, 0.0, 0.0, 0.0, usd_per_hour, None)
+    actual = Money(took.tokens, 0.0, took.gpu_hours, 0.0, took.gpu_hours * usd_per_hour, usd_per_hour, None)
+    usd, hours = split_variance(budget, actual, 0.0)
+    return Settled(took.name, budget, actual, usd, hours, False, {}, took, None, took.energy_j)
+
+
+def _top_price(plan: Plan, name: str) -> float:
+    """Price of the plan's own GPU-hours, for a phase that it leaves out."""
+    stated = plan.top.values.get("price", "rent")
+    if not isinstance(stated, str):
+        return middle(stated)
+    if stated == "own" or not isinstance(plan.top.values.get("system"), str):
+        raise InputError(f"the plan leaves {name} out and states no price for it: give --price")
+    return price_fact(system_of(plan, Section(name, {})), stated).value
+
+
+def _reference_s(budget: Money, took: Actual, pretraining: Phase | None, phase: Phase) -> float | None:
+    """GPU-time of a next-token training token: measured in the run, else what the plan's own beta compares with."""
+    if took.name != "rl":
+        return None
+    if took.reference_s_per_token is not None:
+        return took.reference_s_per_token
+    if pretraining is not None and (pretraining.accelerator, pretraining.model) == (phase.accelerator, phase.model):
+        return median(pretraining.gpu_s_per_token)
+    if budget.beta_gpu_time:
+        return 6 * budget.gpu_hours * HOUR_S / budget.tokens / budget.beta_gpu_time
+    return None
+
+
+def _beta_gpu_time(took: Actual, reference_s: float | None) -> float | None:
+    """``6 (GPU-s per sampled token) / (GPU-s per token of next-token training)``, what is beside RL left out."""
+    if reference_s is None:
+        return None
+    beside = ("next-token reference", "evaluation")
+    device_s = sum(seconds for name, seconds in took.gpu_s_by_phase.items() if name not in beside)
+    return 6 * device_s / took.tokens / reference_s
+
+
+def _beta_flop(took: Actual, budget: Money) -> float | None:
+    """FLOP per active parameter and sampled token, where the tool counted its work."""
+    if took.name != "rl" or took.flop is None or not budget.beta_flop:
+        return None
+    n_active = budget.flop / budget.tokens / budget.beta_flop
+    return took.flop / n_active / took.tokens
+
+
+def _utilization_range(took: Actual, actual: Money) -> tuple[float, float] | None:
+    """Where the next run of that length will lie, if its pieces differ as this one's do; None beyond the peak.
+
+    ``R = sum d / sum t`` with device-time ``d`` and tokens ``t`` of the pieces varies between two runs by
+    ``2 n / (n - 1) sum (d - R t)^2 / (sum t)^2``.
+    """
+    tokens, device_s = (np.array(column) for column in zip(*took.blocks, strict=True))
+    spread = FEW_SPREAD
+    if len(tokens) >= FEWEST_BLOCKS and tokens.sum():
+        rate = device_s.sum() / tokens.sum()
+        scatter = np.sum((device_s - rate * tokens) ** 2) * 2 * len(tokens) / (len(tokens) - 1)
+        spread = max(Z_95 * math.sqrt(scatter) / device_s.sum(), LEAST_SPREAD)
+    value = actual.utilization_fraction
+    low, high = value * math.exp(-spread), value * math.exp(spread)
+    return (low, high) if high < 1 else None
+
+
+def _energy_j(took: Actual, tally: Tally) -> tuple[float | None, list[str]]:
+    """Measured energy of the whole run: that of a power log is scaled where it covers another time."""
+    covered = tally.observed.get("power_device_s")
+    if covered is None or took.energy_j is None or not covered.total:
+        return took.energy_j, []
+    share = covered.total / (took.gpu_hours * HOUR_S)
+    if POWER_COVERAGE <= share <= 1 / POWER_COVERAGE:
+        return took.energy_j, []
+    words = f"the power log covers {100 * share:.0f} % of the GPU-time; its mean power is taken for all of it"
+    return took.energy_j / share, [words]
+
+
+def _remarks(one: Settled, setting: Setting) -> list[str]:
+    """Where plan and run are not of the same size."""
+    out = []
+    if "gpus" in setting.section:
+        planned = round(setting.typical_number("gpus"))
+        if one.took.devices and planned not in one.took.devices:
+            held = ", ".join(str(count) for count in one.took.devices)
+            out.append(f"the plan has {planned} GPUs, the run held {held}")
+    if one.utilization_range is None:
+        out.append("its utilisation is no fraction of the peak: no calibration from it")
+    return out

@@ -1,0 +1,88 @@
+"""A recipe in TRL's terms: the arguments of its GRPO trainer."""
+
+from __future__ import annotations
+
+import torch
+from accelerate import PartialState
+from trl import GRPOConfig
+
+from computeledger.errors import InputError
+from rntp.recipe import Recipe
+
+_ENGINES = {"vllm-colocate": "colocate", "vllm-server": "server"}
+
+
+def _on_cpu(recipe: Recipe) -> bool:
+    return recipe.rl.device == "cpu" or not torch.cuda.is_available()
+
+
+def process_state(recipe: Recipe) -> PartialState:
+    """Join the processes of a run; without a GPU they find one another only if they are told to do without.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The run.
+
+    Returns
+    -------
+    PartialState
+        Of this process.
+
+    Examples
+    --------
+    >>> process_state(Recipe()).num_processes
+    1
+    """
+    return PartialState(cpu=_on_cpu(recipe))
+
+
+def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
+    """Say a recipe in TRL's terms.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The run.
+    processes : int
+        Data-parallel processes that share its thoughts [-].
+
+    Returns
+    -------
+    GRPOConfig
+        One generation per ``updates_per_batch`` updates, token-level loss, no scaling of rewards by TRL.
+
+    Examples
+    --------
+    >>> from rntp.recipe import RlSpec
+    >>> made = grpo_config(Recipe(output="out", rl=RlSpec(device="cpu", prompts_per_step=4, group_size=8)), processes=2)
+    >>> made.per_device_train_batch_size, made.gradient_accumulation_steps
+    (16, 1)
+    """
+    rl, thought = recipe.rl, recipe.thought
+    share, rest = divmod(rl.prompts_per_step * rl.group_size, processes)
+    micro = rl.micro_batch or share
+    if rest or share % micro:
+        raise InputError(
+            f"{rl.prompts_per_step} x {rl.group_size} thoughts a step cannot be shared by {processes} processes in "
+            f"passes of {micro}: choose prompts_per_step, group_size and micro_batch that divide"
+        )
+    if rl.save_steps % rl.updates_per_batch:
+        raise InputError(
+            f"save_steps {rl.save_steps}: a multiple of updates_per_batch ({rl.updates_per_batch}) is needed, to resume"
+        )
+    kind = "constant_with_warmup" if rl.schedule == "constant" and rl.warmup_steps else rl.schedule
+    return GRPOConfig(
+        output_dir=recipe.output, seed=recipe.seed, data_seed=recipe.seed, max_steps=rl.steps,
+        per_device_train_batch_size=micro, gradient_accumulation_steps=share // micro, num_generations=rl.group_size,
+        num_iterations=rl.updates_per_batch, epsilon=rl.clip, temperature=rl.temperature, loss_type="dapo", beta=0.0,
+        max_completion_length=thought.budget, shuffle_dataset=False, disable_dropout=True,
+        learning_rate=rl.learning_rate, lr_scheduler_type=kind, warmup_steps=rl.warmup_steps,
+        weight_decay=rl.weight_decay, max_grad_norm=rl.max_grad_norm,
+        gradient_checkpointing=rl.gradient_checkpointing, bf16=rl.precision == "bfloat16", fp16=False,
+        use_cpu=_on_cpu(recipe), dataloader_pin_memory=not _on_cpu(recipe),
+        use_vllm=rl.engine in _ENGINES, vllm_mode=_ENGINES.get(rl.engine, "colocate"),
+        vllm_importance_sampling_mode="token_truncate",
+        save_strategy="steps", save_steps=rl.save_steps or rl.steps, eval_strategy="no", logging_steps=1,
+        report_to=list(recipe.report.trackers) or "none", disable_tqdm=True,
+    )  # fmt: skip

@@ -1,0 +1,293 @@
+"""What a gain is held against: intervals over documents, controls that explain it, drafting, pass@k and its crossover.
+
+Pure functions over what :mod:`rntp.evaluate` measured. A gain counts when the lower end of its interval is above 0, and
+above what every control reaches without thinking; else it is reported as none, with the controls that explain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.errors import InputError
+from computeledger.workloads.rl_coverage import pass_at_k
+
+Floats = NDArray[np.float64]
+
+#: Draws of documents behind an interval.
+RESAMPLES = 1000
+#: Tokens in a row that count as a draft of the gold.
+DRAFT_TOKENS = 3
+#: Share of places with a draft from which on the gain is also asked for without them.
+DRAFTED_FRACTION = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over places and its 95 % interval over documents.
+
+    Attributes
+    ----------
+    mean, low, high : float
+        Middle and ends, in the own unit of what was averaged.
+    n : int
+        Places.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def document(self) -> dict[str, float | None]:
+        """Write it down; an end that is not finite is None.
+
+        Returns
+        -------
+        dict
+            ``mean``, ``low``, ``high`` and ``n``.
+        """
+        ends = {name: value if np.isfinite(value) else None for name, value in (("low", self.low), ("high", self.high))}
+        return {"mean": self.mean, **ends, "n": self.n}
+
+
+def estimate(values: Floats, documents: Sequence[str], seed: int = 0) -> Estimate:
+    """Average over places; the interval comes from drawing whole documents again.
+
+    Parameters
+    ----------
+    values : NDArray[np.float64]
+        One per place, in its own unit.
+    documents : sequence of str
+        Of each place; places of one document are not independent.
+    seed : int
+        Of the draws [-].
+
+    Returns
+    -------
+    Estimate
+        From minus to plus infinity where fewer than two documents leave no interval.
+
+    Examples
+    --------
+    >>> one = estimate(np.array([1.0, 1.2, 0.8, 1.0]), ["a", "b", "c", "d"])
+    >>> one.mean, 0.8 <= one.low < 1.0 < one.high <= 1.2
+    (1.0, True)
+    """
+    if len(values) != len(documents) or not len(values):
+        raise InputError(f"{len(values)} values of {len(documents)} places: one each is needed, and at least one")
+    _, which = np.unique(np.asarray(documents), return_inverse=True)
+    sums = np.bincount(which, weights=values)
+    counts = np.bincount(which).astype(float)
+    if len(sums) < 2:
+        return Estimate(float(np.mean(values)), -np.inf, np.inf, len(values))
+    drawn = np.random.default_rng(seed).integers(len(sums), size=(RESAMPLES, len(sums)))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Estimate(float(np.mean(values)), float(low), float(high), len(values))
+
+
+def swapped(documents: Sequence[str]) -> NDArray[np.int64]:
+    """Give every place a place of another document, whose thought it gets.
+
+    Parameters
+    ----------
+    documents : sequence of str
+        Of each place.
+
+    Returns
+    -------
+    NDArray[np.int64]
+        For each place, the next one in turn of another document; itself where there is no other [-].
+
+    Examples
+    --------
+    >>> swapped(["a", "a", "b"]).tolist()
+    [2, 2, 0]
+    """
+    n = len(documents)
+    turns = [[(place + step) % n for step in range(1, n)] for place in range(n)]
+    found = [next((t for t in turn if documents[t] != documents[p]), p) for p, turn in enumerate(turns)]
+    return np.array(found, dtype=np.int64)
+
+
+def drafted_fraction(thought: Sequence[int], gold: Sequence[int], context: Sequence[int]) -> float:
+    """Share of the gold's runs of tokens that stand in the thought, of those that are not in the context anyway.
+
+    Parameters
+    ----------
+    thought, gold, context : sequence of int
+        Tokens.
+
+    Returns
+    -------
+    float
+        0 where the gold has no run that the context lacks [-].
+
+    Examples
+    --------
+    >>> drafted_fraction([9, 1, 2, 3, 8], [1, 2, 3, 4], [5, 6])
+    0.5
+    """
+    new = _runs(gold) - _runs(context)
+    return len(new & _runs(thought)) / len(new) if new else 0.0
+
+
+def _runs(tokens: Sequence[int]) -> set[tuple[int, ...]]:
+    return {tuple(tokens[start : start + DRAFT_TOKENS]) for start in range(len(tokens) - DRAFT_TOKENS + 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Log-probability of the gold of each place, in nats, averaged over its thoughts.
+
+    Attributes
+    ----------
+    documents : tuple of str
+        Of each place.
+    thought : NDArray[np.float64]
+        With the trained model's own thought [-].
+    none : NDArray[np.float64]
+        Without a thought, by the trained model or by the one it began as, whichever predicts better on the whole [-].
+    rivals : mapping of str to ndarray
+        What is reached without such a thought: an empty one, a swapped one, plain training on as many tokens.
+    scorers : mapping of str to ndarray
+        Gain of the same thoughts under another scorer: the frozen model, an independent one.
+    drafted : NDArray[np.float64]
+        Share of the gold that the thought drafts [-].
+    repeats_gain : NDArray[np.float64] or None
+        Gain at places that were trained on [-].
+    """
+
+    documents: tuple[str, ...]
+    thought: Floats
+    none: Floats
+    rivals: Mapping[str, Floats]
+    scorers: Mapping[str, Floats]
+    drafted: Floats
+    repeats_gain: Floats | None = None
+
+
+def settle(measured: Measured) -> dict[str, Any]:
+    """Hold a gain against its controls.
+
+    Parameters
+    ----------
+    measured : Measured
+        What was measured, place by place.
+
+    Returns
+    -------
+    dict
+        ``gain`` in nats per continuation, ``controls`` with what each leaves of it, ``explained_by``, and
+        ``reported_gain``: 0 where a control explains the gain or its own interval reaches 0.
+
+    Examples
+    --------
+    >>> some = np.linspace(0.9, 1.1, 20)
+    >>> docs = tuple(map(str, range(20)))
+    >>> out = settle(Measured(docs, some, 0 * some, {"empty-thought": some - 0.001}, {}, 0 * some))
+    >>> out["explained_by"], round(out["gain"]["mean"], 6)
+    ([], 1.0)
+    >>> settle(Measured(docs, some, 0 * some, {"empty-thought": some}, {}, 0 * some))["reported_gain"]
+    0.0
+    """
+    gain = measured.thought - measured.none
+    whole = estimate(gain, measured.documents)
+    controls: dict[str, dict[str, Any]] = {}
+    for name, rival in measured.rivals.items():
+        left = estimate(measured.thought - rival, measured.documents)
+        controls[name] = _control("thought_minus_control", left, control_gain=float(np.mean(rival - measured.none)))
+    for name, other in measured.scorers.items():
+        controls[name] = _control("gain_under_scorer", estimate(other, measured.documents))
+    controls["overlap"] = _overlap(measured, gain, whole)
+    if measured.repeats_gain is not None:
+        seen = estimate(measured.repeats_gain, [str(place) for place in range(len(measured.repeats_gain))])
+        memorised = seen.low > 0 and not whole.low > 0
+        controls["repeats"] = {"gain_where_trained": seen.document(), "explains": memorised}
+    explained = sorted(name for name, one in controls.items() if one["explains"])
+    counts = whole.low > 0 and not explained
+    return {
+        "unit": "nats per continuation",
+        "gain": whole.document(),
+        "controls": controls,
+        "explained_by": explained if whole.mean > 0 else [],
+        "reported_gain": whole.mean if counts else 0.0,
+        "why": _why(whole, explained),
+    }
+
+
+def _control(what: str, left: Estimate, **more: float) -> dict[str, Any]:
+    """A control explains a gain where what it leaves cannot be told from 0."""
+    return {what: left.document(), **more, "explains": not left.low > 0}
+
+
+def _overlap(measured: Measured, gain: Floats, whole: Estimate) -> dict[str, Any]:
+    has = measured.drafted > 0
+    out = {"drafted_fraction": float(np.mean(measured.drafted)), "places_with_draft_fraction": float(np.mean(has))}
+    if np.mean(has) < DRAFTED_FRACTION:
+        return {**_control("gain_without_draft", whole, **out), "explains": False}
+    if has.all():
+        return {"gain_without_draft": None, **out, "explains": True}
+    rest = [document for document, one in zip(measured.documents, has, strict=True) if not one]
+    return _control("gain_without_draft", estimate(gain[~has], rest), **out)
+
+
+def _why(whole: Estimate, explained: Sequence[str]) -> str:
+    if whole.mean <= 0:
+        return "thinking does not help here"
+    if whole.low <= 0:
+        return "the gain cannot be told from chance at this number of documents"
+    return f"explained by {', '.join(explained)}" if explained else "no control explains it"
+
+
+def coverage(correct: NDArray[np.int64], n_samples: int) -> dict[int, float]:
+    """Measure pass@k at powers of two, by the unbiased estimator.
+
+    Parameters
+    ----------
+    correct : NDArray[np.int64]
+        Right answers of each task [-].
+    n_samples : int
+        Answers sampled to each [-].
+
+    Returns
+    -------
+    dict of int to float
+        Share of tasks that k answers solve, for k = 1, 2, 4 and so on up to all [-].
+
+    Examples
+    --------
+    >>> {k: round(value, 4) for k, value in coverage(np.array([0, 1, 4]), 4).items()}
+    {1: 0.4167, 2: 0.5, 4: 0.6667}
+    """
+    sizes = sorted({*(2**power for power in range(n_samples.bit_length()) if 2**power <= n_samples), n_samples})
+    return {k: float(np.mean([float(pass_at_k(n_samples, int(c), k)) for c in correct])) for k in sizes}
+
+
+def crossover(base: Mapping[int, float], trained: Mapping[int, float]) -> int | None:
+    """Find from how many samples on the model before RL solves as much as the trained one.
+
+    Parameters
+    ----------
+    base, trained : mapping of int to float
+        pass@k by k [-].
+
+    Returns
+    -------
+    int or None
+        Least k from which on the base is not below; None where the trained model stays ahead [-].
+
+    Examples
+    --------
+    >>> crossover({1: 0.2, 2: 0.4, 4: 0.8}, {1: 0.5, 2: 0.6, 4: 0.7})
+    4
+    """
+    sizes = sorted(set(base) & set(trained))
+    ahead = [k for k in sizes if trained[k] > base[k]]
+    later = [k for k in sizes if not ahead or k > ahead[-1]]
+    return later[0] if later else None

@@ -1,0 +1,79 @@
+"""What the command ``ledger`` reads and writes; the Parquet form of a ledger."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from computeledger.actuals.run_ledger import SCHEMA, TOKEN_KINDS, Entry, Reading, read_ledger
+from computeledger.actuals.run_summary import summary
+from computeledger.errors import InputError, nearest, shown
+from computeledger.interfaces.cli_options import write_bytes
+from computeledger.interfaces.executors import needs_extra
+
+
+def ledger_answer(path: Path, workload: str | None, run: str | None, parquet: str | None) -> dict[str, Any]:
+    """Sum a ledger up, and write it as Parquet where asked."""
+    reading = read_ledger(path) if path.suffix != ".parquet" else Reading(tuple(read_parquet(path)), ())
+    runs = sorted({entry.run for entry in reading.entries})
+    if run is not None and run not in runs:
+        raise InputError(f"--run {shown(run)}: {nearest(run, runs)}")
+    entries = [entry for entry in reading.entries if run in (None, entry.run)]
+    if parquet is not None:
+        write_bytes(parquet, parquet_bytes(entries), "--parquet", str(path))
+    damaged = [dataclasses.asdict(one) for one in reading.damaged]
+    return {**summary(entries, workload), "entries": len(entries), "damaged_lines": damaged}
+
+
+def _types(arrow: Any) -> dict[str, Any]:
+    """Type of each column; token counts have a column per kind, software a map."""
+    whole, real, text = arrow.int64(), arrow.float64(), arrow.string()
+    kinds = {"int": whole, "int | None": whole, "float": real, "float | None": real, "str": text}
+    out = {"schema": text}
+    for part in dataclasses.fields(Entry):
+        if part.name == "tokens_by_kind":
+            out |= {f"{kind}_tokens": real for kind in TOKEN_KINDS}
+        else:
+            out[part.name] = kinds.get(str(part.type), arrow.map_(text, text))
+    return out
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    fields = {part.name: getattr(entry, part.name) for part in dataclasses.fields(Entry)}
+    tokens = fields.pop("tokens_by_kind")
+    versions = list(fields.pop("versions").items())
+    counts = {f"{kind}_tokens": tokens.get(kind) for kind in TOKEN_KINDS}
+    return {"schema": SCHEMA, **fields, **counts, "versions": versions}
+
+
+def parquet_bytes(entries: Sequence[Entry]) -> bytes:
+    """Entries as a Parquet file, a row each."""
+    needs_extra("--parquet", "pyarrow", "parquet")
+    arrow, files = import_module("pyarrow"), import_module("pyarrow.parquet")
+    table = arrow.Table.from_pylist([_row(entry) for entry in entries], arrow.schema(list(_types(arrow).items())))
+    stream = io.BytesIO()
+    files.write_table(table, stream)
+    return stream.getvalue()
+
+
+def read_parquet(path: Path) -> list[Entry]:
+    """Entries of a Parquet file that :func:`parquet_bytes` made."""
+    needs_extra(path.name, "pyarrow", "parquet")
+    arrow, files = import_module("pyarrow"), import_module("pyarrow.parquet")
+    try:
+        table = files.read_table(path)
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"{shown(str(path))} cannot be read: {str(error).splitlines()[0]}") from None
+    names = {part.name for part in dataclasses.fields(Entry)}
+    entries = []
+    for row in table.to_pylist():
+        if row.get("schema") != SCHEMA:
+            raise InputError(f"{path.name}: schema {shown(row.get('schema'))}: {SCHEMA!r} is needed")
+        counts = {kind: row[f"{kind}_tokens"] for kind in TOKEN_KINDS if row.get(f"{kind}_tokens") is not None}
+        fields = {name: value for name, value in row.items() if name in names}
+        entries.append(Entry(**{**fields, "tokens_by_kind": counts, "versions": dict(row["versions"])}))
+    return entries

@@ -1,0 +1,176 @@
+"""What a model makes of a text before anything is trained: the arrays that some rules of ``positions`` ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from computeledger.errors import InputError, shown
+from rntp.corpus import Chunk
+from rntp.models import load_model
+from rntp.positions import place_at
+from rntp.recipe import Recipe
+from rntp.reward import GoldScores, RewardOptions, reward_named, scored_mask
+from rntp.scoring import Rollouts, padded, score_shared
+
+Measure = Callable[[Chunk, NDArray[np.int64]], NDArray[np.float64]]
+
+
+@torch.no_grad()
+def entropies(model: Any, chunk: Chunk) -> NDArray[np.float64]:
+    """Entropy of the prediction of each token of a chunk, given those before it.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model.
+    chunk : Chunk
+        The text.
+
+    Returns
+    -------
+    ndarray
+        In nats; NaN for the first token, which nothing predicts [-].
+
+    Examples
+    --------
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> shape = {"vocab_size": 9, "n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 2}
+    >>> model = GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0))
+    >>> entropies(model, Chunk((1, 2, 3), (0, 1, 2), "abc", "a")).round().tolist()
+    [nan, 2.0, 2.0]
+    """
+    log_p = _log_probs(model, chunk)
+    return np.concatenate([[np.nan], -(log_p.exp() * log_p).sum(dim=-1).cpu().double().numpy()])
+
+
+@torch.no_grad()
+def losses(model: Any, chunk: Chunk) -> NDArray[np.float64]:
+    """Loss of each token of a chunk, given those before it.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model.
+    chunk : Chunk
+        The text.
+
+    Returns
+    -------
+    ndarray
+        In nats; NaN for the first token [-].
+
+    Examples
+    --------
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> shape = {"vocab_size": 9, "n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 2}
+    >>> model = GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0))
+    >>> losses(model, Chunk((1, 2, 3), (0, 1, 2), "abc", "a")).round().tolist()
+    [nan, 2.0, 2.0]
+    """
+    log_p = _log_probs(model, chunk)
+    gold = torch.tensor(chunk.ids[1:], device=log_p.device)[:, None]
+    return np.concatenate([[np.nan], -log_p.gather(-1, gold)[:, 0].cpu().double().numpy()])
+
+
+def _log_probs(model: Any, chunk: Chunk) -> torch.Tensor:
+    ids = torch.tensor([chunk.ids[:-1]], device=model.device)
+    return torch.log_softmax(model(input_ids=ids, use_cache=False).logits[0].float(), dim=-1)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Measures how much the rewards of a group of thoughts differ.
+
+    Attributes
+    ----------
+    model : PreTrainedModel
+        That thinks and scores.
+    tokenizer : PreTrainedTokenizerFast
+        Its own.
+    recipe : Recipe
+        Thoughts, reward, group and positions.
+    """
+
+    model: Any
+    tokenizer: Any
+    recipe: Recipe
+
+    @torch.no_grad()
+    def __call__(self, chunk: Chunk, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Standard deviation of the group's rewards at some places of a chunk; NaN elsewhere."""
+        recipe, thought = self.recipe, self.recipe.thought
+        cut = [place_at(chunk, int(place), recipe.positions) for place in places]
+        start, end = self.tokenizer.convert_tokens_to_ids([thought.start, thought.end])
+        group = recipe.rl.group_size
+        rows = [one for one in cut for _ in range(group)]
+        ids, mask = padded([[*one.context_ids, start] for one in rows], self.model.device, left=True)
+        made = self.model.generate(
+            input_ids=ids, attention_mask=mask, max_new_tokens=thought.budget, do_sample=True, top_k=0, top_p=1.0,
+            temperature=recipe.rl.temperature, eos_token_id=end, pad_token_id=0,
+        )[:, ids.shape[1] :].tolist()  # fmt: skip
+        said = [[start, *(row[: row.index(end)] if end in row else row), end] for row in made]
+        golds = [one.gold_ids for one in rows]
+        scored = score_shared(self.model, Rollouts([one.context_ids for one in rows], said, golds))
+        base = scored.baseline or scored.gold
+        with_thought, without, entropy = (
+            one.cpu().double().numpy() for one in (scored.gold.log_probs, base.log_probs, base.entropies)
+        )
+        counts = scored_mask([len(gold) for gold in golds], recipe.positions.skip_first_gold)
+        argmax_ids = scored.gold.argmax_ids.cpu().numpy()
+        scores = GoldScores(
+            padded(golds)[0].numpy(), with_thought, without, entropy, argmax_ids, counts, self.tokenizer.decode
+        )
+        options = RewardOptions(recipe.reward.k, recipe.reward.per_token, recipe.reward.entropy_power)
+        values = reward_named(recipe.reward.name)(scores, options).reshape(len(cut), group)
+        out = np.full(len(chunk.ids), np.nan)
+        out[places] = values.std(axis=1)
+        return out
+
+
+def measure_for(recipe: Recipe, model: Any, tokenizer: Any) -> Measure | None:
+    """Choose what measures a chunk for the recipe's rule.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Whose rule.
+    model : PreTrainedModel
+        As it is before RL.
+    tokenizer : PreTrainedTokenizerFast
+        Its own.
+
+    Returns
+    -------
+    callable or None
+        None for a rule that needs no model.
+
+    Examples
+    --------
+    >>> measure_for(Recipe(), None, None) is None
+    True
+    """
+    rule = recipe.positions.rule
+    if rule == "entropy-band":
+        return lambda chunk, _places: entropies(model, chunk)
+    if rule == "learnability-band":
+        return Spread(model, tokenizer, recipe)
+    if rule == "proxy":
+        proxy = _proxy(recipe, tokenizer).to(model.device)
+        return lambda chunk, _places: losses(proxy, chunk)
+    return None
+
+
+def _proxy(recipe: Recipe, tokenizer: Any) -> Any:
+    """The smaller model, which must share the tokenizer: what it measures is by token."""
+    path = recipe.folder / recipe.positions.proxy
+    proxy, other = load_model(Path(path), recipe.thought)
+    if other.get_vocab() != tokenizer.get_vocab():
+        raise InputError(f"[positions] proxy {shown(recipe.positions.proxy)}: its tokenizer is not the model's")
+    return proxy.eval()

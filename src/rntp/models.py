@@ -1,0 +1,297 @@
+"""Models and tokenizers: small ones made from scratch, or those of a local Hugging Face folder.
+
+``qwen3-smear`` is Qwen3 with a causal smear: each embedding has the three before it added, each scaled per channel,
+
+    y_t = e_t + a_1 e_{t-1} + a_2 e_{t-2} + a_3 e_{t-3}
+
+so that a small model sees from the first layer on what has just been said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE, WordLevel
+from tokenizers.trainers import BpeTrainer, WordLevelTrainer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DynamicCache,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3Model,
+)
+from transformers.cache_utils import DynamicLayer
+
+from computeledger.errors import InputError, shown
+from rntp.recipe import ModelSpec, ThoughtSpec
+
+PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
+#: Entries that every byte-level tokenizer has.
+_BYTES = 256
+#: Tokens before each one that the smear reaches, and the scale at which it starts.
+_REACH, _START = 3, 0.3
+
+
+class _SmearConfig(Qwen3Config):
+    """Shape of a Qwen3 with a smear."""
+
+    model_type = "qwen3-smear"
+
+
+class SmearModel(Qwen3Model):
+    """Qwen3's decoder behind a smear of the embeddings.
+
+    The embeddings are kept in one more layer of the cache, so that whatever crops, repeats or reorders a cache does so
+    with them. The padding's embedding is zero and adds nothing.
+
+    Parameters
+    ----------
+    config : Qwen3Config
+        The shape.
+    """
+
+    config_class = _SmearConfig
+
+    def __init__(self, config: _SmearConfig) -> None:
+        super().__init__(config)
+        self.smear = torch.nn.Parameter(torch.full((_REACH, config.hidden_size), _START))
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **options: Any,
+    ) -> Any:
+        """Smear the embeddings, then decode as Qwen3 does.
+
+        Parameters
+        ----------
+        input_ids : Tensor
+            Tokens.
+        past_key_values : DynamicCache, optional
+            What came before.
+        use_cache : bool, optional
+            Whether to keep what comes.
+        inputs_embeds : Tensor, optional
+            Refused: the embeddings are this model's own.
+        **options : dict
+            Passed on.
+
+        Returns
+        -------
+        BaseModelOutputWithPast
+            Hidden states and cache.
+        """
+        if input_ids is None or inputs_embeds is not None:
+            raise InputError("a model with a smear takes input_ids, not embeddings")
+        embedded = self.embed_tokens(input_ids)
+        keep = self.config.use_cache if use_cache is None else use_cache
+        if keep and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
+        known = embedded
+        if past_key_values is not None:
+            if len(past_key_values.layers) == self.config.num_hidden_layers:
+                past_key_values.layers.append(DynamicLayer())
+            known, _ = past_key_values.update(
+                embedded[:, None], embedded[:, None, :, :1], self.config.num_hidden_layers
+            )
+            known = known[:, 0]
+        reach = torch.nn.functional.pad(known, (0, 0, _REACH, 0))
+        length, total = embedded.shape[1], reach.shape[1]
+        smeared = embedded
+        for back in range(1, _REACH + 1):
+            smeared = smeared + self.smear[back - 1] * reach[:, total - length - back : total - back]
+        return super().forward(inputs_embeds=smeared, past_key_values=past_key_values, use_cache=keep, **options)
+
+
+class SmearForCausalLM(Qwen3ForCausalLM):
+    """Qwen3 with a smear, and its head.
+
+    Parameters
+    ----------
+    config : Qwen3Config
+        The shape.
+    """
+
+    config_class = _SmearConfig
+
+    def __init__(self, config: _SmearConfig) -> None:
+        super().__init__(config)
+        self.model = SmearModel(config)
+        self.post_init()  # type: ignore[no-untyped-call]  # the package types it in part
+
+
+AutoConfig.register(_SmearConfig.model_type, _SmearConfig)
+AutoModelForCausalLM.register(_SmearConfig, SmearForCausalLM)
+_ARCHITECTURES: dict[str, tuple[type[Qwen3Config], type[Qwen3ForCausalLM]]] = {
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3-smear": (_SmearConfig, SmearForCausalLM),
+}
+
+
+def make_tokenizer(spec: ModelSpec, thought: ThoughtSpec, texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """Learn a tokenizer, with entries of its own for the markers of a thought.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        Its kind and size.
+    thought : ThoughtSpec
+        The markers.
+    texts : iterable of str
+        What it is learnt from.
+
+    Returns
+    -------
+    PreTrainedTokenizerFast
+        Saved and loaded like any other.
+
+    Examples
+    --------
+    >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["a rose is a rose"])
+    >>> words.decode(words("a rose <think> is </think>")["input_ids"])
+    'a rose <think> is </think>'
+    """
+    special = [PAD, BEGIN, END, UNKNOWN, thought.start, thought.end]
+    marks = re.compile("|".join(map(re.escape, special)))
+    texts = (marks.sub(" ", text) for text in texts)  # a marker is an entry of its own, not one learnt once more
+    if spec.tokenizer == "word":
+        made = Tokenizer(WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+        made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        made.train_from_iterator(texts, WordLevelTrainer(vocab_size=spec.vocabulary, special_tokens=special))
+    else:
+        least = _BYTES + len(special)
+        if spec.vocabulary < least:
+            raise InputError(f"[model] vocabulary {spec.vocabulary}: at least {least} are needed for bpe")
+        made = Tokenizer(BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = BpeTrainer(
+            vocab_size=spec.vocabulary, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        )
+        made.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token=PAD, bos_token=BEGIN, eos_token=END, unk_token=UNKNOWN,
+        extra_special_tokens=[thought.start, thought.end], padding_side="left", clean_up_tokenization_spaces=False,
+        model_max_length=spec.context_tokens,
+    )  # fmt: skip
+
+
+def make_model(spec: ModelSpec, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Any:
+    """Make a model with random weights.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        Its shape.
+    tokenizer : PreTrainedTokenizerFast
+        Whose entries it predicts.
+    seed : int
+        Of the weights [-].
+
+    Returns
+    -------
+    PreTrainedModel
+        In float32.
+
+    Examples
+    --------
+    >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["a rose is a rose"])
+    >>> model = make_model(ModelSpec(hidden_size=8, heads=2, kv_heads=1, intermediate_size=16), words)
+    >>> model.config.vocab_size
+    9
+    """
+    config, model = _ARCHITECTURES[spec.architecture]
+    shape = config(
+        vocab_size=len(tokenizer), hidden_size=spec.hidden_size, num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads, num_key_value_heads=spec.kv_heads, head_dim=spec.hidden_size // spec.heads,
+        intermediate_size=spec.intermediate_size, max_position_embeddings=spec.context_tokens,
+        rope_parameters={"rope_type": "default", "rope_theta": spec.rope_base},
+        tie_word_embeddings=spec.tie_embeddings, initializer_range=spec.hidden_size**-0.5 / 2,
+        pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return model(shape)
+
+
+def load_model(
+    path: Path, thought: ThoughtSpec, precision: Literal["float32", "bfloat16"] = "float32"
+) -> tuple[Any, Any]:
+    """Load a model and its tokenizer from a local folder; nothing is fetched and no code of the folder is run.
+
+    Parameters
+    ----------
+    path : Path
+        As ``save_pretrained`` writes it.
+    thought : ThoughtSpec
+        The markers; added, with new embeddings, where the tokenizer lacks them.
+    precision : str
+        Of the weights.
+
+    Returns
+    -------
+    tuple of PreTrainedModel and PreTrainedTokenizerFast
+        Ready to be trained.
+
+    Examples
+    --------
+    >>> load_model(Path("nowhere"), ThoughtSpec())
+    Traceback (most recent call last):
+    computeledger.errors.InputError: model: no folder with a config.json is named 'nowhere'
+    """
+    if not (path / "config.json").is_file():
+        raise InputError(f"model: no folder with a config.json is named {shown(str(path))}")
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, **safe)
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, precision), **safe)
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"model: {shown(str(path))} cannot be loaded: {first}") from None
+    if not tokenizer.is_fast:
+        raise InputError(f"model: {shown(str(path))} has no fast tokenizer, which the places of tokens in a text need")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    markers = [thought.start, thought.end]
+    missing = [one for one in markers if one not in tokenizer.get_vocab()]
+    if missing:
+        tokenizer.add_tokens(missing, special_tokens=True)
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(len(tokenizer))
+    return model, tokenizer
+
+
+def planned_config(model: Any) -> dict[str, Any]:
+    """Shape of a model as the planner reads it; a smear is Qwen3 to it.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Any.
+
+    Returns
+    -------
+    dict
+        Its Hugging Face configuration.
+
+    Examples
+    --------
+    >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["a rose is a rose"])
+    >>> spec = ModelSpec(architecture="qwen3-smear", hidden_size=8, heads=2, kv_heads=1, intermediate_size=16)
+    >>> planned_config(make_model(spec, words))["model_type"]
+    'qwen3'
+    """
+    config: dict[str, Any] = model.config.to_dict()
+    return config | ({"model_type": "qwen3"} if config["model_type"] == _SmearConfig.model_type else {})

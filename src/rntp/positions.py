@@ -1,0 +1,283 @@
+"""Where to think: rules that choose places in a chunk of text.
+
+A rule is pure. One that asks what a model makes of the text is given that as an array, a value per token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.errors import InputError, nearest, shown
+from rntp.corpus import Chunk
+from rntp.recipe import PositionSpec
+
+#: Where a sentence ends: its mark, what may close it, and white space; or an empty line.
+_SENTENCE = re.compile(r"[.!?:][\"')\]]*(?=\s)|\n(?=\s*\n)")
+#: What a rule needs to know of the model, by rule: entropy of each next token, spread of the group's rewards at each
+#: candidate, loss of a smaller model at each token.
+MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy loss"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place to think at: what stands before, and what follows.
+
+    Attributes
+    ----------
+    context_ids, gold_ids : tuple of int
+        Tokens before the thought, and of the continuation.
+    document : str
+        Where the text came from.
+    position : int
+        Token of the chunk before which the thought stands.
+    kind : str
+        Class under which it is counted.
+    """
+
+    context_ids: tuple[int, ...]
+    gold_ids: tuple[int, ...]
+    document: str
+    position: int
+    kind: str = ""
+
+
+Rule = Callable[[Chunk, PositionSpec, np.random.Generator, NDArray[np.float64] | None], NDArray[np.int64]]
+
+
+def _allowed(chunk: Chunk, spec: PositionSpec) -> NDArray[np.int64]:
+    """Positions with enough before and behind them."""
+    return np.arange(spec.min_context_tokens, len(chunk.ids) - spec.min_gold_tokens + 1)
+
+
+def _random(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, _measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """One place anywhere."""
+    return _drawn(_allowed(chunk, spec), 1, chance)
+
+
+def _several(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, _measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Places anywhere, one in each part of equal length."""
+    parts = np.array_split(_allowed(chunk, spec), spec.per_chunk)
+    return np.concatenate([_drawn(part, 1, chance) for part in parts])
+
+
+def _stride(
+    chunk: Chunk, spec: PositionSpec, _chance: np.random.Generator, _measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Places at a fixed distance, the first ones of the chunk."""
+    return _allowed(chunk, spec)[:: spec.stride][: spec.per_chunk]
+
+
+def _sentence(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, _measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Places where a sentence has just ended."""
+    first, last = chunk.starts[0], chunk.starts[-1]
+    ends = [found.end() for found in _SENTENCE.finditer(chunk.text, first, last + 1)]
+    boundaries = np.searchsorted(np.asarray(chunk.starts), ends, side="left")
+    return _drawn(np.intersect1d(boundaries, _allowed(chunk, spec)), spec.per_chunk, chance)
+
+
+def _marked(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, _measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Places that the corpus marks itself."""
+    marks = np.asarray(chunk.marks, dtype=np.int64)
+    return _drawn(np.intersect1d(marks, _allowed(chunk, spec)), spec.per_chunk, chance)
+
+
+def _entropy_band(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Places where the model's entropy lies between two quantiles of the chunk's."""
+    allowed = _allowed(chunk, spec)
+    entropy = _needed(measured, chunk, spec)[allowed]
+    if not allowed.size:
+        return allowed
+    low, high = np.quantile(entropy, [spec.low, min(spec.high, 1.0)])
+    return _drawn(allowed[(entropy >= low) & (entropy <= high)], spec.per_chunk, chance)
+
+
+def _band(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, measured: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    """Places where what was measured lies between two values; not measured is NaN."""
+    allowed = _allowed(chunk, spec)
+    values = _needed(measured, chunk, spec)[allowed]
+    return _drawn(allowed[(values >= spec.low) & (values <= spec.high)], spec.per_chunk, chance)
+
+
+def _needed(measured: NDArray[np.float64] | None, chunk: Chunk, spec: PositionSpec) -> NDArray[np.float64]:
+    if measured is None or measured.shape != (len(chunk.ids),):
+        raise InputError(f"positions: rule {spec.rule!r} needs the {MEASURED[spec.rule]} of each token of the chunk")
+    return measured
+
+
+def _drawn(allowed: NDArray[np.int64], count: int, chance: np.random.Generator) -> NDArray[np.int64]:
+    """Some of them, in order."""
+    if not allowed.size:
+        return np.empty(0, dtype=np.int64)
+    return np.sort(chance.choice(allowed, size=min(count, allowed.size), replace=False))
+
+
+RULE_FUNCTIONS: dict[str, Rule] = {
+    "random": _random,
+    "several": _several,
+    "stride": _stride,
+    "entropy-band": _entropy_band,
+    "learnability-band": _band,
+    "sentence": _sentence,
+    "proxy": _band,
+    "marked": _marked,
+}
+
+
+def positions(
+    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, measured: NDArray[np.float64] | None = None
+) -> NDArray[np.int64]:
+    """Choose places in a chunk.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The text.
+    spec : PositionSpec
+        The rule.
+    chance : numpy.random.Generator
+        Of the draw.
+    measured : ndarray, optional
+        What a rule of :data:`MEASURED` asks for, per token [-].
+
+    Returns
+    -------
+    ndarray
+        Tokens before which to think, in order; empty where nothing fits [-].
+
+    Examples
+    --------
+    >>> chunk = Chunk(tuple(range(30)), tuple(range(30)), "a" * 30, "d")
+    >>> spec = PositionSpec("stride", per_chunk=3, stride=5, min_context_tokens=4)
+    >>> positions(chunk, spec, np.random.default_rng(0)).tolist()
+    [4, 9, 14]
+    """
+    if spec.rule not in RULE_FUNCTIONS:
+        raise InputError(f"positions: unknown rule {shown(spec.rule)}: {nearest(spec.rule, RULE_FUNCTIONS)}")
+    if spec.kinds and chunk.kind not in spec.kinds:
+        return np.empty(0, dtype=np.int64)
+    return RULE_FUNCTIONS[spec.rule](chunk, spec, chance, measured)
+
+
+def candidates(chunk: Chunk, spec: PositionSpec, chance: np.random.Generator) -> NDArray[np.int64]:
+    """Choose the places whose reward spread is measured for ``learnability-band``.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The text.
+    spec : PositionSpec
+        How many.
+    chance : numpy.random.Generator
+        Of the draw.
+
+    Returns
+    -------
+    ndarray
+        Tokens before which to think, in order [-].
+
+    Examples
+    --------
+    >>> chunk = Chunk(tuple(range(30)), tuple(range(30)), "a" * 30, "d")
+    >>> candidates(chunk, PositionSpec(candidates=4), np.random.default_rng(0)).size
+    4
+    """
+    return _drawn(_allowed(chunk, spec), spec.candidates, chance)
+
+
+def place_at(chunk: Chunk, position: int, spec: PositionSpec) -> Place:
+    """Cut what stands before a place and what follows.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The text.
+    position : int
+        Token before which to think [-].
+    spec : PositionSpec
+        Lengths of both.
+
+    Returns
+    -------
+    Place
+        With the document's kind.
+
+    Examples
+    --------
+    >>> chunk = Chunk(tuple(range(30)), tuple(range(30)), "a" * 30, "d", "letters")
+    >>> place = place_at(chunk, 10, PositionSpec(context_tokens=3, gold_tokens=2))
+    >>> place.context_ids, place.gold_ids, place.kind
+    ((7, 8, 9), (10, 11), 'letters')
+    """
+    context = chunk.ids[max(0, position - spec.context_tokens) : position]
+    gold = chunk.ids[position : position + spec.gold_tokens]
+    return Place(context, gold, chunk.document, int(position), chunk.kind)
+
+
+def places(
+    read: Iterable[Chunk],
+    spec: PositionSpec,
+    seed: int = 0,
+    measure: Callable[[Chunk, NDArray[np.int64]], NDArray[np.float64]] | None = None,
+    patience: int = 10_000,
+) -> Iterator[Place]:
+    """Choose places in chunk after chunk.
+
+    Parameters
+    ----------
+    read : iterable of Chunk
+        Texts.
+    spec : PositionSpec
+        The rule.
+    seed : int
+        Of the draws; a chunk's draw depends on its turn only [-].
+    measure : callable, optional
+        Gives the array that a rule of :data:`MEASURED` asks for, from a chunk and the places that may be chosen.
+    patience : int
+        Chunks without a place after which the corpus is said to have none [-].
+
+    Yields
+    ------
+    Place
+        As long as there are chunks.
+
+    Examples
+    --------
+    >>> chunk = Chunk(tuple(range(30)), tuple(range(30)), "a" * 30, "d")
+    >>> [len(place.gold_ids) for place in places([chunk, chunk], PositionSpec(gold_tokens=2))]
+    [2, 2]
+    """
+    barren, fruitful, turn = 0, False, -1
+    for turn, chunk in enumerate(read):
+        chance = np.random.default_rng([seed, turn])
+        measured = None
+        if spec.rule in MEASURED and measure is not None and (not spec.kinds or chunk.kind in spec.kinds):
+            asked = candidates(chunk, spec, chance) if spec.rule == "learnability-band" else _allowed(chunk, spec)
+            measured = measure(chunk, asked) if asked.size else np.full(len(chunk.ids), np.nan)
+        found = positions(chunk, spec, chance, measured)
+        barren = 0 if found.size else barren + 1
+        fruitful = fruitful or bool(found.size)
+        if barren >= patience:
+            break
+        yield from (place_at(chunk, int(position), spec) for position in found)
+    if not fruitful or barren >= patience:
+        raise InputError(
+            f"positions: rule {shown(spec.rule)} finds no place in {barren or turn + 1} chunks: a context of at least "
+            f"{spec.min_context_tokens} and a continuation of at least {spec.min_gold_tokens} tokens are needed"
+        )

@@ -1,0 +1,269 @@
+"""Recipes read from TOML: every key and value checked before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import InputError, nearest, shown
+from rntp.recipe import EnvironmentSpec, Recipe
+
+
+def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
+    """Read and check a recipe.
+
+    Parameters
+    ----------
+    path : Path
+        TOML file.
+    settings : sequence of str
+        Changes to it, ``table.key=value`` with the value as TOML writes it; bare words are texts.
+
+    Returns
+    -------
+    Recipe
+        Whole and consistent; ``InputError`` with one line otherwise.
+
+    Examples
+    --------
+    >>> read_recipe(Path("nowhere.toml"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.toml'
+    """
+    try:
+        given = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+    for setting in settings:
+        _set(given, setting)
+    given.setdefault("name", path.parent.name if path.stem == "config" else path.stem)
+    try:
+        return parse_recipe(given, path.parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
+    """Make a recipe of a document.
+
+    Parameters
+    ----------
+    given : dict
+        As TOML reads it.
+    folder : Path
+        What paths in it are relative to.
+
+    Returns
+    -------
+    Recipe
+        Whole and consistent.
+
+    Examples
+    --------
+    >>> parse_recipe({"name": "a", "rl": {"group_sise": 4}})
+    Traceback (most recent call last):
+    computeledger.errors.InputError: [rl] unknown key 'group_sise': did you mean 'group_size'?
+    """
+    recipe: Recipe = _record(Recipe, given, "")
+    output = recipe.output or f"runs/{recipe.name}"
+    recipe = dataclasses.replace(recipe, output=output, folder=folder)
+    for problem in _contradictions(recipe):
+        raise InputError(problem)
+    return recipe
+
+
+def document(recipe: Recipe) -> dict[str, Any]:
+    """Write a recipe as the document that it would be read from, every default named.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Read before.
+
+    Returns
+    -------
+    dict
+        Without where it is written to and where it was read from.
+
+    Examples
+    --------
+    >>> given = {"name": "a", "seed": 3, "model": {"path": "m"}, "corpus": {"source": ["a.txt"]}}
+    >>> document(parse_recipe(given))["seed"]
+    3
+    """
+    out = dataclasses.asdict(recipe)
+    del out["folder"], out["output"]
+    return {key: _written(value) for key, value in out.items() if value is not None}
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """Name a recipe by what it says; two runs of one fingerprint do the same.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Read before.
+
+    Returns
+    -------
+    str
+        Sixteen hexadecimal digits.
+
+    Examples
+    --------
+    >>> given = {"name": "a", "model": {"path": "m"}, "corpus": {"source": ["a.txt"]}}
+    >>> fingerprint(parse_recipe(given)) == fingerprint(parse_recipe({**given, "output": "elsewhere"}))
+    True
+    """
+    text = json.dumps(document(recipe), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _written(value: Any) -> Any:
+    """A value as JSON and TOML can both write it; a bound that is none is left out."""
+    if isinstance(value, Mapping):
+        return {key: _written(one) for key, one in value.items() if one not in (-math.inf, math.inf)}
+    return [_written(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _set(given: dict[str, Any], setting: str) -> None:
+    """Put one ``table.key=value`` into the document."""
+    name, equals, text = setting.partition("=")
+    *tables, key = name.strip().split(".")
+    if not equals or not key:
+        raise InputError(f"--set {shown(setting)}: table.key=value is needed")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    for table in tables:
+        given = given.setdefault(table, {})
+        if not isinstance(given, dict):
+            raise InputError(f"--set {shown(setting)}: {table} is no table with keys")
+    given[key] = value
+
+
+def _record(kind: type[Any], given: Any, where: str) -> Any:
+    """Fill a record from a table, its tables and lists of tables included."""
+    label = f"[{where}] " if where else ""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: a table is needed, not {shown(given)}")
+    fields = {one.name: one for one in dataclasses.fields(kind) if one.name != "folder"}
+    hints = typing.get_type_hints(kind)
+    out = {}
+    for key, value in given.items():
+        if key not in fields:
+            what = "table" if isinstance(value, dict) and not where else "key"
+            raise InputError(f"{label}unknown {what} {shown(key)}: {nearest(key, fields)}")
+        out[key] = _value(hints[key], value, fields[key].metadata, (where, key))
+    return kind(**out)
+
+
+def _value(hint: Any, given: Any, bounds: Mapping[str, Any], place: tuple[str, str]) -> Any:
+    """Check one value against its type and bounds."""
+    where, key = place
+    label = f"[{where}] {key}" if where else key
+    if isinstance(hint, types.UnionType):
+        hint = next(one for one in typing.get_args(hint) if one is not types.NoneType)
+    if dataclasses.is_dataclass(hint):
+        return _record(typing.cast("type[Any]", hint), given, key)
+    origin = typing.get_origin(hint)
+    if origin is tuple:
+        inner = typing.get_args(hint)[0]
+        listed = [given] if isinstance(given, str) else given
+        if not isinstance(listed, list):
+            raise InputError(f"{label} {shown(given)}: a list is needed")
+        if dataclasses.is_dataclass(inner):
+            return tuple(_record(typing.cast("type[Any]", inner), one, key) for one in listed)
+        return tuple(_value(inner, one, bounds, place) for one in listed)
+    if origin is not None:
+        if not isinstance(given, Mapping):
+            raise InputError(f"{label} {shown(given)}: a table is needed")
+        return dict(given)
+    return _plain(hint, given, bounds, label)
+
+
+def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
+    """Check a text, a truth value or a number."""
+    words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+    fits = isinstance(given, int | float) if hint is float else isinstance(given, hint)
+    if not fits or (isinstance(given, bool) and hint is not bool):
+        raise InputError(f"{label} {shown(given)}: {words[hint]} is needed")
+    choices = bounds.get("choices")
+    if choices and given not in choices:
+        raise InputError(f"unknown {label} {shown(given)}: {nearest(given, choices)}")
+    low, high = bounds.get("low"), bounds.get("high")
+    if low is not None and high is not None and not low <= given <= high:
+        upper = f" to {high:g}" if high < float("inf") else ""
+        raise InputError(f"{label} {shown(given)}: {words[hint]} from {low:g}{upper} is needed")
+    return float(given) if hint is float else given
+
+
+def _contradictions(recipe: Recipe) -> Iterator[str]:
+    """What does not go together, most telling first."""
+    model, corpus, positions, thought = recipe.model, recipe.corpus, recipe.positions, recipe.thought
+    if corpus is None and not recipe.environments:
+        yield "nothing to train on: [corpus] or [[environments]] is needed"
+    if corpus is not None and not corpus.source:
+        yield "[corpus] source is empty: paths, globs, an id or a generator are needed"
+    if corpus is not None and not corpus.weight and not recipe.environments:
+        yield "[corpus] weight 0 leaves nothing to train on: a weight above 0, or [[environments]], is needed"
+    if not model.path:
+        yield from _from_scratch(recipe)
+    needs = (
+        (corpus is None, recipe.pretrain is not None, "[pretrain]"),
+        (corpus is None, recipe.rl.ntp_weight > 0, "rl.ntp_weight"),
+    )
+    yield from (f"{name} needs a [corpus]" for missing, wanted, name in needs if missing and wanted)
+    if positions.low > positions.high:
+        yield f"[positions] low {positions.low:g} is above high {positions.high:g}"
+    if positions.rule == "proxy" and not positions.proxy:
+        yield "[positions] rule 'proxy' needs proxy, the folder of a model"
+    least, most = positions.skip_first_gold + 1, positions.gold_tokens
+    if most < least:
+        yield f"[positions] gold_tokens {most}: at least {least} are needed, as skip_first_gold leaves out the first"
+    if not thought.start or not thought.end or thought.start == thought.end:
+        yield "[thought] start and end: two different markers are needed"
+    if "independent-scorer" in recipe.controls.names and not recipe.controls.judge:
+        yield "[controls] 'independent-scorer' needs judge, the folder of a model"
+    yield from _environments(recipe.environments)
+
+
+def _from_scratch(recipe: Recipe) -> Iterator[str]:
+    """What a model made from scratch cannot be."""
+    model, positions = recipe.model, recipe.positions
+    if recipe.pretrain is None:
+        yield "a model from scratch needs [pretrain]; else give [model] path, the folder of one"
+    if model.hidden_size % (2 * model.heads):
+        yield f"[model] hidden_size {model.hidden_size}: a multiple of {2 * model.heads}, twice the heads, is needed"
+    if model.heads % model.kv_heads:
+        yield f"[model] heads {model.heads}: a multiple of kv_heads {model.kv_heads} is needed"
+    parts = (positions.context_tokens, recipe.thought.budget, positions.gold_tokens)
+    if recipe.corpus is not None and recipe.corpus.weight and sum(parts) + 1 > model.context_tokens:
+        yield (
+            f"[model] context_tokens {model.context_tokens} is too short: context {parts[0]} + thought {parts[1]} + "
+            f"gold {parts[2]} + 1 tokens are needed"
+        )
+    longest = recipe.pretrain.sequence_tokens if recipe.pretrain is not None else 0
+    if longest > model.context_tokens:
+        yield f"[pretrain] sequence_tokens {longest}: the model's context_tokens {model.context_tokens} at most"
+
+
+def _environments(environments: Sequence[EnvironmentSpec]) -> Iterator[str]:
+    """What environments lack."""
+    names = [one.name for one in environments]
+    for one in environments:
+        if not one.name or names.count(one.name) > 1 or one.name == "text":
+            yield f"[environments] name {shown(one.name)}: a name of its own is needed for each, and 'text' is text's"
+        if bool(one.tasks) == bool(one.puzzle):
+            yield f"[environments] {shown(one.name)}: either tasks or puzzle is needed"
+        if not one.weight:
+            yield f"[environments] {shown(one.name)}: a weight above 0 is needed"

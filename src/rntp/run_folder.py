@@ -1,0 +1,200 @@
+"""The folder of a run: whose it is, whether it may be gone on with, and what it has said so far.
+
+It holds ``recipe.json``, ``base/`` (the model before RL), ``checkpoint-N/``, ``final/``, ``metrics.jsonl``,
+``ledger.jsonl`` and, once the run has ended, ``summary.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import InputError, shown
+from rntp.recipe import Recipe
+from rntp.recipe_file import document, fingerprint
+
+RECIPE, METRICS, LEDGER, SUMMARY = "recipe.json", "metrics.jsonl", "ledger.jsonl", "summary.json"
+BASE, FINAL = "base", "final"
+
+
+def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
+    """Refuse a folder that is no run's, or holds a run of another recipe.
+
+    Parameters
+    ----------
+    folder : Path
+        May not exist yet.
+    recipe : Recipe
+        To be run in it.
+    fresh : bool
+        Whether what is there is to be removed.
+
+    Examples
+    --------
+    >>> check(Path("nowhere"), Recipe(), fresh=False)
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"output {shown(str(folder))}: is no folder")
+    before = _json(folder / RECIPE)
+    if before is None:
+        if any(folder.iterdir()):
+            raise InputError(f"output {shown(str(folder))}: holds other files and no run; choose another folder")
+        return
+    if fresh or before.get("fingerprint") == fingerprint(recipe):
+        return
+    changed = next(_changes(before.get("recipe", {}), document(recipe)), "by another version")
+    raise InputError(
+        f"output {shown(str(folder))}: holds a run of another recipe ({changed}); --fresh begins anew, or give "
+        "another output"
+    )
+
+
+def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
+    """Make the folder, empty it of an earlier run where asked, and write the recipe.
+
+    Parameters
+    ----------
+    folder : Path
+        Checked before.
+    recipe : Recipe
+        To be run in it.
+    fresh : bool
+        Whether an earlier run is removed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     prepare(Path(name), Recipe(name="a"), fresh=False)
+    ...     check(Path(name), Recipe(name="a", seed=1), fresh=False)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: output ...: holds a run of another recipe (seed 0 there, 1 here); ...
+    """
+    if fresh and (folder / RECIPE).exists():
+        for name in (METRICS, LEDGER, SUMMARY):
+            (folder / name).unlink(missing_ok=True)
+        for path in [folder / BASE, folder / f"{BASE}.part", folder / FINAL, *folder.glob("checkpoint-*")]:
+            shutil.rmtree(path, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    where = str(recipe.folder.resolve())
+    write_json(folder / RECIPE, {"fingerprint": fingerprint(recipe), "recipe": document(recipe), "folder": where})
+
+
+def finished(folder: Path) -> dict[str, Any] | None:
+    """Read the summary of a run that has ended.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+
+    Returns
+    -------
+    dict or None
+        None while it has not.
+
+    Examples
+    --------
+    >>> finished(Path("nowhere")) is None
+    True
+    """
+    return _json(folder / SUMMARY)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a document beside the one that is there, and put it in its place once it is whole.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    content : dict
+        The document.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     write_json(Path(name) / "a.json", {"b": 1})
+    ...     (Path(name) / "a.json").read_text().split()
+    ['{', '"b":', '1', '}']
+    """
+    beside = path.with_suffix(".part")
+    beside.write_text(f"{json.dumps(content, indent=2)}\n", "utf-8")
+    beside.replace(path)
+
+
+def read_metrics(folder: Path, before: int | None = None) -> list[dict[str, Any]]:
+    """Read the figures of a run's steps, a line that was cut short left out.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    before : int, optional
+        Only steps up to this one [-].
+
+    Returns
+    -------
+    list of dict
+        Each with its ``step``.
+
+    Examples
+    --------
+    >>> read_metrics(Path("nowhere"))
+    []
+    """
+    path = folder / METRICS
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            break  # a run that was killed while it wrote
+        if before is None or row["step"] <= before:
+            rows.append(row)
+    return rows
+
+
+def trim_metrics(folder: Path, step: int) -> None:
+    """Forget the figures of steps that will be made again.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    step : int
+        From which it goes on [-].
+
+    Examples
+    --------
+    >>> trim_metrics(Path("nowhere"), 3)
+    """
+    if (folder / METRICS).exists():
+        kept = read_metrics(folder, step)
+        (folder / METRICS).write_text("".join(f"{json.dumps(row)}\n" for row in kept), "utf-8")
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, json.JSONDecodeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _changes(there: Mapping[str, Any], here: Mapping[str, Any], table: str = "") -> Iterator[str]:
+    """Settings in which two recipes differ."""
+    for key in [*there, *(key for key in here if key not in there)]:
+        old, new = there.get(key), here.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _changes(old, new, f"{table}{key}.")
+        elif old != new:
+            yield f"{table}{key} {shown(old)} there, {shown(new)} here"

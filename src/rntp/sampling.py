@@ -1,0 +1,186 @@
+"""Thoughts sampled after contexts, and answers after thoughts, checked by the verifiers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from computeledger.errors import InputError
+from rntp.mixture import Problem
+from rntp.scoring import pad_of, padded
+from rntp.verify.pool import LocalPool, Plan, stream
+
+Thought = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How thoughts are sampled and scored.
+
+    Attributes
+    ----------
+    start_id, end_id : int
+        Markers of a thought.
+    budget : int
+        Tokens of a thought at most, its end marker included.
+    thoughts : int
+        Per place.
+    temperature : float
+        Of sampling [-].
+    skip_first_gold : int
+        First gold tokens left out of every score.
+    success_tokens : int
+        Scored tokens that must all be the most likely ones for pass@k; 0 for all [token].
+    stop_ids : tuple of int
+        Tokens beside the end marker at which sampling stops, such as the end of the text; the thought is then cut.
+    rows_per_pass : int
+        Rows read together.
+    seed : int
+        Of the sampling.
+    """
+
+    start_id: int
+    end_id: int
+    budget: int
+    thoughts: int = 4
+    temperature: float = 1.0
+    skip_first_gold: int = 1
+    success_tokens: int = 0
+    stop_ids: tuple[int, ...] = ()
+    rows_per_pass: int = 64
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Thoughts:
+    """Thoughts sampled at places, place after place.
+
+    Attributes
+    ----------
+    rows : tuple of tuple of int
+        Tokens, markers included; the end is written for those that did not reach it.
+    truncated : NDArray[np.bool_]
+        Which did not end by themselves.
+    """
+
+    rows: tuple[Thought, ...]
+    truncated: NDArray[np.bool_]
+
+
+def _generated(
+    model: Any, prompts: Sequence[Sequence[int]], sampling: Sampling, stops: set[int], shape: tuple[int, int]
+) -> Iterator[list[int]]:
+    """Tokens sampled after prompts, up to the first stop; ``shape`` is rows to each prompt, and tokens of a row."""
+    each, tokens = shape
+    places = max(1, sampling.rows_per_pass // each)
+    device = next(model.parameters()).device
+    for start in range(0, len(prompts), places):
+        ids, mask = padded(prompts[start : start + places], device, left=True, pad_id=pad_of(model))
+        with torch.no_grad():
+            out = model.generate(
+                input_ids=ids, attention_mask=mask, max_new_tokens=tokens, do_sample=True, top_k=0, top_p=1.0,
+                temperature=sampling.temperature, num_return_sequences=each, eos_token_id=sorted(stops),
+                pad_token_id=min(stops),
+            )  # fmt: skip
+        for row in out[:, ids.shape[1] :].tolist():
+            last = next((place for place, token in enumerate(row) if token in stops), len(row) - 1)
+            yield row[: last + 1]
+
+
+@contextmanager
+def _seeded(model: Any, seed: int) -> Iterator[None]:
+    """Draws of a seed; the caller's random state is left as it was."""
+    device = next(model.parameters()).device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sampling) -> Thoughts:
+    """Let a model think after contexts.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model.
+    contexts : sequence of sequence of int
+        What it has read.
+    sampling : Sampling
+        How; the random state of the caller is left as it was.
+
+    Returns
+    -------
+    Thoughts
+        ``sampling.thoughts`` to each context, in their order.
+
+    Examples
+    --------
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> found = sample_thoughts(model, [[1, 2], [3]], Sampling(start_id=7, end_id=8, budget=3, thoughts=2))
+    >>> [(row[0], row[-1], len(row) <= 5) for row in found.rows]
+    [(7, 8, True), (7, 8, True), (7, 8, True), (7, 8, True)]
+    """
+    stops = {sampling.end_id, *sampling.stop_ids}
+    prompts = [[*context, sampling.start_id] for context in contexts]
+    with _seeded(model, sampling.seed):
+        found = list(_generated(model, prompts, sampling, stops, (sampling.thoughts, sampling.budget)))
+    truncated = np.array([row[-1] != sampling.end_id for row in found], dtype=bool)
+    ends = [(sampling.end_id,) if cut else () for cut in truncated]
+    return Thoughts(tuple((sampling.start_id, *row, *end) for row, end in zip(found, ends, strict=True)), truncated)
+
+
+def solved(
+    model: Any, tokenizer: Any, problems: Sequence[Problem], sampling: Sampling, answer_tokens: int
+) -> NDArray[np.float64]:
+    """Let a model think and answer, and check the answers.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model.
+    tokenizer : PreTrainedTokenizerBase
+        Of the model.
+    problems : sequence of Problem
+        Tasks with their questions as tokens.
+    sampling : Sampling
+        How; ``sampling.thoughts`` answers to each.
+    answer_tokens : int
+        Of an answer at most [token].
+
+    Returns
+    -------
+    NDArray[np.float64]
+        Score of each answer, (problem, answer); NaN where the machine failed [-].
+
+    Examples
+    --------
+    >>> from rntp.verify.task import Task
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=32, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> class Letters:
+    ...     def decode(self, ids, **options):
+    ...         return "never"
+    >>> never = Problem(Task("1", "text", {"answer": "right", "scorer": "exact"}), (1, 2, 3))
+    >>> solved(model, Letters(), [never], Sampling(7, 8, 3, thoughts=2, stop_ids=(0,)), 2).tolist()
+    [[0.0, 0.0]]
+    """
+    if not sampling.stop_ids:
+        raise InputError("answers: a token that ends the text is needed")
+    thoughts = sample_thoughts(model, [problem.prompt_ids for problem in problems], sampling)
+    each = sampling.thoughts
+    prompts = [[*problems[number // each].prompt_ids, *row] for number, row in enumerate(thoughts.rows)]
+    with _seeded(model, sampling.seed + 1):
+        answers = list(_generated(model, prompts, sampling, set(sampling.stop_ids), (1, answer_tokens)))
+    texts = [tokenizer.decode(answer, skip_special_tokens=True) for answer in answers]
+    pairs = [(problems[number // each].task, text) for number, text in enumerate(texts)]
+    with LocalPool(max(1, len(os.sched_getaffinity(0)))) as pool:
+        scores = [record.verdict.score for record in stream(pairs, pool, Plan(ordered=True))]
+    return np.array([np.nan if score is None else score for score in scores], dtype=float).reshape(-1, each)

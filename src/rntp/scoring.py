@@ -1,0 +1,406 @@
+"""Scores of thoughts and of the gold after them, with the context read once per group.
+
+A row is context, thought and gold: ``c_1 .. c_C | <think> .. </think> | g_1 .. g_L``. :func:`score_shared` reads each
+distinct context once, keeps its keys and values, and reads all thoughts and golds behind copies of them in one pass,
+which gives the thoughts' log-probabilities and the gold's together. :func:`score_separate` reads every row whole, once
+for each: slower, and the reference that the first must equal. For the same number of rows every process makes the same
+number of forward passes, whatever is in them, as sharded models need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from computeledger.errors import InputError
+
+Ids = Sequence[int]
+Phase = Callable[[str], AbstractContextManager[Any]]
+THOUGHTS, BASELINE = "thought scoring", "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """Thoughts to score; row by row.
+
+    Attributes
+    ----------
+    contexts : sequence of sequence of int
+        What was read, at least one token each; rows that share one share its pass.
+    thoughts : sequence of sequence of int
+        Everything between context and gold, markers included; the first token is given, not predicted.
+    golds : sequence of sequence of int
+        What follows in the text; empty where an answer is verified instead.
+    """
+
+    contexts: Sequence[Ids]
+    thoughts: Sequence[Ids]
+    golds: Sequence[Ids]
+
+    def __post_init__(self) -> None:
+        """Refuse rows that cannot be read."""
+        if not len(self.contexts) == len(self.thoughts) == len(self.golds) or not self.contexts:
+            raise InputError("rollouts: as many contexts as thoughts and golds are needed, and at least one")
+        if not all(map(len, self.contexts)) or not all(map(len, self.thoughts)):
+            raise InputError("rollouts: contexts and thoughts of at least one token are needed")
+
+    def part(self, start: int, stop: int) -> Rollouts:
+        """Take some rows.
+
+        Parameters
+        ----------
+        start, stop : int
+            First row, and the one after the last [-].
+
+        Returns
+        -------
+        Rollouts
+            Those rows.
+        """
+        return Rollouts(self.contexts[start:stop], self.thoughts[start:stop], self.golds[start:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreOptions:
+    """How rows are scored.
+
+    Attributes
+    ----------
+    temperature : float
+        At which the thoughts were sampled; the gold is always scored at 1 [-].
+    rows_per_pass : int
+        Rows read together, to bound the memory; 0 for all.
+    with_baseline : bool
+        Whether the gold is also scored without a thought.
+    question : sequence of int
+        Asked after the gold for the model's own judgement; empty for none.
+    yes_id, no_id : int
+        Tokens whose probabilities are compared after the question.
+    """
+
+    temperature: float = 1.0
+    rows_per_pass: int = 0
+    with_baseline: bool = True
+    question: Ids = ()
+    yes_id: int = 0
+    no_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """Scores of the gold, (B, L); 0 behind a row's end.
+
+    Attributes
+    ----------
+    log_probs : Tensor
+        Natural log-probability of each gold token.
+    entropies : Tensor
+        Entropy of each prediction, in nats.
+    argmax_ids : Tensor
+        Most likely token at each place.
+    """
+
+    log_probs: Tensor
+    entropies: Tensor
+    argmax_ids: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What one call measured.
+
+    Attributes
+    ----------
+    thought_log_probs : Tensor
+        Of every token of the thought but its first, (B, T - 1), at the temperature of sampling.
+    gold : TokenScores
+        Given context and thought.
+    baseline : TokenScores or None
+        Given the context alone.
+    self_evaluation : Tensor or None
+        Probability of yes against no, (B,).
+    """
+
+    thought_log_probs: Tensor
+    gold: TokenScores
+    baseline: TokenScores | None
+    self_evaluation: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """What is read behind the contexts, right-padded, and where its parts are."""
+
+    ids: Tensor
+    thought_lengths: Tensor
+    gold_lengths: Tensor
+
+
+def padded(
+    rows: Sequence[Ids], device: torch.device | None = None, *, left: bool = False, pad_id: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Put rows of token ids into one array.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of int
+        Of any lengths.
+    device : torch.device, optional
+        Where to put them.
+    left : bool
+        Whether the padding stands before them.
+    pad_id : int
+        What it is made of [-].
+
+    Returns
+    -------
+    tuple of Tensor and Tensor
+        Ids, and 1 where a token is.
+
+    Examples
+    --------
+    >>> padded([[5, 6], [7]], left=True)[0].tolist()
+    [[5, 6], [0, 7]]
+    """
+    width = max(map(len, rows), default=0)
+    ids, mask = torch.full((len(rows), width), pad_id), torch.zeros((len(rows), width), dtype=torch.long)
+    for place, row in enumerate(rows):
+        span = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[place, span], mask[place, span] = torch.tensor(row, dtype=torch.long), 1
+    return ids.to(device), mask.to(device)
+
+
+def _tail(rollouts: Rollouts, question: Ids, device: torch.device, *, thoughts: bool = True) -> _Tail:
+    heads = rollouts.thoughts if thoughts else [()] * len(rollouts.golds)
+    rows = [[*head, *gold, *question] or [0] for head, gold in zip(heads, rollouts.golds, strict=True)]
+    lengths = [torch.tensor([len(row) for row in part], device=device) for part in (heads, rollouts.golds)]
+    return _Tail(padded(rows, device)[0], *lengths)
+
+
+def _positions(mask: Tensor) -> Tensor:
+    return (mask.cumsum(dim=1) - 1).clamp(min=0)
+
+
+def _gold(logits: Tensor, tail: _Tail) -> TokenScores:
+    """Scores of the gold from logits of which place j predicts place j of the tail."""
+    width = int(tail.gold_lengths.max())
+    within = torch.arange(width, device=logits.device)
+    mask = within < tail.gold_lengths[:, None]
+    places = (tail.thought_lengths[:, None] + within).clamp(max=tail.ids.shape[1] - 1)
+    rows = torch.arange(len(places), device=logits.device)[:, None]
+    log_p = torch.log_softmax(logits[rows, places].float(), dim=-1)
+    chosen = log_p.gather(-1, tail.ids.gather(1, places)[..., None])[..., 0]
+    entropies = -(log_p.exp() * log_p).sum(dim=-1)
+    return TokenScores(chosen * mask, entropies * mask, log_p.argmax(dim=-1) * mask)
+
+
+def _read_tail(logits: Tensor, tail: _Tail, options: ScoreOptions) -> tuple[Tensor, TokenScores, Tensor | None]:
+    """Thought, gold and judgement from logits of which place j predicts place j + 1 of the tail."""
+    thought = tail.ids[:, 1 : int(tail.thought_lengths.max())]
+    scaled = logits[:, : thought.shape[1]].float() / options.temperature
+    log_probs = torch.log_softmax(scaled, dim=-1).gather(-1, thought[..., None])[..., 0]
+    mask = torch.arange(1, thought.shape[1] + 1, device=logits.device) < tail.thought_lengths[:, None]
+    said = None
+    if options.question:
+        last = tail.thought_lengths + tail.gold_lengths + len(options.question) - 1
+        answer = logits[torch.arange(len(last), device=logits.device), last][:, [options.yes_id, options.no_id]]
+        said = torch.softmax(answer.float(), dim=-1)[:, 0]
+    shifted = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)  # place 0 is given, and never read
+    return log_probs * mask, _gold(shifted, tail), said
+
+
+def _distinct(rows: Sequence[tuple[Ids, ...]]) -> tuple[list[tuple[Ids, ...]], list[int]]:
+    """Distinct rows in the order of their first, and for each row which one it is."""
+    places: dict[Any, int] = {}
+    index = [places.setdefault(tuple(tuple(part) for part in row), len(places)) for row in rows]
+    return list(places), index
+
+
+def _parts(rollouts: Rollouts, options: ScoreOptions) -> Iterator[Rollouts]:
+    size = options.rows_per_pass or len(rollouts.contexts)
+    for start in range(0, len(rollouts.contexts), size):
+        yield rollouts.part(start, start + size)
+
+
+def _joined(pieces: list[Tensor]) -> Tensor:
+    """One array of arrays that may differ in width."""
+    width = max(piece.shape[1] for piece in pieces)
+    return torch.cat([torch.nn.functional.pad(piece, (0, width - piece.shape[1])) for piece in pieces])
+
+
+def _together(pieces: list[Scored]) -> Scored:
+    def tokens(parts: list[TokenScores]) -> TokenScores:
+        return TokenScores(*(_joined([getattr(part, name) for part in parts]) for name in TokenScores.__slots__))
+
+    said = [piece.self_evaluation for piece in pieces if piece.self_evaluation is not None]
+    baselines = [piece.baseline for piece in pieces if piece.baseline is not None]
+    return Scored(
+        _joined([piece.thought_log_probs for piece in pieces]),
+        tokens([piece.gold for piece in pieces]),
+        tokens(baselines) if baselines else None,
+        torch.cat(said) if said else None,
+    )
+
+
+def pad_of(model: Any) -> int:
+    """Find a model's padding token.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Whose.
+
+    Returns
+    -------
+    int
+        0 where it names none [-].
+
+    Examples
+    --------
+    >>> pad_of(object())
+    0
+    """
+    found = getattr(getattr(model, "config", None), "pad_token_id", None)
+    return found if isinstance(found, int) else 0
+
+
+def _device(model: Any) -> torch.device:
+    device: torch.device = next(iter(model.parameters())).device
+    return device
+
+
+@torch.no_grad()
+def score_shared(
+    model: Any, rollouts: Rollouts, options: ScoreOptions | None = None, phase: Phase = lambda _name: nullcontext()
+) -> Scored:
+    """Score thoughts and golds with each distinct context read once.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model, wrapped or not, whose cache can be given more rows.
+    rollouts : Rollouts
+        What to score.
+    options : ScoreOptions, optional
+        How.
+    phase : callable
+        Given the name of a phase, a context manager that keeps its books.
+
+    Returns
+    -------
+    Scored
+        Row by row.
+
+    Examples
+    --------
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
+    >>> rows = Rollouts([[1, 2, 3]] * 2, [[7, 4, 8], [7, 8]], [[5, 6]] * 2)
+    >>> shared, separate = score_shared(model, rows), score_separate(model, rows)
+    >>> bool((shared.gold.log_probs - separate.gold.log_probs).abs().max() < 1e-5)
+    True
+    """
+    how = options or ScoreOptions()
+    return _together([_score_part(model, part, how, phase) for part in _parts(rollouts, how)])
+
+
+def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Phase) -> Scored:
+    device = _device(model)
+    # a gold belongs to its context: rows of one group share both
+    distinct, index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
+    with phase(THOUGHTS):
+        contexts, golds = ([row[part] for row in distinct] for part in (0, 1))
+        ids, mask = padded(contexts, device, left=True, pad_id=pad_of(model))
+        uneven = bool((mask == 0).any())
+        read = model(
+            input_ids=ids, attention_mask=mask if uneven else None, position_ids=_positions(mask),
+            use_cache=True, logits_to_keep=1,
+        )  # fmt: skip
+
+    def behind(tail: _Tail, cache: Any, rows: Tensor) -> Tensor:
+        places = mask.sum(dim=1)[rows][:, None] + torch.arange(tail.ids.shape[1], device=device)
+        whole = torch.cat([mask[rows], torch.ones_like(tail.ids)], dim=1) if uneven else None
+        out = model(
+            input_ids=tail.ids, attention_mask=whole, position_ids=places, past_key_values=cache, use_cache=True
+        )
+        logits: Tensor = out.logits
+        return logits
+
+    base = None
+    rows = torch.tensor(index, device=device)
+    if options.with_baseline:
+        with phase(BASELINE):
+            tail = _tail(Rollouts(contexts, contexts, golds), (), device, thoughts=False)
+            each = torch.arange(len(contexts), device=device)
+            base = _baseline(tail, read.logits, lambda: behind(tail, deepcopy(read.past_key_values), each))
+            base = TokenScores(*(getattr(base, name)[rows] for name in TokenScores.__slots__))
+    with phase(THOUGHTS):
+        tail = _tail(rollouts, options.question, device)
+        read.past_key_values.batch_select_indices(rows)
+        log_probs, gold, said = _read_tail(behind(tail, read.past_key_values, rows), tail, options)
+    return Scored(log_probs, gold, base, said)
+
+
+def _baseline(tail: _Tail, last: Tensor, read: Callable[[], Tensor]) -> TokenScores:
+    """Scores of the gold alone; the first of it is predicted by the last token of the context."""
+    return _gold(torch.cat([last[:, -1:], read()[:, :-1]], dim=1), tail)
+
+
+@torch.no_grad()
+def score_separate(model: Any, rollouts: Rollouts, options: ScoreOptions | None = None) -> Scored:
+    """Score thoughts and golds by separate passes over whole rows: the plain reference.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A causal language model.
+    rollouts : Rollouts
+        What to score.
+    options : ScoreOptions, optional
+        How.
+
+    Returns
+    -------
+    Scored
+        Row by row, as :func:`score_shared` gives it.
+
+    Examples
+    --------
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
+    >>> score_separate(model, Rollouts([[1, 2]], [[7, 4, 8]], [[5, 6]])).thought_log_probs.shape
+    torch.Size([1, 2])
+    """
+    how = options or ScoreOptions()
+    pieces = []
+    for part in _parts(rollouts, how):
+        nothing = Rollouts(part.contexts, part.thoughts, [()] * len(part.golds))
+        thought, _, _ = _read_tail(*_whole(model, nothing, ()), replace(how, question=()))
+        _, gold, said = _read_tail(*_whole(model, part, how.question), how)
+        base = None
+        if how.with_baseline:
+            logits, tail = _whole(model, part, (), thoughts=False)
+            base = _gold(logits[:, :-1], tail)
+        pieces.append(Scored(thought, gold, base, said))
+    return _together(pieces)
+
+
+def _whole(model: Any, rollouts: Rollouts, question: Ids, *, thoughts: bool = True) -> tuple[Tensor, _Tail]:
+    """Logits over the tail of rows read whole; without thoughts also those of the context's last token."""
+    device = _device(model)
+    ids, mask = padded(rollouts.contexts, device, left=True, pad_id=pad_of(model))
+    tail = _tail(rollouts, question, device, thoughts=thoughts)
+    mask = torch.cat([mask, torch.ones_like(tail.ids)], dim=1)
+    out = model(
+        input_ids=torch.cat([ids, tail.ids], dim=1), attention_mask=mask, position_ids=_positions(mask),
+        use_cache=False, logits_to_keep=tail.ids.shape[1] + (not thoughts),
+    )  # fmt: skip
+    return out.logits, tail

@@ -1,0 +1,493 @@
+"""RL on ordinary text with TRL's GRPO trainer: think, score the text that follows, reinforce what made it likelier.
+
+:class:`RntpTrainer` changes two things of ``trl.GRPOTrainer``. Rollouts and rewards: thoughts end at a marker, and one
+pass behind a shared context gives the gold's scores and the log-probabilities that the loss may need
+(``_generate_and_score_completions``). The loss: the likelihood of the gold and of plain text beside the policy's term
+(``_compute_loss``). Books and checkpoints are :mod:`rntp.guarded`'s; :mod:`rntp.loop` is the same in plain PyTorch.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PrinterCallback, TrainerCallback
+from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
+
+from computeledger.errors import InputError, shown
+from rntp import reward as rewarding
+from rntp.arguments import grpo_config, process_state
+from rntp.books import Books, Machine
+from rntp.guarded import GuardedTrainer
+from rntp.mixture import TEXT, Rows
+from rntp.recipe import Recipe
+from rntp.reward import GoldScores, RewardOptions
+from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared
+from rntp.verify.pool import LocalPool, Plan, stream
+from rntp.verify.task import Task
+
+#: What ``self-evaluation`` asks after thought and gold, and the two answers that are compared.
+QUESTION, YES, NO = "\nDid the thought help?", " yes", " no"
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a run may be given beside its rows.
+
+    Attributes
+    ----------
+    documents : sequence of sequence of int
+        Tokens of the documents of the next-token term, taken in order, from the first again when they run out.
+    verify : callable or None
+        From (task, completion) pairs to scores, None where there is none; local worker processes when left out.
+    callbacks : sequence of TrainerCallback
+        Of transformers.
+    """
+
+    documents: Sequence[Ids] = ()
+    verify: Callable[[list[tuple[Task, str]]], list[float | None]] | None = None
+    callbacks: Sequence[TrainerCallback] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Thoughts:
+    """What was sampled, row by row."""
+
+    contexts: list[list[int]]
+    golds: list[list[int]]
+    completions: list[list[int]]
+    trained: list[list[int]]
+    closed: list[bool]
+    answers: list[str]
+    sampled: list[list[float]] | None
+
+
+def _unused(**_columns: Any) -> list[float]:
+    """TRL asks for a reward function; the rewards here need the model, which such a function is not given."""
+    raise InputError("the reward is computed with the rollouts")
+
+
+def _marker(tokenizer: Any, text: str) -> int:
+    found = tokenizer.encode(text, add_special_tokens=False)
+    if len(found) != 1 or found[0] == tokenizer.unk_token_id:
+        raise InputError(f"marker {shown(text)} is not one token of the tokenizer: add it before training")
+    place: int = found[0]
+    return place
+
+
+def _array(values: Tensor) -> rewarding.Floats:
+    return values.double().cpu().numpy()
+
+
+class RntpTrainer(GuardedTrainer):
+    """GRPO whose reward is how much better the text that follows is predicted.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        As it is before RL, also when a run is resumed: the frozen scorer and the reference are copies of it.
+    tokenizer : PreTrainedTokenizerBase
+        With the thought's markers and an end-of-text token.
+    rows : Rows
+        Prompts in their order, at least as many as the steps need.
+    recipe : Recipe
+        Thoughts, reward and updates.
+    books : Books, optional
+        Where time and work are charged.
+    extras : Extras, optional
+        Documents of the next-token term, another verifier, callbacks.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        rows: Rows,
+        recipe: Recipe,
+        books: Books | None = None,
+        extras: Extras | None = None,
+    ) -> None:
+        self.recipe, self.rows, self.extras = recipe, rows, extras or Extras()
+        self._check(tokenizer)
+        self._start, self._end = (_marker(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
+        self._reward = rewarding.reward_named(recipe.reward.name)
+        wants_copy = recipe.reward.scorer != "policy" or recipe.thought.kl_weight > 0
+        base = copy.deepcopy(model).eval().requires_grad_(False) if wants_copy else None
+        ema = copy.deepcopy(base) if recipe.reward.scorer == "ema" and base is not None else None
+        super().__init__(
+            books or Books(None, None, Machine()), self.extras.callbacks, model=model, processing_class=tokenizer,
+            args=grpo_config(recipe, process_state(recipe).num_processes), train_dataset=rows.dataset,
+            reward_funcs=[_unused],
+        )  # fmt: skip
+        self.remove_callback(PrinterCallback)  # standard output belongs to the command
+        self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
+        self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
+        self._sources = rows.sources
+        self._endings: list[int] = list(self.eos_token_ids)
+        self._asked = self._question() if recipe.reward.name == "self-evaluation" else ()
+        self._gold_inputs: dict[str, Tensor] | None = None
+        self._gold_log_probs: Tensor | None = None
+        self._pool: LocalPool | None = None
+
+    def _check(self, tokenizer: Any) -> None:
+        """Refuse what would only fail, or quietly do something else, in the first step."""
+        rl, needed = self.recipe.rl, math.ceil(self.recipe.rl.steps / self.recipe.rl.updates_per_batch)
+        if tokenizer.eos_token_id is None:
+            raise InputError("tokenizer: an end-of-text token is needed")
+        if (given := len(self.rows.dataset)) < needed * rl.prompts_per_step:
+            raise InputError(f"rows: {rl.steps} steps need {needed * rl.prompts_per_step} prompts, not {given}")
+        if rl.ntp_weight > 0 and not any(len(ids) > 1 for ids in self.extras.documents):
+            raise InputError(f"ntp_weight {rl.ntp_weight:g}: documents for the next-token term are needed")
+        if self.recipe.reward.nll_weight > 0 and rl.temperature != 1.0:
+            raise InputError(
+                f"nll_weight with temperature {rl.temperature:g}: 1 is needed, as gold and thought share a pass"
+            )
+
+    def _placed(self, model: Any) -> Any:
+        """Put a model that is not trained where the trained one is."""
+        if self.is_fsdp_enabled:
+            return prepare_fsdp(model, self.accelerator)
+        return self.accelerator.prepare_model(model, evaluation_mode=True)
+
+    def _question(self) -> tuple[Ids, int, int]:
+        ask, yes, no = (self._tokenizer.encode(text, add_special_tokens=False) for text in (QUESTION, YES, NO))
+        if not ask or not yes or not no or yes[0] == no[0]:
+            raise InputError("reward 'self-evaluation': the tokenizer does not tell yes from no")
+        return ask, yes[0], no[0]
+
+    # rollouts and rewards
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        thoughts = self._think(inputs)
+        scored, old, reference = self._score(thoughts)
+        values, unaided = self._values(thoughts, scored)
+        if self._anywhere(not np.isfinite(values).all()):  # NaN stands for no verdict, not for a broken scorer
+            raise self._stopped("a reward is no number")
+        for place, score in self._verdicts(inputs, thoughts):
+            values[place], unaided[place] = score, np.nan
+        kept, advantages = self._advantages(inputs, thoughts, values, unaided)
+        device = self.accelerator.device
+        prompts = [[*context, self._start] for context in thoughts.contexts]
+        prompt_ids, prompt_mask = padded(prompts, device, left=True, pad_id=pad_of(self.model))
+        completion_ids, completion_mask = padded(thoughts.completions, device)
+        trained, _ = padded(thoughts.trained, device)
+        known = torch.tensor(~np.isnan(kept), device=device).long()[:, None]
+        gold_ids, _ = padded(thoughts.golds, device)
+        gold_mask = torch.tensor(self._gold_mask(thoughts), device=device).long() * known
+        made = {
+            "prompt_ids": prompt_ids, "prompt_mask": prompt_mask,
+            "completion_ids": completion_ids, "completion_mask": completion_mask, "tool_mask": trained * known,
+            "advantages": torch.tensor(advantages, device=device, dtype=torch.float32),
+            "gold_ids": gold_ids, "gold_mask": gold_mask,
+            "gold_lengths": torch.tensor([len(gold) for gold in thoughts.golds], device=device),
+            "num_items_in_batch": self.accelerator.gather((trained * known).sum()).sum(),
+            "num_gold_items": self.accelerator.gather(gold_mask.sum()).sum(),
+        }  # fmt: skip
+        if reference is not None:
+            made["ref_per_token_logps"] = reference
+        if old is not None and (self.use_vllm or self.num_iterations > 1):
+            made["old_per_token_logps"] = old
+        if self.use_vllm and thoughts.sampled is not None and old is not None:
+            made["importance_sampling_ratio"] = self._importance(old, thoughts.sampled)
+        return made
+
+    def _think(self, inputs: list[dict[str, Any]]) -> _Thoughts:
+        """Sample a thought for each row, end it where the budget cut it, and an answer where one is asked for."""
+        contexts = [list(row["context_ids"]) for row in inputs]
+        prompts = [[*context, self._start] for context in contexts]
+        budget = self.recipe.thought.budget
+        with self._stopping([self._end, *self._endings], budget):
+            found, sampled = self._sample(prompts, self.num_generations)
+        closed = [bool(ids) and ids[-1] == self._end for ids in found]
+        completions = [ids if ended else [*ids, self._end] for ids, ended in zip(found, closed, strict=True)]
+        trained = [[1] * len(ids) + [0] * (not ended) for ids, ended in zip(found, closed, strict=True)]
+        log_probs = (
+            None if sampled is None else [[*ps, *[0.0] * (not c)] for ps, c in zip(sampled, closed, strict=True)]
+        )
+        answers = [""] * len(inputs)
+        if self.rows.tasks:  # every process generates again, be it for a row that needs no answer
+            places = [place for place, row in enumerate(inputs) if row["problem"] >= 0] or [0]
+            longest = max(one.answer_tokens for one in self.recipe.environments)
+            with self._stopping(self._endings, longest):
+                ids, ps = self._sample([prompts[place] + completions[place] for place in places], 1)
+            for number, place in enumerate(places):
+                if inputs[place]["problem"] >= 0:
+                    answers[place] = self._tokenizer.decode(ids[number], skip_special_tokens=True)
+                    completions[place], trained[place] = (
+                        completions[place] + ids[number],
+                        trained[place] + [1] * len(ids[number]),
+                    )
+                    if log_probs is not None and ps is not None:
+                        log_probs[place] = log_probs[place] + ps[number]
+        golds = [list(row["gold_ids"]) for row in inputs]
+        return _Thoughts(contexts, golds, completions, trained, closed, answers, log_probs)
+
+    def _sample(self, prompts: list[list[int]], each: int) -> tuple[list[list[int]], list[list[float]] | None]:
+        with self._phase("generation") as book:
+            try:
+                ids, log_probs = self._generate_single_turn(prompts, None, {}, each)
+            except RuntimeError as error:
+                if "inf" not in str(error) or "nan" not in str(error):
+                    raise
+                raise self._stopped("the model's probabilities are no numbers") from None
+            book.generate(np.array([len(one) for one in ids]), np.array([len(prompt) for prompt in prompts]))
+        found: list[list[int]] = ids
+        if log_probs is not None:
+            log_probs = [[0.0 if p is None else p for p in row] for row in log_probs]
+        return found, log_probs
+
+    @contextmanager
+    def _stopping(self, endings: list[int], longest: int) -> Iterator[None]:
+        """End what is generated meanwhile at some tokens, or after so many."""
+        self.eos_token_ids = endings
+        if self.use_vllm:
+            self.vllm_generation.max_completion_length = longest
+            self.vllm_generation.generation_kwargs = {"stop_token_ids": endings}
+        else:
+            self.generation_kwargs.update(eos_token_id=endings, max_new_tokens=longest)
+            self.generation_config.eos_token_id, self.generation_config.max_new_tokens = endings, longest
+        yield
+        self.eos_token_ids = self._endings
+
+    def _score(self, thoughts: _Thoughts) -> tuple[Scored, Tensor | None, Tensor | None]:
+        """Gold scores by the scorer; the thoughts' log-probabilities by policy and reference, where needed."""
+        rows = Rollouts(thoughts.contexts, [[self._start, *ids] for ids in thoughts.completions], thoughts.golds)
+        alone = Rollouts(rows.contexts, rows.thoughts, [()] * len(rows.golds))
+        ask, yes, no = self._asked or ((), 0, 0)
+        options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no)
+        by = {"policy": self.model, "ema": self._ema, "frozen": self._frozen}[self.recipe.reward.scorer]
+        with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
+            scored = score_shared(by, rows, options, self._phase)
+            self._count_scoring(thoughts)
+            log_probs = {self.recipe.reward.scorer: scored.thought_log_probs}
+            plain = replace(options, with_baseline=False, question=())
+            wanted = {"policy": self.use_vllm or self.num_iterations > 1, "frozen": self.beta > 0}
+            for name, needed in wanted.items():
+                if needed and name not in log_probs:
+                    with self._phase("log-probs") as book:
+                        model = self.model if name == "policy" else self._frozen
+                        log_probs[name] = score_shared(model, alone, plain).thought_log_probs
+                        new = np.array([len(ids) + 1 for ids in thoughts.completions])
+                        book.forward(new, np.array([len(ids) for ids in thoughts.contexts]))
+        return scored, log_probs.get("policy"), log_probs.get("frozen") if self.beta > 0 else None
+
+    def _count_scoring(self, thoughts: _Thoughts) -> None:
+        """Charge the work of the passes that have just been made."""
+        distinct = {tuple(context): len(gold) for context, gold in zip(thoughts.contexts, thoughts.golds, strict=True)}
+        lengths, golds = np.array([len(context) for context in distinct]), np.array(list(distinct.values()))
+        tails = [len(ids) + 1 + len(gold) for ids, gold in zip(thoughts.completions, thoughts.golds, strict=True)]
+        with self._phase(THOUGHTS) as book:
+            book.forward(lengths, head_tokens=1.0)
+            book.forward(np.array(tails), np.array([len(context) for context in thoughts.contexts]))
+            book.tokens(gold=sum(map(len, thoughts.golds)))
+        with self._phase(BASELINE) as book:
+            book.forward(golds, lengths)
+
+    def _gold_mask(self, thoughts: _Thoughts) -> NDArray[np.bool_]:
+        lengths = [len(gold) for gold in thoughts.golds]
+        return rewarding.scored_mask(lengths, self.recipe.positions.skip_first_gold)
+
+    def _values(self, thoughts: _Thoughts, scored: Scored) -> tuple[rewarding.Floats, rewarding.Floats]:
+        """Rewards of the thoughts, and what no thought would have had."""
+        spec, base = self.recipe.reward, scored.baseline
+        if base is None:
+            raise InputError("scores without a baseline")
+        said = None if scored.self_evaluation is None else _array(scored.self_evaluation)
+        with_thought = GoldScores(
+            padded(thoughts.golds)[0].numpy(), _array(scored.gold.log_probs), _array(base.log_probs),
+            _array(base.entropies), scored.gold.argmax_ids.cpu().numpy(), self._gold_mask(thoughts),
+            self._tokenizer.decode, said,
+        )  # fmt: skip
+        options = RewardOptions(spec.k, spec.per_token, spec.entropy_power)
+        lengths = np.array([sum(mask) for mask in thoughts.trained])
+        values = self._reward(with_thought, options) - self.recipe.thought.length_weight * lengths
+        if said is not None:
+            return values, np.full(len(values), np.nan)
+        bare = replace(
+            with_thought, log_probs=with_thought.baseline_log_probs, argmax_ids=base.argmax_ids.cpu().numpy()
+        )
+        return values, self._reward(bare, options)
+
+    def _verdicts(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> list[tuple[int, float]]:
+        """Scores of the answers to problems, by row; NaN where the machine failed."""
+        places = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
+        if not places:
+            return []
+        pairs = [(self.rows.tasks[inputs[place]["problem"]], thoughts.answers[place]) for place in places]
+        with self._phase("verification"):
+            scores = (self.extras.verify or self._verified)(pairs)
+        return [(place, math.nan if score is None else score) for place, score in zip(places, scores, strict=True)]
+
+    def _verified(self, pairs: list[tuple[Task, str]]) -> list[float | None]:
+        if self._pool is None:
+            self._pool = LocalPool(max(1, len(os.sched_getaffinity(0)) // self.accelerator.num_processes))
+        return [record.verdict.score for record in stream(pairs, self._pool, Plan(ordered=True))]
+
+    def _advantages(
+        self, inputs: list[dict[str, Any]], thoughts: _Thoughts, values: rewarding.Floats, unaided: rewarding.Floats
+    ) -> tuple[rewarding.Floats, rewarding.Floats]:
+        """Settled rewards, NaN where left out, and advantages; groups may lie across processes."""
+        rl, names = self.recipe.rl, self._sources
+        source = np.array([names.index(row["source"]) for row in inputs], dtype=float)
+        truncated = ~np.array(thoughts.closed) & np.array([row["problem"] < 0 for row in inputs])
+        local = torch.tensor(np.stack([values, unaided, truncated, source], axis=1), device=self.accelerator.device)
+        values, unaided, cut, source = self.accelerator.gather(local).cpu().numpy().T
+        settled = rewarding.with_truncation(
+            values, unaided, cut.astype(bool), rl.group_size, self.recipe.thought.truncation
+        )
+        kept = rewarding.without_idle_groups(settled, unaided, rl.group_size, rl.min_spread, rl.min_gain)
+        of = [names[int(place)] for place in source]
+        made = rewarding.advantages(kept, rl.group_size, rl.advantage, rl.scale, of)
+        self._note(settled, unaided, kept, np.array(of))
+        mine = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
+        lengths = torch.tensor([float(sum(mask)) for mask in thoughts.trained], device=self.accelerator.device)
+        ended = torch.tensor([float(one) for one in thoughts.closed], device=self.accelerator.device)
+        metrics = self._metrics["train"]
+        metrics["thought/tokens"].append(self.accelerator.gather(lengths).mean().item())
+        metrics["thought/truncated_fraction"].append(1 - self.accelerator.gather(ended).mean().item())
+        return kept[mine], made[mine]
+
+    def _note(
+        self, settled: rewarding.Floats, unaided: rewarding.Floats, kept: rewarding.Floats, of: NDArray[np.str_]
+    ) -> None:
+        """Metrics of the rewards, by source."""
+        metrics = self._metrics["train"]
+        grouped = np.nan_to_num(settled).reshape(-1, self.recipe.rl.group_size)
+        metrics["reward_spread"].append(float(grouped.std(axis=1).mean()))
+        metrics["left_out_fraction"].append(float(np.isnan(kept).mean()))
+        for name in sorted(set(of.tolist())):
+            rows = (of == name) & ~np.isnan(settled)
+            if rows.any():
+                metrics[f"reward/{name}"].append(float(settled[rows].mean()))
+            if name == TEXT and (rows & ~np.isnan(unaided)).any():
+                metrics["gain"].append(float((settled - unaided)[rows & ~np.isnan(unaided)].mean()))
+
+    def _importance(self, old: Tensor, sampled: list[list[float]]) -> Tensor:
+        """Ratio of the policy's probability to that of the engine that sampled, per token, cut at its upper bound."""
+        width = old.shape[1]
+        there = torch.tensor([row + [0.0] * (width - len(row)) for row in sampled], device=old.device)
+        bound = self.vllm_importance_sampling_clip_max or math.inf
+        return torch.exp(torch.where(there == 0.0, 0.0, old - there)).clamp(max=bound)
+
+    # the loss
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        self._count_update(self._begin_update(), inputs)
+        nll, ntp = self.recipe.reward.nll_weight, self.recipe.rl.ntp_weight
+        self._gold_inputs = inputs if nll > 0 else None
+        loss: Tensor = super()._compute_loss(model, inputs)
+        if self._gold_log_probs is not None:
+            total = (self._gold_log_probs * inputs["gold_mask"]).sum()
+            gold = -total * self.accelerator.num_processes / inputs["num_gold_items"].clamp(min=1)
+            self._metrics["train"]["loss/gold"].append(gold.item())
+            loss, self._gold_inputs, self._gold_log_probs = loss + nll * gold, None, None
+        if ntp > 0:
+            text = self._next_token_loss(model)
+            self._metrics["train"]["loss/next_token"].append(text.item())
+            loss = loss + ntp * text
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, **options: Any
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Log-probabilities of the completions, and by the same pass of the gold behind each if the loss wants it."""
+        extra = self._gold_inputs
+        aux = options.get("compute_aux_loss", False)
+        more: dict[str, Any] = {"output_router_logits": True} if aux else {}
+        lengths = attention_mask[:, -logits_to_keep:].sum(dim=1)
+        if extra is not None:
+            input_ids, attention_mask = self._with_gold(input_ids, attention_mask, lengths, extra)
+        tail = logits_to_keep + (0 if extra is None else extra["gold_ids"].shape[1])
+        labels = input_ids.masked_fill(attention_mask == 0, -100)
+        labels[:, :-tail] = -100
+        positions = (attention_mask.cumsum(dim=1) - 1).clamp(min=0)
+        with self.accelerator.autocast():
+            out = model(
+                input_ids=input_ids, attention_mask=attention_mask, position_ids=positions, labels=labels,
+                fused_lm_head=True, **more,
+            )  # fmt: skip
+        log_probs = out.log_probs[:, -tail:]
+        if extra is not None:
+            places = lengths[:, None] + torch.arange(extra["gold_ids"].shape[1], device=log_probs.device)
+            self._gold_log_probs = log_probs.gather(1, places)
+        entropies = out.entropy[:, -tail:][:, :logits_to_keep]
+        return log_probs[:, :logits_to_keep], entropies, out.aux_loss if aux else None
+
+    @staticmethod
+    def _with_gold(
+        input_ids: Tensor, attention_mask: Tensor, lengths: Tensor, extra: dict[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Rows with their gold right behind the completion, before the padding."""
+        gold, count = extra["gold_ids"], extra["gold_ids"].shape[1]
+        first = extra["prompt_ids"].shape[1] + lengths[:, None]
+        within = torch.arange(count, device=gold.device)
+        blank = torch.zeros_like(gold)
+        ids = torch.cat([input_ids, blank], dim=1).scatter(1, first + within, gold)
+        there = (within < extra["gold_lengths"][:, None]).long()
+        return ids, torch.cat([attention_mask, blank], dim=1).scatter(1, first + within, there)
+
+    def _documents(self) -> tuple[list[Ids], list[Ids]]:
+        """Documents of this update's next-token term: all of them, and those of this pass of this process."""
+        rl, given = self.recipe.rl, self.extras.documents
+        first = self.state.global_step * rl.ntp_sequences
+        every = [given[(first + n) % len(given)][: rl.ntp_tokens] for n in range(rl.ntp_sequences)]
+        passes = self.args.gradient_accumulation_steps
+        place = self.accelerator.process_index * passes + self._step % passes
+        return every, every[place :: passes * self.accelerator.num_processes]
+
+    def _next_token_loss(self, model: Any) -> Tensor:
+        """Share of this pass in the mean next-token loss over the update's documents."""
+        every, mine = self._documents()
+        # a pass without a document goes over the first all the same, for nothing: every process calls the model alike
+        ids, mask = padded(mine or every[:1], self.accelerator.device)
+        with self.accelerator.autocast():
+            logits = model(input_ids=ids, attention_mask=mask).logits
+        log_p = torch.log_softmax(logits[:, :-1].float(), dim=-1).gather(-1, ids[:, 1:, None])[..., 0]
+        total = -(log_p * mask[:, 1:]).sum() * bool(mine)
+        mean: Tensor = total * self.accelerator.num_processes / max(1, sum(len(one) - 1 for one in every))
+        return mean
+
+    def _count_update(self, book: Any, inputs: dict[str, Any]) -> None:
+        """Charge the work of a pass that is about to be made."""
+        thought, gold = inputs["completion_mask"].sum(dim=1), inputs["gold_lengths"]
+        scored = thought + gold if self.recipe.reward.nll_weight > 0 else thought
+        whole = inputs["prompt_mask"].sum(dim=1) + scored
+        recomputed = self.recipe.rl.gradient_checkpointing
+        book.train(whole.cpu().numpy(), scored.cpu().numpy(), recomputed=recomputed)
+        book.tokens(kept=float(inputs["tool_mask"].sum()))
+        if self.recipe.rl.ntp_weight > 0:
+            every, mine = self._documents()
+            book.train(np.array([len(one) for one in mine or every[:1]]), recomputed=recomputed)
+
+    # the scorer that follows
+
+    def follow(self) -> None:
+        """Move the running mean of the weights by one update."""
+        if self._ema is None:
+            return
+        rate = 1 - self.recipe.reward.ema_decay
+        with torch.no_grad():
+            for mean, now in zip(self._ema.parameters(), self.model.parameters(), strict=True):
+                mean.lerp_(now.to(mean.dtype), rate)
+
+    def _scorer_file(self, folder: Path) -> Path:
+        return folder / (f"scorer-{self.accelerator.process_index}.pt" if self.is_fsdp_enabled else "scorer.pt")
+
+    def _save_more(self, folder: Path) -> None:
+        if self._ema is not None and (self.is_fsdp_enabled or self.accelerator.is_main_process):
+            torch.save(self._ema.state_dict(), self._scorer_file(folder))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and self._ema is not None:
+            self._ema.load_state_dict(torch.load(self._scorer_file(Path(checkpoint)), weights_only=True))

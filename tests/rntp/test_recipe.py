@@ -1,0 +1,96 @@
+"""Recipes are read whole or refused with one line that says what is allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.errors import InputError
+from rntp.positions import RULE_FUNCTIONS
+from rntp.recipe import REWARDS, RULES, Recipe
+from rntp.recipe_file import document, fingerprint, parse_recipe, read_recipe
+from rntp.reward import REWARDS as REWARD_FUNCTIONS
+from tests.gates import ROOT
+
+RECIPES = sorted((ROOT / "recipes").glob("*/config.toml"))
+WHOLE: dict[str, Any] = {"name": "a", "model": {"path": "m"}, "corpus": {"source": ["a.txt"]}}
+
+
+def test_names_in_a_recipe_are_those_that_exist() -> None:
+    assert set(RULES) == set(RULE_FUNCTIONS)
+    assert set(REWARDS) == set(REWARD_FUNCTIONS)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
+    recipe = read_recipe(path)
+    again = parse_recipe(document(recipe), recipe.folder)
+    assert again == recipe
+    assert fingerprint(again) == fingerprint(recipe)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rll": {"steps": 1}}, "unknown table 'rll': did you mean 'rl'?"),
+        ({"rl": {"steps": "many"}}, "[rl] steps 'many': a whole number is needed"),
+        ({"rl": {"group_size": 1}}, "[rl] group_size 1: a whole number from 2 is needed"),
+        ({"rl": {"steps": True}}, "[rl] steps true: a whole number is needed"),
+        ({"reward": {"name": "likelihood-gain"}}, "'likelihood-gain': did you mean 'log-likelihood-gain'?"),
+        ({"positions": {"rule": "entropy"}}, "unknown [positions] rule 'entropy': did you mean 'entropy-band'?"),
+        ({"positions": {"rule": "proxy"}}, "rule 'proxy' needs proxy"),
+        ({"positions": {"gold_tokens": 1}}, "gold_tokens 1: at least 2 are needed"),
+        ({"positions": {"low": 0.9, "high": 0.1}}, "low 0.9 is above high 0.1"),
+        ({"thought": {"end": "<think>"}}, "two different markers are needed"),
+        ({"corpus": {}}, "[corpus] source is empty"),
+        ({"corpus": {"source": ["a"], "weight": 0}}, "weight 0 leaves nothing to train on"),
+        ({"corpus": None}, "nothing to train on"),
+        ({"model": {}}, "a model from scratch needs [pretrain]"),
+        ({"model": {"hidden_size": 30}, "pretrain": {}}, "hidden_size 30: a multiple of 8"),
+        ({"model": {"context_tokens": 100}, "pretrain": {}}, "100 is too short: context 512 + thought 64"),
+        ({"environments": [{"name": "a"}]}, "either tasks or puzzle is needed"),
+        ({"environments": [{"name": "text", "tasks": "a"}]}, "a name of its own is needed"),
+        ({"environments": {"name": "a"}}, "a list is needed"),
+        ({"controls": {"names": ["ntp"]}}, "unknown [controls] names 'ntp'"),
+        ({"folder": "elsewhere"}, "unknown key 'folder'"),
+    ],
+)  # fmt: skip
+def test_a_recipe_that_cannot_be_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    given = {key: value for key, value in (WHOLE | change).items() if value is not None}
+    with pytest.raises(InputError) as refused:
+        parse_recipe(given)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_reference_names_every_setting() -> None:
+    page = (ROOT / "docs" / "rntp.md").read_text("utf-8")
+    missing = []
+    for table in dataclasses.fields(Recipe):
+        kind = typing.get_type_hints(Recipe)[table.name]
+        spec = next((one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one)), None)
+        for setting in dataclasses.fields(spec) if spec is not None else ():
+            missing += [f"{table.name}.{setting.name}"] * (f"`{setting.name}`" not in page)
+    assert missing == []
+
+
+def test_settings_change_a_recipe_and_bad_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text('[model]\npath = "m"\n[corpus]\nsource = "a.txt"\n')
+    recipe = read_recipe(path, ["rl.steps=7", "reward.name=probability", "positions.kinds=['a', 'b']"])
+    assert (recipe.name, recipe.rl.steps, recipe.reward.name) == ("one", 7, "probability")
+    assert recipe.positions.kinds == ("a", "b") and recipe.corpus is not None and recipe.corpus.source == ("a.txt",)
+    for setting, message in [
+        ("rl.steps", "table.key=value"),
+        ("model.path.a=1", "no table"),
+        ("rl.stepps=1", "'steps'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            read_recipe(path, [setting])
+    path.write_text("[model\n")
+    with pytest.raises(InputError, match=r"one\.toml"):
+        read_recipe(path)

@@ -1,0 +1,341 @@
+"""The trainer against the plain loop, against itself after a kill, and in two processes; what it mixes and refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from computeledger.errors import InputError
+from rntp import loop
+from rntp.books import Books, Machine
+from rntp.checkpoints import checkpoints, clear, last_checkpoint
+from rntp.errors import TrainingError
+from rntp.mixture import Problem, Rows, mixed_rows
+from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
+from rntp.trainer import Extras, RntpTrainer
+from rntp.verify.task import Task
+from tests.gates import ROOT
+from tests.rntp import tiny
+from tests.rntp.gradients import one_update
+from tests.rntp.killed import attempt
+
+DOCUMENTS = [place.context_ids for place in tiny.places(7)]
+
+
+def text(count: int = 12) -> Rows:
+    """Places of text alone."""
+    return mixed_rows(tiny.places(12), {}, {"text": 1.0}, count)
+
+
+class Seeded(RntpTrainer):
+    """Samples each update's thoughts from a seed of its own, as the loop is made to do."""
+
+    def _think(self, inputs: list[dict[str, Any]]) -> Any:
+        torch.manual_seed(1000 + self.state.global_step)
+        return super()._think(inputs)
+
+
+def losses(trainer: RntpTrainer) -> list[float]:
+    """Of every update."""
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
+    """The same run by the loop."""
+    start, end = (tiny.TOKENIZER.encode(name)[0] for name in (recipe.thought.start, recipe.thought.end))
+    steps = loop.train(
+        made, loop.Markers(start, end, tiny.TOKENIZER.eos_token_id), tiny.places(12), recipe, DOCUMENTS, optimizer
+    )
+    done = []
+    for number in range(recipe.rl.steps):
+        torch.manual_seed(1000 + number)
+        done.append(next(steps))
+    return done
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"reward": RewardSpec(nll_weight=0.5), "ntp_weight": 1.0, "ntp_sequences": 3, "ntp_tokens": 8},
+        {"thought": ThoughtSpec(budget=12, truncation="drop", length_weight=0.1), "temperature": 1.3},
+        {"thought": ThoughtSpec(budget=12, truncation="keep", kl_weight=0.3), "reward": RewardSpec(scorer="frozen")},
+        {"advantage": "leave-one-out", "scale": "none", "micro_batch": 4, "ntp_weight": 0.5, "ntp_sequences": 3},
+        {"gradient_checkpointing": True, "reward": RewardSpec(nll_weight=0.5)},
+    ],
+    ids=["default", "gold and text", "drop and length", "keep, frozen and KL", "small passes", "recomputed"],
+)
+def test_losses_and_weights_are_the_plain_loop_s(given: dict[str, Any], tmp_path: Path) -> None:
+    recipe = tiny.recipe(tmp_path, **given)
+    trained, other = tiny.model(), tiny.model()
+    trainer = Seeded(trained, tiny.TOKENIZER, text(), recipe, None, Extras(documents=DOCUMENTS))
+    # plain steps: what Adam makes of a gradient that is zero but for rounding is not what is compared
+    trainer.optimizer = torch.optim.SGD(trained.parameters(), lr=0.5)
+    trainer.train()
+    steps = plain(recipe, other, torch.optim.SGD(other.parameters(), lr=0.5))
+    assert losses(trainer) == pytest.approx([step.loss for step in steps], abs=1e-5)
+    assert len({round(loss, 4) for loss in losses(trainer)}) > 1
+    moved = [(a - b).abs().max() for a, b in zip(trained.parameters(), tiny.model().parameters(), strict=True)]
+    assert max(moved) > 1e-3
+    for a, b in zip(trained.parameters(), other.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_adam_moves_the_weights_as_in_the_plain_loop(tmp_path: Path) -> None:
+    recipe = tiny.recipe(tmp_path, ntp_weight=1.0)
+    trained, other = tiny.model(), tiny.model()
+    trainer = Seeded(trained, tiny.TOKENIZER, text(), recipe, None, Extras(documents=DOCUMENTS))
+    trainer.train()
+    assert losses(trainer) == pytest.approx([step.loss for step in plain(recipe, other)], abs=1e-5)
+
+
+def test_several_updates_of_a_batch_weigh_it_by_what_sampled_it(tmp_path: Path) -> None:
+    """The log-probabilities of sampling come from the scoring pass, and are those of TRL's own pass."""
+    apart = []
+
+    class Noted(RntpTrainer):
+        def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+            made = super()._generate_and_score_completions(inputs)
+            parts = [torch.cat([made[f"prompt_{kind}"], made[f"completion_{kind}"]], 1) for kind in ("ids", "mask")]
+            with torch.no_grad():
+                trl, _, _ = GRPOTrainer._get_per_token_logps_and_entropies(
+                    self, self.model, *parts, made["completion_ids"].shape[1]
+                )
+            apart.append(float(((made["old_per_token_logps"] - trl) * made["completion_mask"]).abs().max()))
+            return made
+
+    recipe = tiny.recipe(tmp_path, steps=4, updates_per_batch=2, save_steps=2, learning_rate=0.05)
+    trainer = Noted(tiny.model(), tiny.TOKENIZER, text(), recipe)
+    trainer.train()
+    assert len(apart) == 2
+    assert max(apart) < 1e-5
+    clipped = [entry["clip_ratio/region_mean"] for entry in trainer.state.log_history if "loss" in entry]
+    assert clipped[0] == clipped[2] == 0 < max(clipped[1], clipped[3])
+
+
+@pytest.mark.parametrize("name", ["probability", "similarity-chrf", "self-evaluation", "entropy-weighted-gain"])
+def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
+    recipe = tiny.recipe(tmp_path, reward=RewardSpec(name=name, scorer="ema", ema_decay=0.5), steps=2)
+    trained = tiny.model()
+    trainer = RntpTrainer(trained, tiny.TOKENIZER, text(), recipe)
+    trainer.train()
+    assert all(np.isfinite(losses(trainer)))
+    # the scorer follows at half the distance, twice
+    first, last, mean = (next(one.parameters()).detach() for one in (tiny.model(), trained, trainer._ema))
+    assert 0 < float((mean - last).abs().max()) < float((first - last).abs().max())
+
+
+def test_thoughts_that_a_frozen_scorer_likes_become_more_frequent(tmp_path: Path) -> None:
+    frozen, thought = RewardSpec(scorer="frozen"), ThoughtSpec(budget=6, truncation="keep")
+    recipe = tiny.recipe(tmp_path, steps=25, group_size=8, learning_rate=5e-3, reward=frozen, thought=thought)
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, mixed_rows(tiny.places(4), {}, {"text": 1.0}, 100), recipe)
+    trainer.train()
+    gains = [entry["gain"] for entry in trainer.state.log_history if "gain" in entry]
+    assert np.mean(gains[-5:]) > np.mean(gains[:5]) + 0.15
+
+
+class Answered(RntpTrainer):
+    """Answers every second problem with its word, and keeps what was made of it."""
+
+    seen: list[tuple[list[dict[str, Any]], dict[str, Any]]]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        made = super()._generate_and_score_completions(inputs)
+        self.seen = [*getattr(self, "seen", []), (inputs, made)]
+        return made
+
+    def _sample(self, prompts: list[list[int]], each: int) -> Any:
+        ids, log_probs = super()._sample(prompts, each)
+        if each == 1:
+            ids = [[tiny.FIRST + place % 2, tiny.TOKENIZER.eos_token_id] for place in range(len(prompts))]
+        return ids, log_probs
+
+
+def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: Path) -> None:
+    word = tiny.TOKENIZER.decode([tiny.FIRST])
+    task = Task("t", "text", {"answer": word, "scorer": "exact"}, environment="words")
+    rows = mixed_rows(tiny.places(12), {"words": [Problem(task, (7, 8, 9))]}, {"text": 1.0, "words": 1.0}, 12, seed=1)
+    recipe = tiny.recipe(tmp_path, environments=(EnvironmentSpec(name="words", puzzle="x", answer_tokens=3),))
+    books = Books(None, tiny.model().config, Machine())
+    trainer = Answered(tiny.model(), tiny.TOKENIZER, rows, recipe, books)
+    trainer.train()
+    seen = trainer.seen
+    assert {row["source"] for inputs, _ in seen for row in inputs} == {"text", "words"}
+    for inputs, made in seen:
+        verified = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
+        rank = [verified.index(place) % 2 for place in verified]
+        # right answers above wrong ones, and nothing of a problem in the gold
+        assert all((made["advantages"][place] > 0) == (not r) for place, r in zip(verified, rank, strict=True))
+        assert not made["gold_mask"][verified].any()
+        ends = made["completion_ids"][verified].gather(1, made["completion_mask"][verified].sum(1, keepdim=True) - 1)
+        assert (ends == tiny.TOKENIZER.eos_token_id).all()
+        # an end that was written for the model is not trained on
+        end = made["completion_ids"] == tiny.TOKENIZER.convert_tokens_to_ids("</think>")
+        assert ((end * made["completion_mask"]).sum(1) >= 1).all()
+        assert made["num_items_in_batch"] == made["tool_mask"].sum()
+    summary = books.summary()
+    assert set(summary["phases"]) >= {"generation", "thought scoring", "baseline", "verification", "update", "data"}
+    assert summary["beta_flop"] > 6
+
+
+def test_a_verifier_that_failed_gives_no_reward_and_no_advantage(tmp_path: Path) -> None:
+    task = Task("t", "text", {"answer": "w1"}, environment="words")
+    rows = mixed_rows((), {"words": [Problem(task, (7, 8, 9))]}, {"words": 1.0}, 4)
+    recipe = tiny.recipe(tmp_path, environments=(EnvironmentSpec(name="words", puzzle="x"),), steps=1)
+
+    def broken(pairs: list[tuple[Task, str]]) -> list[float | None]:
+        return [None] * len(pairs)
+
+    trained = tiny.model()
+    RntpTrainer(trained, tiny.TOKENIZER, rows, recipe, None, Extras(verify=broken)).train()
+    assert all(torch.equal(a, b) for a, b in zip(trained.parameters(), tiny.model().parameters(), strict=True))
+
+
+def test_a_loss_that_is_no_number_leaves_the_last_checkpoint_whole(tmp_path: Path) -> None:
+    class Breaks(RntpTrainer):
+        def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+            return super()._compute_loss(model, inputs) * (torch.nan if self.state.global_step == 2 else 1.0)
+
+    trainer = Breaks(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, save_steps=1))
+    with pytest.raises(TrainingError, match=r"step 3: the loss is nan; the last good checkpoint is .*checkpoint-2"):
+        trainer.train()
+    assert [folder.name for folder in checkpoints(tmp_path)] == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_a_reward_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path))
+    monkeypatch.setattr(trainer, "_reward", lambda scores, _options: scores.log_probs.sum(1) * np.nan)
+    with pytest.raises(TrainingError, match=r"step 1: a reward is no number; there is no checkpoint yet"):
+        trainer.train()
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, save_steps=1, learning_rate=1e38))
+    with pytest.raises(TrainingError, match=r"step 2: .*no numbers"):
+        trainer.train()
+    assert all(np.isfinite(weights(folder)).all() for folder in checkpoints(tmp_path))
+
+
+def weights(folder: Path) -> np.ndarray:
+    """All weights of a checkpoint in one row."""
+    from safetensors.numpy import load_file
+
+    held = load_file(folder / "model.safetensors")
+    return np.concatenate([held[name].ravel() for name in sorted(held)])
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, save_steps=1))
+
+    def full(folder: Path) -> None:
+        if folder.name == "checkpoint-2":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(trainer, "_save_more", full)
+    with pytest.raises(TrainingError, match=r"No space left.*last good checkpoint is .*checkpoint-1"):
+        trainer.train()
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
+
+
+def test_a_checkpoint_that_was_cut_does_not_count(tmp_path: Path) -> None:
+    RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, save_steps=1)).train()
+    assert [folder.name for folder in checkpoints(tmp_path)] == ["checkpoint-2", "checkpoint-3"]
+    cut = tmp_path / "checkpoint-3" / "optimizer.pt"
+    cut.write_bytes(cut.read_bytes()[:-1])
+    found = last_checkpoint(tmp_path)
+    assert found is not None
+    assert found.name == "checkpoint-2"
+    clear(tmp_path)
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+def script(name: str, *arguments: str, launcher: Sequence[str] = ()) -> str:
+    """What a script beside this file prints."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *launcher, str(Path(__file__).with_name(name)), *arguments],
+        env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:
+    """Killed in step 4, then while the checkpoint of step 4 is written, then left alone."""
+    said = script("killed.py", str(tmp_path / "killed"), "3", "-4", "0").split("\n")
+    assert said[:3] == ["from the start", "from checkpoint-2", "from checkpoint-2"]
+    attempt(tmp_path / "whole", 0)
+    whole, killed = (weights(tmp_path / name / "checkpoint-6") for name in ("whole", "killed"))
+    assert np.abs(whole - killed).max() < 1e-6
+    assert np.abs(whole - weights(tmp_path / "whole" / "checkpoint-4")).max() > 1e-3
+
+
+def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
+    """A group lies across both, one of them has more problems than the other, and each makes two passes."""
+    config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
+    launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
+    said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
+    alone = one_update(tmp_path / "one", 0)
+    assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
+    one, two = alone.gradients, np.load(tmp_path / "two.npy")
+    assert np.abs(one).max() > 1e-2
+    assert np.abs(one - two).max() < 1e-5
+
+
+def test_the_shipped_launch_files_are_read_by_accelerate() -> None:
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    made = {path.stem: load_config_from_file(str(path)) for path in (ROOT / "recipes" / "accelerate").glob("*.yaml")}
+    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_GPU", "fsdp2": "FSDP"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"thought": ThoughtSpec(start="<reason>")}, "marker '<reason>' is not one token"),
+        ({"steps": 4}, "4 steps need 16 prompts, not 12"),
+        ({"ntp_weight": 1.0}, "documents for the next-token term"),
+        ({"reward": RewardSpec(nll_weight=1.0), "temperature": 0.7}, "nll_weight with temperature 0.7"),
+        ({"micro_batch": 5}, "cannot be shared"),
+        ({"updates_per_batch": 2, "save_steps": 3}, "multiple of updates_per_batch"),
+    ],
+)
+def test_what_would_fail_later_is_refused_at_once(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, **given))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((), {}, {"text": 1.0}), "no place to think at"),
+        (((), {"maths": []}, {"maths": 1.0}), "environment 'maths' has no problem"),
+        (((), {}, {"text": 0.0}), "weight above 0"),
+        (((), {"maths": []}, {"math": 1.0}), "did you mean 'maths'"),
+    ],
+)
+def test_rows_that_cannot_be_drawn_are_refused(arguments: tuple[Any, Any, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mixed_rows(*arguments, 3)
+
+
+def test_rows_are_the_same_for_the_same_seed_and_mixed_by_weight() -> None:
+    problems = {"words": [Problem(Task("t", "text", {"answer": "x"}, environment="words"), (7, 8))]}
+    weights_ = {"text": 3.0, "words": 1.0}
+    one, same, other = (mixed_rows(tiny.places(5), problems, weights_, 200, seed=seed) for seed in (1, 1, 2))
+    assert one.dataset["source"] == same.dataset["source"] != other.dataset["source"]
+    assert 130 < list(one.dataset["source"]).count("text") < 170
+    # the places come round in their order
+    read = [row["document"] for row in one.dataset if row["source"] == "text"]
+    assert read[:6] == [f"document {n % 5}" for n in range(6)]
