@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.economics.inversion import Inversion, PriceClues, invert_prices
-from computeledger.economics.price_evidence import price_evidence
+from computeledger.economics.price_evidence import PriceEvidence, price_evidence
 from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
 from computeledger.economics.price_readings import (
     LIFETIMES_S,
@@ -142,12 +142,16 @@ def _elasticities() -> list[dict[str, Any]]:
     ]
 
 
+def _cache_words(found: PriceEvidence) -> str:
+    elasticity = f"elasticity of price {found.kv_elasticity:.2f} +- {found.kv_error:.2f} over {found.n_with_kv} models"
+    return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
+
+
 def _not_identified() -> list[str]:
     """What the shipped prices say of quantities that they hardly reveal."""
     found = price_evidence()
     return [
-        f"KV bytes per token are not identified: elasticity of price {found.kv_elasticity:.2f} +- {found.kv_error:.2f} "
-        f"over {found.n_with_kv} open models, the interval is that of open models",
+        _cache_words(found),
         f"the ratio of output to input price says nothing about size (R2 {found.ratio_r2:.3f} over {found.n_models})",
         "the 200K-threshold formula was too low on 5 of 5 models whose cache is known, in a study not repeated here",
         "size and margin are one product: the same price is a larger model or a wider margin",
