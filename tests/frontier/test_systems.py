@@ -19,6 +19,7 @@ from computeledger.frontier.sheets import Spending, model_sheet
 from computeledger.frontier.spread import Spread, estimate_spread, levers
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import worth_tokens_muennighoff_2023
+from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard_training import cluster_flop
 from computeledger.units import MONTH_S
 from computeledger.validation.claims import check_claims
@@ -91,6 +92,8 @@ def test_parts_of_a_mixed_system_add_up() -> None:
         ("100K chips of gb201", "gb20"),
         ("10 superchips of h100-sxm5-80gb", "no superchip"),
         ("0 MW IT of gb200-gpu", "more than 0"),
+        ("400 MW facility of", "of which accelerator"),
+        ("$6bn a year of gb200-gpu", "needs a price"),
         ("much", "not understood"),
         ("", "describes nothing"),
         ("7 buildings x 100K chips of gb200-gpu", "described by its power"),
@@ -100,6 +103,28 @@ def test_bad_descriptions_get_one_clear_line(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said) as error:
         parse_description(text)
     assert "\n" not in str(error.value)
+
+
+def test_money_and_counts_in_words() -> None:
+    assert parse_description("$10 billion of gb200-gpu") == parse_description("$10bn of gb200-gpu")
+    assert parse_description("1 million chips of gb200-gpu")[0].amount == 1e6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["systems", "400 W facility of gb200-gpu"], "less than one chip"),
+        (["forecast", "1e40"], "more than 1e+09"),
+        (["sites", "--site", "OpenAI Stargate Abiline"], "did you mean"),
+        (["spread", "--params", "1B", "--step", "6s", "--distance-km", "-3"], "--distance-km -3"),
+        (["growth", "--first", "2026-08-01"], "0 points of the largest training run"),
+    ],
+)
+def test_bad_questions_get_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["frontier", *arguments])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 2 and said in line
 
 
 def test_a_run_spends_its_budget() -> None:

@@ -18,6 +18,12 @@ ROUTE, SHEET = (
     str(ROOT / "examples" / "money" / "price-sheet.toml"),
 )
 
+#: A model priced by tokens; the prompt is to be added.
+PRICED = (
+    '[[model]]\nname = "a"\nsuccess = 0.5\noutput_tokens = 100\n'
+    "price = { input = 2.0, output = 12.0, cached_read = 0.2 }\n"
+)
+
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     """One command's JSON."""
@@ -128,6 +134,38 @@ def test_route_from_attempts(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert {"success", "success_if_independent", "cost", "retry_success", "n_tasks"} <= set(check)
 
 
+def test_a_task_says_what_it_takes_for_granted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(PRICED + "input_tokens = 5000\ncached_tokens = 4000\nfailed_cost_ratio = 1")
+    document = answer(capsys, "route", str(file))
+    # the cached tokens are part of the prompt, as in a bill
+    assert document["best"]["usd_per_task"] == pytest.approx((1000 * 2 + 4000 * 0.2 + 100 * 12) / 1e6)
+    assert {"seconds of a 0", "checks never err", "checks cost nothing"} <= set(document["assumptions"])
+    with pytest.raises(SystemExit):
+        main(["route", ROUTE])
+    assert "time [s]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [("a.csv", "model,task,success,cost\n", "no attempt in it"), ("a.jsonl", '{"model": "a"}\n{', "a.jsonl:2: not")],
+)
+def test_bad_attempts(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert words in refused(capsys, "route", "--attempts", str(tmp_path / name))
+
+
+def test_what_is_printed_is_an_interval_and_exact_prices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sheet = tmp_path / "s.toml"
+    sheet.write_text("[price]\ninput = 1.875\noutput = 11.25\n")
+    for arguments in (["allocate", "--budget", "$50M", "--rate", "10M..100M tokens/s", "--life", "1..3 months",
+                       "--samples", "64"], ["prices", "show", str(sheet)]):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main(arguments)
+    out = capsys.readouterr().out
+    assert "–" in out.splitlines()[0] and "$1.875" in out and "$11.25" in out
+
+
 def test_the_person_alone_is_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["policy"]: row for row in answer(capsys, "route", ROUTE)["options"]}
     assert rows["the person alone"]["usd_per_task"] == pytest.approx(6.0 + 0.5 * 2.0)
@@ -148,6 +186,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["allocate", "--budget", "3 apples"], "write '5.76e23 FLOP'"),
         (["allocate", "--budget", "1e24 FLOP", "--law", "hofman_2022"], "hoffmann_2022"),
         (["invert", "--input", "-1", "--output", "3"], "greater than 0"),
+        (["invert", "--input", "1", "--output", "3", "--premium", "0"], "premium 0: must be greater than 0"),
         (["invert", "--input", "1"], "--output is missing"),
         (["invert", "--output", "1"], "--input is missing"),
         (["invert", "--input", "1", "--output", "3", "--threshold", "0"], "--threshold 0"),
@@ -180,6 +219,7 @@ def test_refusals(capsys: pytest.CaptureFixture[str], arguments: list[str], word
         ('[[model]]\nname = "a"\nsuccess = 0\nusd_per_attempt = 1', "such as [0, 20]"),
         ('[[model]]\nname = "a"\nsuccess = "0.3..1.2"\nusd_per_attempt = 1', "inside 0..1"),
         ('[verifier]\nfalse_accept = [3, 2]\n[[model]]\nname = "a"\nsuccess = 0.5\nusd_per_attempt = 1', "attempts"),
+        (PRICED + "input_tokens = 5000\ncached_tokens = 9000", "9,000 exceed the prompt of 5,000"),
     ],
 )
 def test_bad_tasks(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, words: str) -> None:

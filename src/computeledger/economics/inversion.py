@@ -210,7 +210,7 @@ def _check(clues: PriceClues) -> None:
     for name in ("usd_per_mtok_input", "usd_per_mtok_output", "premium_ratio"):
         value = getattr(clues, name)
         if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name} {value:g}: a price must be greater than 0")
+            raise InputError(f"{name.removesuffix('_ratio')} {value:g}: must be greater than 0")
     if not (math.isfinite(clues.premium_spread) and clues.premium_spread >= 0):
         raise InputError(f"premium_spread {clues.premium_spread:g}: must not be negative")
     for name in ("fast_price_ratio", "fast_speed_ratio"):

@@ -112,23 +112,33 @@ def read_attempts(path: str | Path, sheets: Callable[[str], PriceSheet] | None =
         raise InputError(f"{file.name}: no such file")
     text, start = file.read_text("utf-8"), 1
     if file.suffix == ".jsonl":
-        try:
-            table = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError as error:
-            raise InputError(f"{file.name}: not valid JSONL: {error.msg}") from None
-        if not all(isinstance(row, dict) for row in table):
-            raise InputError(f"{file.name}: every line must be an object")
+        table = [
+            _json_object(f"{file.name}:{place}", line)
+            for place, line in enumerate(text.splitlines(), start)
+            if line.strip()
+        ]
     else:
         lines = text.splitlines()
         above = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
         table, start = list(csv.DictReader(lines[above:])), 2 + above
     needed = ("model", "task", "success")
     if not table or any(column not in table[0] for column in needed):
-        raise InputError(f"{file.name}: needed are the columns {', '.join(needed)}, and cost or tokens")
+        why = "" if table else "no attempt in it; "
+        raise InputError(f"{file.name}: {why}needed are the columns {', '.join(needed)}, and cost or tokens")
     if "cost" not in table[0] and (sheets is None or any(key not in table[0] for key in _TOKENS[:2])):
         raise InputError(f"{file.name}: needed is cost, or input_tokens and output_tokens of models with a price sheet")
     priced: dict[str, PriceSheet] = {}
     return [_attempt(f"{file.name}:{line}", row, priced, sheets) for line, row in enumerate(table, start)]
+
+
+def _json_object(where: str, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: not valid JSONL: {error.msg}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{where}: every line must be an object")
+    return found
 
 
 def _attempt(
@@ -307,8 +317,11 @@ def _model(
     ratio = failed / solved if solved > 0 and failed > 0 else FAILED_COST_RATIO
     if not (solved > 0 and failed > 0):
         assumed.append(f"failed_cost_ratio of {name} {FAILED_COST_RATIO:g}")
+    s = float(np.mean([a.s for a in every]))
+    if s == 0:
+        assumed.append(f"seconds of {name} 0")
     return ModelQuestion(
-        name, chances, _mean_interval(usd), float(np.mean([a.s for a in every])), rho, ratio,
+        name, chances, _mean_interval(usd), s, rho, ratio,
         is_assumed=tuple(assumed),
     )  # fmt: skip
 

@@ -295,7 +295,11 @@ def _model(
         )
     assumed = [
         f"{key} of {name} {default}"
-        for key, default in (("retry_correlation", "0.5..0.85"), ("failed_cost_ratio", f"{FAILED_COST_RATIO:g}"))
+        for key, default in (
+            ("retry_correlation", "0.5..0.85"),
+            ("failed_cost_ratio", f"{FAILED_COST_RATIO:g}"),
+            ("seconds", "0"),
+        )
         if key not in table
     ]
     usd, per_mtok = _attempt_usd(document, table, folder, sheets)
@@ -325,7 +329,10 @@ def _factor(document: Document, path: str, value: Any) -> Uncertain:
 def _attempt_usd(
     document: Document, table: Mapping[str, Any], folder: Path, sheets: Callable[[str], PriceSheet] | None
 ) -> tuple[Uncertain, float]:
-    """Cost of an attempt, stated or tokens times the price sheet with tiers by the median prompt; and of a token."""
+    """Cost of an attempt, stated or tokens times the price sheet with tiers by the median prompt; and of a token.
+
+    The prompt holds its cached tokens, as a bill's does.
+    """
     name = table["name"]
     if "usd_per_attempt" in table:
         return _uncertain(document, f"{name}.usd_per_attempt", table["usd_per_attempt"], "usd", "USD"), 0.0
@@ -337,7 +344,11 @@ def _attempt_usd(
     keys = ("input_tokens", "cached_tokens", "output_tokens", "patch_tokens")
     tokens = {key: _uncertain(document, f"{name}.{key}", table.get(key, 0), "tokens", "tokens") for key in keys}
     draws = sample(tokens, 256)
-    prompt = draws["input_tokens"] + draws["patch_tokens"] + draws["cached_tokens"]
+    prompt = draws["input_tokens"] + draws["patch_tokens"]
+    cached, whole = float(median(draws["cached_tokens"])), float(median(prompt))
+    if cached > whole:
+        raise document.error(f"{name}.cached_tokens", f"{cached:,.0f} exceed the prompt of {whole:,.0f}")
+    draws["cached_tokens"] = np.minimum(draws["cached_tokens"], prompt)
     usage = Usage(*(round(median(value)) for value in (prompt, draws["output_tokens"], draws["cached_tokens"])))
     per_mtok = float(bill(sheet, usage)["total"]) / max(usage.input_tokens + usage.output_tokens, 1) * TOKENS_PER_MTOK
     per = {kind: float(sheet.rates[kind].price(usage.input_tokens)) for kind in KINDS if kind in sheet.rates}

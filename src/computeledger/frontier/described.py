@@ -22,6 +22,7 @@ _PER_YEAR = re.compile(
     re.IGNORECASE,
 )
 _OF = re.compile(r"(?P<amount>.*?)\s*\bof\s+(?P<chip>\S+)\s*", re.IGNORECASE)
+_A_YEAR = re.compile(r".*(?:/|\ba |\bper )\s*(?:year|yr)", re.IGNORECASE)
 _POWER = re.compile(r"(?P<power>.+?[kMGT]?W)\b\s*(?P<boundary>.*)")
 _COUNT = re.compile(r"(?P<count>[\d.,]+(?:e\d+)?\s*[kKMB]?)\s*(?P<word>[A-Za-z][\w.-]*)?")
 _CHIP_FIRST = re.compile(r"(?P<count>[\d.,]+(?:e\d+)?\s*[kKMB]?)\s+(?P<chip>\S*\d\S*)\s+(?P<word>[a-zA-Z]+)")
@@ -82,7 +83,8 @@ def parse_description(text: str) -> tuple[Part, ...]:
     >>> [part.amount for part in parse_description("150K chips of h100-sxm5-80gb + 30K chips of gb200-gpu")]
     [150000.0, 30000.0]
     """
-    pieces = [piece.strip() for piece in re.split(r"\s\+\s|\s+and\s+", text.strip())]
+    short = re.sub(r"\s*\bmillion\b", "M", re.sub(r"\s*\bbillion\b", "bn", text.strip()))
+    pieces = [piece.strip() for piece in re.split(r"\s\+\s|\s+and\s+", short)]
     if not text.strip() or not all(pieces):
         raise InputError(f"{shown(text)}: describes nothing; write for example '400 MW facility of gb200-gpu'")
     return tuple(_part(piece) for piece in pieces)
@@ -92,6 +94,8 @@ def _part(text: str) -> Part:
     turned = _CHIP_FIRST.fullmatch(text)
     if turned is not None and turned["word"].lower().removesuffix("s") in (*_COUNTED, "die"):
         return _counted(f"{turned['count']} {turned['word']}", _accelerator(turned["chip"]), text)
+    if re.search(r"\bof$", text, re.IGNORECASE):
+        raise InputError(f"{shown(text)}: of which accelerator? Write for example '{text} {DEFAULT_ACCELERATOR}'")
     found = _OF.fullmatch(text)
     amount = text if found is None else found["amount"]
     accelerator = None if found is None else _accelerator(found["chip"])
@@ -114,6 +118,8 @@ def _amount(amount: str, accelerator: str | None, text: str) -> Part:
         if price == 0:
             raise InputError(f"{shown(text)}: a price above 0 is needed")
         return _positive(Part("rent", yearly / price, chosen, accelerator is None), text)
+    if _A_YEAR.fullmatch(amount):
+        raise InputError(f"{shown(text)}: money a year needs a price; write '{amount} at $2.50 per GPU-hour'")
     if "$" in amount or "USD" in amount:
         return _positive(Part("capex", _single(amount, "usd"), chosen, accelerator is None), text)
     power = _POWER.fullmatch(amount)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from computeledger.errors import FactError, InputError, nearest, shown
+from computeledger.errors import FactError, InputError, shown
 from computeledger.facts.catalog import shipped_file
 from computeledger.units import GIGA, HOUR_S, MEGA
 
@@ -139,7 +139,7 @@ def read_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[str, Mapping[
             columns = reader.fieldnames or []
             for name in needed:
                 if name not in columns:
-                    raise InputError(f"{path}: the column {name!r} is missing; {nearest(name, columns)}")
+                    raise InputError(f"{path}: the column {name!r} is missing; the file has {', '.join(columns)}")
             for row in reader:
                 yield f"{path}:{reader.line_num}", {key: value or "" for key, value in row.items() if key}
         except (UnicodeDecodeError, csv.Error):

@@ -17,6 +17,15 @@ from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.trends import Floats, t_95, year_of
 from computeledger.physics.blackboard_estimates import grown, growth_periods
 
+#: What growth is fitted on: in words, and its unit.
+GROWTH_WORDS = {
+    "run_flop": ("largest training run", "FLOP"),
+    "site_w": ("facility power of the largest site", "W"),
+    "site_usd": ("capital of the largest site", "USD"),
+    "site_h100e": ("H100-equivalents of the largest site", ""),
+    "h100e_per_usd": ("H100-equivalents per dollar", ""),
+    "h100e_per_w": ("H100-equivalents per watt", ""),
+}
 #: Fewest points of a fit.
 MIN_POINTS = 4
 
@@ -79,12 +88,13 @@ def fit_growth(name: str, dated: Sequence[tuple[str, float]], first: str, last: 
     """
     if first >= last:
         raise InputError(f"window {first}..{last}: must end after it begins")
+    words = GROWTH_WORDS.get(name, (name, ""))[0]
     kept = [(year_of(date), np.log10(value)) for date, value in dated if first <= date <= last and value > 0]
     if len(kept) < MIN_POINTS:
-        raise InputError(f"window {first}..{last}: {len(kept)} points of {name}, at least {MIN_POINTS} are needed")
+        raise InputError(f"window {first}..{last}: {len(kept)} points of the {words}, at least {MIN_POINTS} are needed")
     x, y = np.array(kept).T
     if np.ptp(x) == 0:
-        raise InputError(f"window {first}..{last}: all points of {name} have one date")
+        raise InputError(f"window {first}..{last}: all points of the {words} have one date")
     slope, _ = np.polyfit(x, y, 1)
     rest = y - y.mean() - slope * (x - x.mean())
     scatter = float(np.sqrt(np.sum(rest**2) / (len(x) - 2)))

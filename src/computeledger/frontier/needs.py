@@ -11,7 +11,6 @@ from computeledger.arrays import Num, median, sample
 from computeledger.facts.load import load_accelerator, load_model
 from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, reinforces, serves
-from computeledger.frontier.described import Part
 from computeledger.frontier.systems import Generation, TrainingSystem, described_system
 from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
 from computeledger.physics.blackboard import inference_flop
@@ -146,8 +145,7 @@ def needed_system(flop: float, accelerator_id: str, duration_s: float, utilizati
     """
     chip = load_accelerator(accelerator_id)
     chips = float(cluster_time_s(flop, 1.0, chip.peak("bf16"), utilization_fraction)) / duration_s
-    part = Part("chips", chips, chip.id)
-    system = described_system(f"{part.amount!r} chips of {part.accelerator_id}")
+    system = described_system(f"{chips:f} chips of {chip.id}")
     runs = {"dense": trainable(flop, duration_s), "moe": trainable(flop, duration_s, MIXTURE)}
     used = decode_utilization(system.generations[0], utilization_fraction)
     served = inference_flop(runs["moe"].n_params_active, runs["moe"].tokens)

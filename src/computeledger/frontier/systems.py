@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.arrays import Z_95, Num, Range, Uncertain, sample
+from computeledger.arrays import Z_95, Num, Range, Uncertain, median, sample
 from computeledger.economics.cost import OwnedGpu, Ownership, annuity_fraction
+from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.frontier.described import Part, parse_description
 from computeledger.physics.blackboard_training import cluster_flop, h100e
-from computeledger.units import HOURS_PER_YEAR, KILO, MONTH_S
+from computeledger.units import GIGA, HOURS_PER_YEAR, KILO, MONTH_S
 
 #: Model FLOP over dense peak FLOP of a whole run (assumption: Epoch's runs lie in 19 to 46 %, the documents take 40 %).
 DEFAULT_UTILIZATION_FRACTION = 0.4
 #: Epoch counts H100-equivalents at 8 bit, the source documents at bf16.
 REFERENCE = "h100-sxm5-80gb"
+#: Chips of a system at most (a limit of the search for layouts, not of the world).
+MOST_CHIPS = GIGA
 _STANDARD_NORMAL = Range(-Z_95, Z_95)
 
 
@@ -222,6 +225,8 @@ def described_system(text: str, n_samples: int = 4096, seed: int = 0) -> Trainin
     generations, yearly = [], []
     for part in parse_description(text):
         generation, cost = _generation(part, n_samples, seed)
+        if median(generation.chips) > MOST_CHIPS:
+            raise InputError(f"{shown(text)}: that is {median(generation.chips):.3g} chips, more than {MOST_CHIPS:.0g}")
         generations.append(generation)
         yearly.append(cost)
     return TrainingSystem(text, tuple(generations), _sum(yearly))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Range
-from computeledger.errors import InputError
+from computeledger.arrays import Range, median
+from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import MIXTURE, trains
@@ -59,6 +59,8 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     utilization, duration = middle(options["utilization"]), middle(options["duration"])
     check_positive("--utilization", utilization)
     system = described_system(spec, options["samples"], options["seed"])
+    if median(system.chips) < 1:
+        raise InputError(f"{shown(spec)}: that is less than one chip")
     months = duration / MONTH_S
     document = documents.system_document(system)
     monthly = flop_per_month(system, utilization)
@@ -113,10 +115,10 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
         "counted": share_within(rows, counted=True),
         "counted_observed": share_within(rows, projected=False, counted=True),
     }
-    shown = [row for row in rows if options["site"] is None or options["site"].lower() in row.published.name.lower()]
-    if not shown:
-        raise InputError(f"--site {options['site']!r}: none of the {len({r.published.name for r in rows})} sites")
-    return documents.sites_document([row for row in shown if date is None or row.published.date <= date], shares)
+    kept = [row for row in rows if options["site"] is None or options["site"].lower() in row.published.name.lower()]
+    if not kept:
+        raise InputError(f"--site {options['site']!r}: {nearest(options['site'], {r.published.name for r in rows})}")
+    return documents.sites_document([row for row in kept if date is None or row.published.date <= date], shares)
 
 
 def _sites(options: Mapping[str, Any]) -> Any:
@@ -187,6 +189,8 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
     check_positive("--params", params)
     check_positive("--batch-tokens", middle(options["batch_tokens"]))
     check_positive("--bytes-per-gradient", options["bytes_per_gradient"])
+    if options["distance_km"] < 0:
+        raise InputError(f"--distance-km {options['distance_km']:g}: must not be negative")
     run = Spread(
         n_params=params,
         step_s=1.0 if given is None else given,

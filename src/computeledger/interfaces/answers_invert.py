@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.economics.inversion import Inversion, PriceClues, invert_prices
+from computeledger.economics.price_evidence import PriceEvidence, price_evidence
 from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
 from computeledger.economics.price_readings import (
     LIFETIMES_S,
@@ -22,13 +23,6 @@ from computeledger.workloads.result import quantity
 
 #: Below so many effective samples the weights are rough.
 FEW_SAMPLES = 200
-#: What prices do not tell, from a study of open models of known shape; not recomputed here.
-NOT_IDENTIFIED = (
-    "KV bytes per token are not identified: elasticity of price -0.02 +- 0.09, the interval is that of open models",
-    "the ratio of output to input price says nothing about size (R2 0.01)",
-    "the 200K-threshold formula is 12 to 800 times too low on 5 of 5 models whose cache is known",
-    "size and margin are one product: the same price is a larger model or a wider margin",
-)
 
 
 def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
@@ -81,7 +75,7 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
     document["prices"] = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
     document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
     document["elasticities"] = _elasticities()
-    document["not_identified"] = list(NOT_IDENTIFIED)
+    document["not_identified"] = _not_identified()
     document["readings"] = _readings(sheet, clues)
     document["questions"] |= {
         f"cache lifetime, {kind}": _hypotheses(found)
@@ -145,6 +139,22 @@ def _elasticities() -> list[dict[str, Any]]:
     return [
         {"quantity": name, "input_price_elasticity": float(of[1]), "output_price_elasticity": float(of[2])}
         for name, of in (("n_params_active", fit.active), ("n_params_total", fit.total))
+    ]
+
+
+def _cache_words(found: PriceEvidence) -> str:
+    elasticity = f"elasticity of price {found.kv_elasticity:.2f} +- {found.kv_error:.2f} over {found.n_with_kv} models"
+    return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
+
+
+def _not_identified() -> list[str]:
+    """What the shipped prices say of quantities that they hardly reveal."""
+    found = price_evidence()
+    return [
+        _cache_words(found),
+        f"the ratio of output to input price says nothing about size (R2 {found.ratio_r2:.3f} over {found.n_models})",
+        "the 200K-threshold formula was too low on 5 of 5 models whose cache is known, in a study not repeated here",
+        "size and margin are one product: the same price is a larger model or a wider margin",
     ]
 
 

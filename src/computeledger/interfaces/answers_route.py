@@ -91,6 +91,10 @@ def _assumptions(question: RouteQuestion) -> list[str]:
     out = [words for model in question.models for words in model.is_assumed]
     if question.uncertain.get("model_correlation") is MODEL_RANGE:
         out.append(f"model_correlation {MODEL_RANGE.low:g}..{MODEL_RANGE.high:g}")
+    if not any(question.uncertain.get(name) for name in ("false_accept", "false_reject")):
+        out.append("checks never err")
+    if not question.settings.verifier.check_usd:
+        out.append("checks cost nothing")
     return out
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from computeledger.frontier.growth import GROWTH_WORDS
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces import plots_frontier as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import Spec
-from computeledger.interfaces.tables_frontier import GROWTH_WORDS, run_rows, step_months, system_rows
+from computeledger.interfaces.tables_frontier import run_rows, step_months, system_rows
 from computeledger.interfaces.wording import interval_words, point, show, words
 from computeledger.units import format_percent, format_si
 

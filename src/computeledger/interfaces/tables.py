@@ -18,9 +18,12 @@ ACCENT = "cyan"
 
 
 def console() -> Console:
-    """A console as wide as the terminal, and at least 100 columns when output goes to a file."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=max(found.width, 120))
+    """A console as wide as the terminal, and at least 100 columns when output goes to a file.
+
+    Words in square brackets are units and names, no markup.
+    """
+    found = Console(highlight=False, markup=False)
+    return found if found.is_terminal else Console(highlight=False, markup=False, width=max(found.width, 120))
 
 
 def span(low: float, high: float, unit: str) -> str:

@@ -8,20 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from computeledger.frontier.growth import GROWTH_WORDS
 from computeledger.interfaces.tables import console, interval, new_table, note
 from computeledger.interfaces.wording import point, show, span
 from computeledger.units import BITS_PER_BYTE, MONTH_S, format_percent, format_si
 
 Document = Mapping[str, Any]
-#: What growth is fitted on: in words, and its unit.
-GROWTH_WORDS = {
-    "run_flop": ("largest training run", "FLOP"),
-    "site_w": ("facility power of the largest site", "W"),
-    "site_usd": ("capital of the largest site", "USD"),
-    "site_h100e": ("H100-equivalents of the largest site", ""),
-    "h100e_per_usd": ("H100-equivalents per dollar", ""),
-    "h100e_per_w": ("H100-equivalents per watt", ""),
-}
 #: Time with stops over that without beyond which a run hardly advances.
 MOST_STOPPED = 10.0
 #: Site-dates listed with their reason, at most.

@@ -22,7 +22,8 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     """Print how a budget is split, or how ledgers are judged."""
     out = console()
     size, tokens = document["n_params_active"], document["tokens_pretraining"]
-    out.print(Text(f"{format_si(point(size))} active parameters, {format_si(point(tokens))} tokens", style="bold"))
+    head = Text(style="bold").append_text(interval(size, "")).append(" active parameters, ")
+    out.print(head.append_text(interval(tokens, "tokens")))
     law = document["law"]
     note(out, f"loss law {law['name']} ({law['source']}), {law['fit']}; loss {point(document['loss']):.4f}")
     for change in law["changes"]:
@@ -186,7 +187,7 @@ def print_route(document: Mapping[str, Any]) -> None:
             row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
             *_with_ends(row, "success_fraction", format_percent),
             format_percent(row["independent_upper_bound_success_fraction"]), format_percent(row["wrong_fraction"]),
-            f"{row['seconds']:.3g}",
+            f"{row['seconds']:.3g}" if row["seconds"] else "",
         )  # fmt: skip
     out.print(table)
     note(out, "x2: two tries, each checked; wrong: delivered though wrong")
@@ -289,9 +290,9 @@ def print_prices(document: Mapping[str, Any]) -> None:
         out.print(Text(f"{document['name']} ({document['origin']})", style="bold"))
         for mode, rates in {"standard": document["usd_per_mtok"], **document["modes"]}.items():
             for kind, rate in rates.items():
-                tiers = "".join(f", {format_usd(t['price'])} {'from' if t['inclusive'] else 'above'} "
+                tiers = "".join(f", {format_usd(t['price'], 6)} {'from' if t['inclusive'] else 'above'} "
                                 f"{t['above_tokens']:,} tokens" for t in rate["tiers"])  # fmt: skip
-                out.print(f"{mode:10} {kind:16} {format_usd(rate['base'])}{tiers}")
+                out.print(f"{mode:10} {kind:16} {format_usd(rate['base'], 6)}{tiers}")
         spans = document.get("store_or_resend_s", {})
         for kind, reads in document.get("reads_to_break_even", {}).items():
             out.print(_break_even_words(kind, reads, spans[kind]) if kind in spans else f"{kind} always pays")
