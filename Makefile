@@ -17,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-PACKAGES := src tests docs/generate.py $(wildcard benchmarks/*.py)
+PACKAGES := src tests docs/generate.py $(wildcard benchmarks/*.py recipes/*/*.py)
 
 .PHONY: run test lint format stress bench docs-pages wheel clean
 

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import torch
+from accelerate import PartialState
 from trl import GRPOConfig
 
 from computeledger.errors import InputError
 from rntp.recipe import Recipe
 
 _ENGINES = {"vllm-colocate": "colocate", "vllm-server": "server"}
+
+
+def _on_cpu(recipe: Recipe) -> bool:
+    return recipe.rl.device == "cpu" or not torch.cuda.is_available()
+
+
+def process_state(recipe: Recipe) -> PartialState:
+    """Join the processes of a run; without a GPU they find one another only if they are told to do without.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The run.
+
+    Returns
+    -------
+    PartialState
+        Of this process.
+
+    Examples
+    --------
+    >>> process_state(Recipe()).num_processes
+    1
+    """
+    return PartialState(cpu=_on_cpu(recipe))
 
 
 def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
@@ -54,7 +80,7 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
         learning_rate=rl.learning_rate, lr_scheduler_type=kind, warmup_steps=rl.warmup_steps,
         weight_decay=rl.weight_decay, max_grad_norm=rl.max_grad_norm,
         gradient_checkpointing=rl.gradient_checkpointing, bf16=rl.precision == "bfloat16", fp16=False,
-        use_cpu=rl.device == "cpu", dataloader_pin_memory=torch.cuda.is_available() and rl.device != "cpu",
+        use_cpu=_on_cpu(recipe), dataloader_pin_memory=not _on_cpu(recipe),
         use_vllm=rl.engine in _ENGINES, vllm_mode=_ENGINES.get(rl.engine, "colocate"),
         vllm_importance_sampling_mode="token_truncate",
         save_strategy="steps", save_steps=rl.save_steps or rl.steps, eval_strategy="no", logging_steps=1,

@@ -7,7 +7,7 @@ scorer), ``independent-scorer`` (trained apart), and any rival that was trained 
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,12 +31,14 @@ Roles = Mapping[str, Callable[[], Any]]
 
 #: Roles whose model is scored on the policy's thoughts -> the control it is.
 SCORERS = {"base": "frozen-scorer", "independent-scorer": "independent-scorer"}
+#: Documents that places are spread over, where the corpus has as many.
+SPREAD = 8
 #: Names of the thirds of the places by the loss of the base without a thought.
 THIRDS = ("easy", "medium", "hard")
 
 
 def places_of(recipe: Recipe, model: Any, tokenizer: Any, count: int, *, held_out: bool = True) -> list[Place]:
-    """Choose places by a recipe's own rule, each once.
+    """Choose places by a recipe's own rule, each once, and at most an eighth of them from one document.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ def places_of(recipe: Recipe, model: Any, tokenizer: Any, count: int, *, held_ou
     Returns
     -------
     list of Place
-        Fewer where the corpus has no more.
+        Fewer where the corpus has no more; more from one document where there are few.
 
     Examples
     --------
@@ -70,7 +72,18 @@ def places_of(recipe: Recipe, model: Any, tokenizer: Any, count: int, *, held_ou
     spec = recipe.positions
     read = split(recipe.corpus, recipe.folder, recipe.seed, held_out=held_out)
     cut = chunks(read, tokenizer, spec.context_tokens + spec.gold_tokens)
-    return list(itertools.islice(places(cut, spec, recipe.seed, measure_for(recipe, model, tokenizer)), count))
+    found: list[Place] = []
+    spare: list[Place] = []
+    taken: Counter[str] = Counter()
+    for place in places(cut, spec, recipe.seed, measure_for(recipe, model, tokenizer)):
+        taken[place.document] += 1
+        if taken[place.document] <= max(1, count // SPREAD):
+            found.append(place)
+        elif len(spare) < count:
+            spare.append(place)
+        if len(found) == count:
+            break
+    return [*found, *spare[: count - len(found)]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,16 +66,22 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
         self.books = books
         self._update: ExitStack | None = None
         super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)
+        self.get_batch_samples = self._in_phase("data", super().get_batch_samples)
         if self.use_vllm:
-            sync = self.vllm_generation.sync_weights
-            self.vllm_generation.sync_weights = lambda: self._in_phase("weight sync", sync)
+            engine = self.vllm_generation
+            engine.sync_weights = self._in_phase("weight sync", engine.sync_weights)
 
     def _phase(self, name: str) -> Any:
         return self.books.phase(name, self.state.global_step)
 
-    def _in_phase(self, name: str, call: Callable[[], None]) -> None:
-        with self._phase(name):
-            call()
+    def _in_phase(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of the base class, charged to a phase."""
+
+        def charged(*arguments: Any, **options: Any) -> Any:
+            with self._phase(name):
+                return call(*arguments, **options)
+
+        return charged
 
     def _begin_update(self) -> Any:
         """Charge what follows to the update, up to the end of the step; gives the phase's book."""
@@ -90,24 +96,6 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def follow(self) -> None:
         """Do what has to follow a change of the weights; nothing here."""
-
-    def get_batch_samples(self, *arguments: Any, **options: Any) -> Any:
-        """Fetch the next rows, charged to the phase "data".
-
-        Parameters
-        ----------
-        *arguments : Any
-            Of ``transformers.Trainer``.
-        **options : Any
-            The same, by name.
-
-        Returns
-        -------
-        tuple
-            Rows, and what they count as.
-        """
-        with self._phase("data"):
-            return super().get_batch_samples(*arguments, **options)
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:
         """Make one pass, and stop the run where its loss is no number.

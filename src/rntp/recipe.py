@@ -312,8 +312,8 @@ class RlSpec:
         Gradients are clipped to it [-].
     weight_decay : float
         Of AdamW [-].
-    save_steps, eval_steps : int
-        Updates between checkpoints, and between evaluations; 0 for at the end only.
+    save_steps : int
+        Updates between checkpoints; 0 for at the end only.
     device : str
         ``auto``, ``cpu`` or ``cuda``.
     precision : str
@@ -343,7 +343,6 @@ class RlSpec:
     max_grad_norm: float = field(default=1.0, metadata=_within(0))
     weight_decay: float = field(default=0.0, metadata=_within(0))
     save_steps: int = field(default=50, metadata=_within(0))
-    eval_steps: int = field(default=0, metadata=_within(0))
     device: str = field(default="auto", metadata=_among("auto", "cpu", "cuda"))
     precision: str = field(default="float32", metadata=_among("float32", "bfloat16"))
     engine: str = field(default="transformers", metadata=_among("transformers", "vllm-colocate", "vllm-server"))
@@ -373,14 +372,11 @@ class ReportSpec:
     ----------
     places : int
         Held-out places that are evaluated.
-    samples : int
-        Thoughts kept to be read.
     trackers : tuple of str
         Trackers that the trainer reports to, such as ``tensorboard``.
     """
 
     places: int = field(default=64, metadata=_within(0))
-    samples: int = field(default=8, metadata=_within(0))
     trackers: tuple[str, ...] = ()
 
 

@@ -20,6 +20,7 @@ from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 
 from computeledger.errors import InputError
+from rntp.arguments import process_state
 from rntp.base_model import PLACES, TEXT, make_base, read_documents
 from rntp.books import Books
 from rntp.checkpoints import last_checkpoint
@@ -89,7 +90,7 @@ def run(recipe: Recipe, *, fresh: bool = False, report: Report = _silent) -> dic
     before = finished(folder)
     if before is not None and not fresh:
         return before
-    state = PartialState(cpu=recipe.rl.device == "cpu")
+    state = process_state(recipe)
     if recipe.rl.device == "cuda" and state.device.type != "cuda":
         raise InputError("[rl] device 'cuda': no such device is here; 'auto' takes what there is")
     try:

@@ -56,7 +56,7 @@ class Rollouts:
         Parameters
         ----------
         start, stop : int
-            First row, and the one after the last.
+            First row, and the one after the last [-].
 
         Returns
         -------

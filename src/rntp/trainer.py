@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import PartialState
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
@@ -27,7 +26,7 @@ from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
 from computeledger.errors import InputError, shown
 from rntp import reward as rewarding
-from rntp.arguments import grpo_config
+from rntp.arguments import grpo_config, process_state
 from rntp.books import Books, Machine
 from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
@@ -127,7 +126,8 @@ class RntpTrainer(GuardedTrainer):
         ema = copy.deepcopy(base) if recipe.reward.scorer == "ema" and base is not None else None
         super().__init__(
             books or Books(None, None, Machine()), self.extras.callbacks, model=model, processing_class=tokenizer,
-            args=grpo_config(recipe, PartialState().num_processes), train_dataset=rows.dataset, reward_funcs=[_unused],
+            args=grpo_config(recipe, process_state(recipe).num_processes), train_dataset=rows.dataset,
+            reward_funcs=[_unused],
         )  # fmt: skip
         self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
@@ -305,7 +305,7 @@ class RntpTrainer(GuardedTrainer):
             _array(base.entropies), scored.gold.argmax_ids.cpu().numpy(), self._gold_mask(thoughts),
             self._tokenizer.decode, said,
         )  # fmt: skip
-        options = RewardOptions(k=spec.k, entropy_power=spec.entropy_power)
+        options = RewardOptions(spec.k, spec.per_token, spec.entropy_power)
         lengths = np.array([sum(mask) for mask in thoughts.trained])
         values = self._reward(with_thought, options) - self.recipe.thought.length_weight * lengths
         if said is not None:

@@ -59,5 +59,6 @@ def one_update(folder: Path, micro_batch: int) -> Fixed:
 
 if __name__ == "__main__":
     done = one_update(Path(sys.argv[1]), int(sys.argv[3]))
+    sys.stdout.write(f"{done.accelerator.process_index} of {done.accelerator.num_processes}\n")
     if done.accelerator.is_main_process:
         np.save(sys.argv[2], done.gradients)

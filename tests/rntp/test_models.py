@@ -78,7 +78,7 @@ def test_a_model_survives_its_folder(architecture: str, tmp_path: Path) -> None:
 
 def test_markers_are_single_tokens_even_where_the_corpus_has_them() -> None:
     for kind in ("word", "bpe"):
-        tokenizer = make_tokenizer(ModelSpec(tokenizer=kind, vocabulary=300), ThoughtSpec(), [TEXT])
+        tokenizer: Any = make_tokenizer(ModelSpec(tokenizer=kind, vocabulary=300), ThoughtSpec(), [TEXT])
         start, end = tokenizer.convert_tokens_to_ids(["<think>", "</think>"])
         ids = tokenizer(TEXT)["input_ids"]
         assert ids.count(start) == ids.count(end) == 1 and max(tokenizer.get_vocab().values()) == len(tokenizer) - 1

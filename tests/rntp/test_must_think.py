@@ -11,7 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from rntp.corpus import CorpusSpec, documents, split
+from rntp.corpus import documents, split
+from rntp.recipe import CorpusSpec
 from tests.gates import ROOT
 
 FOLDER = ROOT / "recipes" / "must_think"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from computeledger.errors import InputError
 from rntp.positions import RULE_FUNCTIONS
-from rntp.recipe import REWARDS, RULES
+from rntp.recipe import REWARDS, RULES, Recipe
 from rntp.recipe_file import document, fingerprint, parse_recipe, read_recipe
 from rntp.reward import REWARDS as REWARD_FUNCTIONS
 from tests.gates import ROOT
@@ -63,6 +65,17 @@ def test_a_recipe_that_cannot_be_is_refused_in_one_line(change: dict[str, Any], 
         parse_recipe(given)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_the_reference_names_every_setting() -> None:
+    page = (ROOT / "docs" / "rntp.md").read_text("utf-8")
+    missing = []
+    for table in dataclasses.fields(Recipe):
+        kind = typing.get_type_hints(Recipe)[table.name]
+        spec = next((one for one in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(one)), None)
+        for setting in dataclasses.fields(spec) if spec is not None else ():
+            missing += [f"{table.name}.{setting.name}"] * (f"`{setting.name}`" not in page)
+    assert missing == []
 
 
 def test_settings_change_a_recipe_and_bad_ones_are_refused(tmp_path: Path) -> None:

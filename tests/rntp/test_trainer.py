@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from trl import GRPOTrainer
 
 from computeledger.errors import InputError
 from rntp import loop
@@ -51,7 +52,7 @@ def losses(trainer: RntpTrainer) -> list[float]:
 
 def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
     """The same run by the loop."""
-    start, end = (tiny.TOKENIZER.convert_tokens_to_ids(name) for name in (recipe.thought.start, recipe.thought.end))
+    start, end = (tiny.TOKENIZER.encode(name)[0] for name in (recipe.thought.start, recipe.thought.end))
     steps = loop.train(
         made, loop.Markers(start, end, tiny.TOKENIZER.eos_token_id), tiny.places(12), recipe, DOCUMENTS, optimizer
     )
@@ -70,8 +71,9 @@ def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
         {"thought": ThoughtSpec(budget=12, truncation="drop", length_weight=0.1), "temperature": 1.3},
         {"thought": ThoughtSpec(budget=12, truncation="keep", kl_weight=0.3), "reward": RewardSpec(scorer="frozen")},
         {"advantage": "leave-one-out", "scale": "none", "micro_batch": 4, "ntp_weight": 0.5, "ntp_sequences": 3},
+        {"gradient_checkpointing": True, "reward": RewardSpec(nll_weight=0.5)},
     ],
-    ids=["default", "gold and text", "drop and length", "keep, frozen and KL", "leave-one-out in small passes"],
+    ids=["default", "gold and text", "drop and length", "keep, frozen and KL", "small passes", "recomputed"],
 )
 def test_losses_and_weights_are_the_plain_loop_s(given: dict[str, Any], tmp_path: Path) -> None:
     recipe = tiny.recipe(tmp_path, **given)
@@ -97,6 +99,30 @@ def test_adam_moves_the_weights_as_in_the_plain_loop(tmp_path: Path) -> None:
     assert losses(trainer) == pytest.approx([step.loss for step in plain(recipe, other)], abs=1e-5)
 
 
+def test_several_updates_of_a_batch_weigh_it_by_what_sampled_it(tmp_path: Path) -> None:
+    """The log-probabilities of sampling come from the scoring pass, and are those of TRL's own pass."""
+    apart = []
+
+    class Noted(RntpTrainer):
+        def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+            made = super()._generate_and_score_completions(inputs)
+            parts = [torch.cat([made[f"prompt_{kind}"], made[f"completion_{kind}"]], 1) for kind in ("ids", "mask")]
+            with torch.no_grad():
+                trl, _, _ = GRPOTrainer._get_per_token_logps_and_entropies(
+                    self, self.model, *parts, made["completion_ids"].shape[1]
+                )
+            apart.append(float(((made["old_per_token_logps"] - trl) * made["completion_mask"]).abs().max()))
+            return made
+
+    recipe = tiny.recipe(tmp_path, steps=4, updates_per_batch=2, save_steps=2, learning_rate=0.05)
+    trainer = Noted(tiny.model(), tiny.TOKENIZER, text(), recipe)
+    trainer.train()
+    assert len(apart) == 2
+    assert max(apart) < 1e-5
+    clipped = [entry["clip_ratio/region_mean"] for entry in trainer.state.log_history if "loss" in entry]
+    assert clipped[0] == clipped[2] == 0 < max(clipped[1], clipped[3])
+
+
 @pytest.mark.parametrize("name", ["probability", "similarity-chrf", "self-evaluation", "entropy-weighted-gain"])
 def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
     recipe = tiny.recipe(tmp_path, reward=RewardSpec(name=name, scorer="ema", ema_decay=0.5), steps=2)
@@ -110,7 +136,14 @@ def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
 
 
 class Answered(RntpTrainer):
-    """Answers every second problem with its word."""
+    """Answers every second problem with its word, and keeps what was made of it."""
+
+    seen: list[tuple[list[dict[str, Any]], dict[str, Any]]]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        made = super()._generate_and_score_completions(inputs)
+        self.seen = [*getattr(self, "seen", []), (inputs, made)]
+        return made
 
     def _sample(self, prompts: list[list[int]], each: int) -> Any:
         ids, log_probs = super()._sample(prompts, each)
@@ -126,15 +159,8 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     recipe = tiny.recipe(tmp_path, environments=(EnvironmentSpec(name="words", puzzle="x", answer_tokens=3),))
     books = Books(None, tiny.model().config, Machine())
     trainer = Answered(tiny.model(), tiny.TOKENIZER, rows, recipe, books)
-    seen = []
-    make = trainer._generate_and_score_completions
-
-    def noted(inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        seen.append((inputs, make(inputs)))
-        return seen[-1][1]
-
-    trainer._generate_and_score_completions = noted
     trainer.train()
+    seen = trainer.seen
     assert {row["source"] for inputs, _ in seen for row in inputs} == {"text", "words"}
     for inputs, made in seen:
         verified = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
@@ -242,7 +268,8 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
     config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
-    script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
     assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
@@ -254,7 +281,7 @@ def test_the_shipped_launch_files_are_read_by_accelerate() -> None:
     from accelerate.commands.config.config_args import load_config_from_file
 
     made = {path.stem: load_config_from_file(str(path)) for path in (ROOT / "recipes" / "accelerate").glob("*.yaml")}
-    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_CPU", "fsdp2": "FSDP"}
+    assert {name: one.distributed_type.value for name, one in made.items()} == {"cpu": "MULTI_GPU", "fsdp2": "FSDP"}
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,11 @@ class _Found:
 def evaluate_answer(question: Question, progress: Progress) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Evaluate, and give the document and the samples."""
     quiet.disable_progress_bar()
-    wanted = _wanted(question.controls)
+    _wanted(question.controls)
     found = _found(question)
     recipe = found.recipe
+    named = [name for name in recipe.controls.names if name in TRAINED] if found.run else []
+    wanted = _wanted(question.controls or named)
     device = torch.device("cuda" if torch.cuda.is_available() and recipe.rl.device != "cpu" else "cpu")
     policy, tokenizer = load(found.checkpoint, recipe, device)
     sampling = sampling_of(recipe, policy, tokenizer, question.thoughts)

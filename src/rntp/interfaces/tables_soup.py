@@ -28,4 +28,7 @@ def print_soup(document: Mapping[str, Any]) -> None:
         console.print(
             f"the best: {found['chosen_on']:.4f} where it was chosen, {found['held_out']:.4f} on the other half"
         )
+        least = min(range(len(found["held_out_alone"])), key=found["held_out_alone"].__getitem__)
+        if found["held_out_alone"][least] <= found["held_out"]:
+            console.print(f"no better there than {document['checkpoints'][least]} alone", markup=False)
     console.print(f"{document['method']} merge: {document['out']}", markup=False)

@@ -1,0 +1,119 @@
+"""The commands over a real short run: ledger, evaluate with its rivals, soup; and the page as people see it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.actuals.run_ledger import Entry, line_of, read_ledger
+from rntp.interfaces.answers_ledger import read_parquet
+from rntp.interfaces.cli import main
+from tests.gates import ROOT
+
+RECIPE = ROOT / "recipes" / "tiny_text" / "config.toml"
+SETTINGS = ("rl.steps=2", "pretrain.steps=4", "report.places=0")
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out = capsys.readouterr()
+    return int(stop.value.code or 0), out.out, out.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    code, out, err = command(capsys, *arguments, "--json")
+    assert code == 0, err
+    return dict(json.loads(out))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    settings = [part for one in (*SETTINGS, f"output={folder}") for part in ("--set", one)]
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(RECIPE), *settings, "--json"])
+    assert not stop.value.code
+    return folder
+
+
+def test_ledger(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = answer(capsys, "ledger", str(run / "ledger.jsonl"), "--parquet", str(tmp_path / "l.parquet"))
+    assert sum(part["fraction"] for part in out["phases"].values()) == pytest.approx(1)
+    assert {"generation", "thought scoring", "baseline", "update", "idle"} <= set(out["phases"])
+    assert out["beta_flop"] > 6 and out["beta_gpu_time"] > out["beta_gpu_time_busy"] > 0
+    assert all((part["utilization_fraction"] or 0) < 1.5 for part in out["phases"].values())
+    assert tuple(read_parquet(tmp_path / "l.parquet")) == read_ledger(run / "ledger.jsonl").entries
+    again = answer(capsys, "ledger", str(tmp_path / "l.parquet"))
+    assert again == out
+    code, text, _ = command(capsys, "ledger", str(run / "ledger.jsonl"))
+    assert code == 0 and max(map(len, text.splitlines())) <= 80
+    assert "beta in GPU-time" in text and "energy: not measured" in text
+
+
+def test_evaluate_and_its_page(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, browser: Any) -> None:
+    page = tmp_path / "page.html"
+    options = ("--places", "6", "--thoughts", "2", "--samples", "2", "--controls", "all", "--html", str(page))
+    out = answer(capsys, "evaluate", str(run), *options)
+    controls = {
+        "ntp-equal-tokens",
+        "ntp-equal-time",
+        "mixed-sft",
+        "frozen-scorer",
+        "empty-thought",
+        "overlap",
+        "repeats",
+    }
+    assert controls <= set(out["settled"]["controls"])
+    assert list(out["controls_not_measured"]) == ["independent-scorer"]
+    assert (run / "controls" / "mixed-sft" / "model.safetensors").is_file()
+    text = page.read_text("utf-8")
+    assert text.count('<article class="sample">') == 2 and "No gain" in text
+    for width, scheme in ((390, "dark"), (1200, "light")):
+        view = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        view.goto(page.as_uri())
+        assert view.evaluate("document.documentElement.scrollWidth") <= width
+        assert view.locator("article").first.is_visible()
+        view.close()
+    alone = answer(capsys, "evaluate", str(run / "final"), "--places", "6", "--thoughts", "2")
+    assert alone["loss"]["policy"] == out["loss"]["policy"]
+
+
+def test_soup(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    parts = (str(run / "base"), str(run / "final"))
+    search = ("--search", str(RECIPE), "--places", "8", "--trials", "4")
+    out = answer(capsys, "soup", *parts, "--out", str(tmp_path / "soup"), *search)
+    assert len(out["search"]["trials"]) == 4 and sum(out["weights"]) == pytest.approx(1)
+    assert min(trial["score"] for trial in out["search"]["trials"]) == out["search"]["chosen_on"]
+    merged = answer(capsys, "evaluate", str(tmp_path / "soup"), "--recipe", str(RECIPE), "--places", "4")
+    assert merged["places"] == 4
+    code, _, err = command(capsys, "soup", *parts, "--out", str(tmp_path / "soup"))
+    assert code == 2 and "there already" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate", "{run}", "--controls", "ntp-equal"), "did you mean 'ntp-equal-"),
+        (("evaluate", "{tmp}"), "neither a checkpoint (config.json) nor a run"),
+        (("evaluate", "{tmp}/bare"), "name its recipe with --recipe"),
+        (("soup", "{run}/base", "--out", "{tmp}/x"), "at least two are needed"),
+        (("soup", "{run}/base", "{run}/final", "--out", "{tmp}/x", "--weights", "1;2"), "separated by commas"),
+        (("ledger", "{tmp}/none.jsonl"), "no such file"),
+        (("ledger", "{tmp}/other.jsonl", "--run", "mime"), "did you mean 'mine'"),
+        (("ledger", "{tmp}/other.jsonl", "--workload", "rl"), "is not in the ledger"),
+    ],
+)
+def test_bad_input_is_one_line(
+    run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_text("{}")
+    (tmp_path / "other.jsonl").write_text(line_of(Entry("mine", "serving", "decode", 1.0)))
+    code, out, err = command(capsys, *(one.format(run=run, tmp=tmp_path) for one in arguments))
+    assert (code, out, len(err.strip().splitlines())) == (2, "", 1), err
+    assert message in err
