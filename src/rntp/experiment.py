@@ -1,7 +1,7 @@
 """An experiment: a run of RL, a judge pretrained beside it from another seed, plain training for as long, one table.
 
-The folder holds ``run/`` (the run as :mod:`rntp.run` leaves it), ``judge/base/``, ``run/controls/ntp-equal-time/`` and, once
-everything is measured, ``summary.json``. Killed at any moment, the same command goes on.
+The folder holds ``run/`` (the run as :mod:`rntp.run` leaves it), ``judge/base/``, ``run/controls/ntp-equal-time/`` and,
+once everything is measured, ``summary.json``. Killed at any moment, the same command goes on.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _judge(recipe: Recipe, plan: Plan, fresh: bool) -> None:
 
 
 def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
-    """Train the model before RL on by plain next-token prediction, for as long as RL took, on documents of all kinds."""
+    """Train the model before RL on by next-token prediction, for as long as RL took, on documents of all kinds."""
     run_folder = Path(recipe.output)
     folder = run_folder / "controls" / RIVAL
     entries = read_ledger(run_folder / LEDGER).entries

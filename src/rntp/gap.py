@@ -314,8 +314,8 @@ def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict
     gap = float((full - none).mean())
     if gap <= 0:
         raise InputError(
-            f"the thought without a slip gains {gap:.3f} nat per continuation before RL: pretraining has not taught to read "
-            "one; give it more steps"
+            f"the thought without a slip gains {gap:.3f} nat per continuation before RL: pretraining has not taught to "
+            "read one; give it more steps"
         )
     tokens = sum(len(place.gold_ids) - sampling.skip_first_gold for place in places)
     gain = scored["thought after RL"] - none

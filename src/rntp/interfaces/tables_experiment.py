@@ -57,8 +57,8 @@ def print_experiment(summary: Mapping[str, Any]) -> None:
     ]
     _print(console, "thoughts, checked word by word", ("", *_SHARES.values(), "tokens"), thoughts)
     console.print(
-        f"beta {summary['beta_flop']:.3g} in FLOP, {summary['beta_gpu_time']:.3g} in device-time (next-token training: 6); "
-        f"{summary['steps']} steps; all of it took {format_si(summary['wall_s'], 's')}"
+        f"beta {summary['beta_flop']:.3g} in FLOP, {summary['beta_gpu_time']:.3g} in device-time (next-token "
+        f"training: 6); {summary['steps']} steps; all of it took {format_si(summary['wall_s'], 's')}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The families by name, and texts of all of them with prose between."""
+"""The families by name."""
 
 from __future__ import annotations
 

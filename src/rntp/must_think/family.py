@@ -17,7 +17,8 @@ from rntp.corpus import Document
 
 ORDINALS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
+    "twentieth",
 )  # fmt: skip
 FILLER = ("well", "now", "let", "me", "see", "what", "there", "is", "to", "say", "about", "this", "and", "its", "end")
 LONGEST = 10
@@ -103,12 +104,12 @@ def read(context: str) -> Story:
     Parameters
     ----------
     context : str
-        As :meth:`Story.told` tells it.
+        As :meth:`Story.told` tells it, be it after other sentences.
 
     Returns
     -------
     Story
-        The same one.
+        The last one told.
 
     Examples
     --------
@@ -116,9 +117,10 @@ def read(context: str) -> Story:
     >>> read(story.told(["sailing", "resting"])) == story
     True
     """
-    opening, _, rest = context.strip().partition(" . ")
+    before, _, rest = context.strip().rpartition(" . ")
+    opening = before.rpartition(" . ")[2]
     legs = [leg.split() for leg in rest.removesuffix(".").rstrip().removesuffix(",").split(" , ")]
-    if not rest or any(len(leg) < 3 for leg in legs):
+    if not opening or any(len(leg) < 3 for leg in legs):
         raise InputError(f"story {shown(context)}: an opening and steps with an ordinal and a word each are needed")
     return Story(f"{opening} .", tuple(leg[0] for leg in legs), tuple(" ".join(leg[1:-1]) for leg in legs))
 
@@ -385,7 +387,7 @@ def document(family: Family, chance: random.Random, law: Law, name: str) -> Docu
     --------
     >>> from rntp.must_think.ships_log import FAMILY
     >>> document(FAMILY, random.Random(4), Law(), "a").kind
-    'bare-8'
+    'dated'
     """
     short = chance.random() < 0.25
     n = min(law.longest, chance.choice((1, 1, 2, 2, 3)) if short else chance.randint(1, law.longest))
