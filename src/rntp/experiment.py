@@ -20,7 +20,7 @@ import torch
 
 from computeledger.actuals.run_ledger import read_ledger
 from computeledger.actuals.run_summary import BESIDE_RL, superseded
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from rntp.base_model import corpus_of, make_base
 from rntp.control_runs import rival_spec, token_budget, train_rival
 from rntp.corpus import chunks, stream
@@ -32,7 +32,7 @@ from rntp.models import load_model
 from rntp.recipe import PretrainSpec, Recipe
 from rntp.recipe_file import fingerprint
 from rntp.run import Report, run
-from rntp.run_folder import BASE, LEDGER, SUMMARY, check, finished, prepare, read_metrics, write_json
+from rntp.run_folder import BASE, LEDGER, RECIPE, SUMMARY, check, finished, prepare, read_metrics, write_json
 from rntp.sampling import Sampling
 
 RUN, JUDGE, RIVAL = "run", "judge", "ntp-equal-time"
@@ -56,12 +56,15 @@ class Plan:
         Held-out places.
     judge : Path or None
         A model of the same corpus that was trained apart; one is pretrained from the next seed when left out.
+    kinds : tuple of str
+        Kinds of documents that are measured; those trained on when left empty.
     thread_count : int
         Threads of each of the two processes; 0 leaves what torch takes [-].
     """
 
     places: int = 384
     judge: Path | None = None
+    kinds: tuple[str, ...] = ()
     thread_count: int = 0
 
 
@@ -88,12 +91,11 @@ def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = Fals
     --------
     >>> experiment(Recipe(), Plan(), print)
     Traceback (most recent call last):
-    computeledger.errors.InputError: an experiment needs a model from scratch with [pretrain], and a [corpus]
+    computeledger.errors.InputError: an experiment needs a [corpus]
     """
-    if recipe.pretrain is None or recipe.corpus is None or recipe.model.path:
-        raise InputError("an experiment needs a model from scratch with [pretrain], and a [corpus]")
     folder = Path(recipe.output)
-    mark = f"{fingerprint(recipe)}/{plan.places}"
+    _check(recipe, plan, folder)
+    mark = "/".join([fingerprint(recipe), str(plan.places), *plan.kinds])
     before = finished(folder)
     if before is not None and before.get("fingerprint") == mark and not fresh:
         return before
@@ -140,6 +142,20 @@ def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = Fals
     return summary
 
 
+def _check(recipe: Recipe, plan: Plan, folder: Path) -> None:
+    if recipe.corpus is None:
+        raise InputError("an experiment needs a [corpus]")
+    if recipe.model.path and plan.judge is None:
+        raise InputError("an experiment with a model that is there needs --judge, a model trained apart")
+    if (folder / RECIPE).exists():
+        raise InputError(f"output {shown(str(folder))}: holds a run of rntp train; give another output")
+
+
+def _base(recipe: Recipe) -> Path:
+    """The model before RL."""
+    return recipe.folder / recipe.model.path if recipe.model.path else Path(recipe.output) / BASE
+
+
 def _judge(recipe: Recipe, plan: Plan, fresh: bool) -> None:
     """Pretrain the judge, in a process of its own."""
     if plan.thread_count:
@@ -157,7 +173,7 @@ def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
     folder = run_folder / "controls" / RIVAL
     entries = read_ledger(run_folder / LEDGER).entries
     budget = token_budget(RIVAL, entries)
-    model, tokenizer = load_model(run_folder / BASE, recipe.thought)
+    model, tokenizer = load_model(_base(recipe), recipe.thought)
     model.to(_device(recipe))
     spec = _rival_spec(recipe, budget, tokenizer)
     kept = zip(entries, superseded(entries), strict=True)
@@ -201,13 +217,14 @@ def _measured(recipe: Recipe, judge: Path, plan: Plan) -> dict[str, Any]:
         model, tokenizer = load_model(path, recipe.thought)
         return model.to(device).eval(), tokenizer
 
-    base, tokenizer = load(folder / BASE)
+    base, tokenizer = load(_base(recipe))
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     sampling = Sampling(
         start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
         skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
     )  # fmt: skip
-    places = places_of(replace(recipe, seed=_HELD_OUT), base, tokenizer, plan.places)
+    where = replace(recipe.positions, kinds=plan.kinds or recipe.positions.kinds)
+    places = places_of(replace(recipe, seed=_HELD_OUT, positions=where), base, tokenizer, plan.places)
     models = Models(
         tokenizer, base, load(folder / "final")[0], reader(*load(judge), tokenizer),
         {RIVAL: load(folder / "controls" / RIVAL)[0]},

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,41 @@ def train_answer(config: Path, settings: Sequence[str], report: Report, *, fresh
     return summary if int(os.environ.get("RANK", "0")) == 0 else None
 
 
-def experiment_answer(
-    config: Path, settings: Sequence[str], asked: tuple[int, Path | None], report: Report, *, fresh: bool
-) -> dict[str, Any]:
-    """Carry an experiment out with so many places and a judge, each of its two processes on a share of the cores."""
-    recipe = read_recipe(config, settings)
+@dataclass(frozen=True)
+class Asked:
+    """What an experiment is asked for.
+
+    Attributes
+    ----------
+    config : Path
+        The recipe.
+    settings : sequence of str
+        Changes to it.
+    places : int
+        Held-out places.
+    kinds : tuple of str
+        Kinds of documents measured.
+    judge : str or None
+        Folder of a model trained apart.
+    """
+
+    config: Path
+    settings: Sequence[str]
+    places: int
+    kinds: tuple[str, ...]
+    judge: str | None
+
+
+def experiment_answer(asked: Asked, report: Report, *, fresh: bool) -> dict[str, Any]:
+    """Carry an experiment out, each of its two processes on a share of the cores."""
+    recipe = read_recipe(asked.config, asked.settings)
     _ready()
     from rntp.experiment import Plan, experiment
 
     given = int(os.environ.get("OMP_NUM_THREADS", "0"))
     share = given or max(1, len(os.sched_getaffinity(0)) // 2)
-    places, judge = asked
-    return experiment(recipe, Plan(places, judge, share), report, fresh=fresh)
+    judge = Path(asked.judge) if asked.judge else None
+    return experiment(recipe, Plan(asked.places, judge, asked.kinds, share), report, fresh=fresh)
 
 
 def _ready() -> None:

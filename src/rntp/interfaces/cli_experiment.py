@@ -12,24 +12,23 @@ from computeledger.interfaces.cli_options import json_option, print_json
 @click.option("--fresh", is_flag=True, help="Begin anew; else an experiment that was ended is gone on with.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change the recipe, such as seed=1.")
 @click.option("--places", default=384, show_default=True, type=click.IntRange(2), help="Held-out places.")
-@click.option(
-    "--judge", metavar="FOLDER", help="A model of the corpus trained apart; else the next seed's is pretrained."
-)
+@click.option("--kinds", metavar="KIND,KIND", default="", help="Kinds of documents measured; else those trained on.")
+@click.option("--judge", metavar="FOLDER", help="A model trained apart; else one is pretrained from the next seed.")
 @json_option
 def experiment(
-    config: str, fresh: bool, settings: tuple[str, ...], places: int, judge: str | None, as_json: bool
+    config: str, fresh: bool, settings: tuple[str, ...], places: int, kinds: str, judge: str | None, as_json: bool
 ) -> None:
     """Train by the recipe CONFIG.toml, and a judge beside it; say how much of the gain of thinking was learnt."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_train import experiment_answer
+    from rntp.interfaces.answers_train import Asked, experiment_answer
     from rntp.interfaces.tables_experiment import print_experiment
     from rntp.interfaces.tables_train import bars
 
     try:
         with bars(shown=not as_json) as report:
-            asked = (places, Path(judge) if judge else None)
-            summary = experiment_answer(Path(config), settings, asked, report, fresh=fresh)
+            asked = Asked(Path(config), settings, places, tuple(kinds.split(",")) if kinds else (), judge)
+            summary = experiment_answer(asked, report, fresh=fresh)
     except KeyboardInterrupt:
         click.echo("rntp: stopped; the same command goes on from the last checkpoint", err=True)
         raise click.exceptions.Exit(130) from None
