@@ -47,7 +47,7 @@ def sentences() -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def documents(seed: int, prose: float = 0.4, **law: Any) -> Iterator[Document]:
+def documents(seed: int, prose: float = 0.25, **law: Any) -> Iterator[Document]:
     """Make documents without end.
 
     Parameters
