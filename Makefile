@@ -51,6 +51,7 @@ bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/training_search.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
+	$(BIN)/python benchmarks/rntp.py
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py

@@ -95,7 +95,7 @@ class Scores:
     sums : NDArray[np.float64]
         Log-probability of the scored tokens together, in nats, (B,) [-].
     log_probs : NDArray[np.float64]
-        Of each gold token, (B, L) [-].
+        Of each gold token; 0 where it does not count, (B, L) [-].
     right : NDArray[np.bool_]
         Whether the scored tokens asked for are all the most likely ones, (B,).
     """
@@ -146,7 +146,8 @@ def gold_scores(model: Any, places: Sequence[Place], thoughts: Sequence[Thought]
     ids = padded([place.gold_ids for place in repeated])[0].numpy()
     asked = mask & ((np.cumsum(mask, axis=1) <= sampling.success_tokens) | (sampling.success_tokens == 0))
     right = ((guesses == ids) | ~asked).all(axis=1) & asked.any(axis=1)
-    return Scores(np.where(mask, log_probs, 0.0).sum(axis=1), log_probs, right)
+    counted = np.where(mask, log_probs, 0.0)
+    return Scores(counted.sum(axis=1), counted, right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,7 @@ class RntpTrainer(GuardedTrainer):
         self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
+        self._sources = rows.sources
         self._endings: list[int] = list(self.eos_token_ids)
         self._asked = self._question() if recipe.reward.name == "self-evaluation" else ()
         self._gold_inputs: dict[str, Tensor] | None = None
@@ -170,6 +171,8 @@ class RntpTrainer(GuardedTrainer):
         thoughts = self._think(inputs)
         scored, old, reference = self._score(thoughts)
         values, unaided = self._values(thoughts, scored)
+        if self._anywhere(not np.isfinite(values).all()):  # NaN stands for no verdict, not for a broken scorer
+            raise self._stopped("a reward is no number")
         for place, score in self._verdicts(inputs, thoughts):
             values[place], unaided[place] = score, np.nan
         kept, advantages = self._advantages(inputs, thoughts, values, unaided)
@@ -334,7 +337,7 @@ class RntpTrainer(GuardedTrainer):
         self, inputs: list[dict[str, Any]], thoughts: _Thoughts, values: rewarding.Floats, unaided: rewarding.Floats
     ) -> tuple[rewarding.Floats, rewarding.Floats]:
         """Settled rewards, NaN where left out, and advantages; groups may lie across processes."""
-        rl, names = self.recipe.rl, self.rows.sources
+        rl, names = self.recipe.rl, self._sources
         source = np.array([names.index(row["source"]) for row in inputs], dtype=float)
         truncated = ~np.array(thoughts.closed) & np.array([row["problem"] < 0 for row in inputs])
         local = torch.tensor(np.stack([values, unaided, truncated, source], axis=1), device=self.accelerator.device)

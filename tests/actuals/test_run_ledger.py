@@ -85,6 +85,8 @@ def test_damaged_lines_are_counted_and_named(tmp_path: Path) -> None:
     assert reading.entries == (FULL, FULL)
     assert [one.line for one in reading.damaged] == [3, 4, 5, 7, 8]
     assert "run-ledger/1" in reading.damaged[0].reason and reading.damaged[-1].reason.startswith("cut off")
+    path.write_bytes(line[:9].encode())
+    assert (read_ledger(path).entries, len(read_ledger(path).damaged)) == ((), 1)
     path.write_text("a log of something else\n")
     with pytest.raises(InputError, match=r"ledger.jsonl is no run ledger: line 1"):
         read_ledger(path)

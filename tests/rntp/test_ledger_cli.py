@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -55,10 +57,18 @@ def test_ledger(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "beta in GPU-time" in text and "energy: not measured" in text
 
 
-def test_evaluate_and_its_page(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, browser: Any) -> None:
-    page = tmp_path / "page.html"
+@pytest.fixture(scope="module")
+def evaluated(run: Path) -> tuple[dict[str, Any], Path]:
+    page = run.parent / "page.html"
     options = ("--places", "6", "--thoughts", "2", "--samples", "2", "--controls", "all", "--html", str(page))
-    out = answer(capsys, "evaluate", str(run), *options)
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit) as stop:
+        main(["evaluate", str(run), *options, "--json"])
+    assert not stop.value.code
+    return dict(json.loads(out.getvalue())), page
+
+
+def test_evaluate(run: Path, evaluated: tuple[dict[str, Any], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = evaluated
     controls = {
         "ntp-equal-tokens",
         "ntp-equal-time",
@@ -71,16 +81,21 @@ def test_evaluate_and_its_page(run: Path, capsys: pytest.CaptureFixture[str], tm
     assert controls <= set(out["settled"]["controls"])
     assert list(out["controls_not_measured"]) == ["independent-scorer"]
     assert (run / "controls" / "mixed-sft" / "model.safetensors").is_file()
+    alone = answer(capsys, "evaluate", str(run / "final"), "--places", "6", "--thoughts", "2")
+    assert alone["loss"]["policy"] == out["loss"]["policy"]
+
+
+def test_the_page_fits_a_phone_and_a_desk(evaluated: tuple[dict[str, Any], Path], browser: Any) -> None:
+    out, page = evaluated
     text = page.read_text("utf-8")
-    assert text.count('<article class="sample">') == 2 and "No gain" in text
+    assert text.count('<article class="sample">') == 2
+    assert ("No gain" in text) == (not out["settled"]["reported_gain"])
     for width, scheme in ((390, "dark"), (1200, "light")):
         view = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
         view.goto(page.as_uri())
         assert view.evaluate("document.documentElement.scrollWidth") <= width
         assert view.locator("article").first.is_visible()
         view.close()
-    alone = answer(capsys, "evaluate", str(run / "final"), "--places", "6", "--thoughts", "2")
-    assert alone["loss"]["policy"] == out["loss"]["policy"]
 
 
 def test_soup(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

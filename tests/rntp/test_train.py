@@ -17,6 +17,7 @@ from rntp import problems as problems_module
 from rntp.checkpoints import last_checkpoint
 from rntp.errors import TrainingError
 from rntp.interfaces.cli import main
+from rntp.interfaces.tables_train import print_run
 from rntp.measures import entropies, losses, measure_for
 from rntp.models import load_model
 from rntp.recipe import Recipe
@@ -91,7 +92,11 @@ def test_the_command_ends_with_the_ledger_of_the_run(
     ],
 )  # fmt: skip
 def test_shipped_recipes_train(
-    name: str, settings: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
+    name: str,
+    settings: tuple[str, ...],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     if name == "tiny_mixed":
         request.getfixturevalue("sandbox_works")
@@ -105,6 +110,8 @@ def test_shipped_recipes_train(
     assert any(not torch.equal(before[key], after[key]) for key in before)
     assert summary["held_out"]["places"] == recipe.report.places
     assert summary["held_out"]["loss"]["base"]["without"] > 0
+    print_run(summary)
+    assert "given the thoughts of after" in capsys.readouterr().out
     sources = {name for name in summary["learnt"] if name.startswith("reward/")}
     assert "reward/text" in sources and (name != "tiny_mixed" or len(sources) > 1)
 

@@ -135,6 +135,15 @@ def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
     assert 0 < float((mean - last).abs().max()) < float((first - last).abs().max())
 
 
+def test_thoughts_that_a_frozen_scorer_likes_become_more_frequent(tmp_path: Path) -> None:
+    frozen, thought = RewardSpec(scorer="frozen"), ThoughtSpec(budget=6, truncation="keep")
+    recipe = tiny.recipe(tmp_path, steps=25, group_size=8, learning_rate=5e-3, reward=frozen, thought=thought)
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, mixed_rows(tiny.places(4), {}, {"text": 1.0}, 100), recipe)
+    trainer.train()
+    gains = [entry["gain"] for entry in trainer.state.log_history if "gain" in entry]
+    assert np.mean(gains[-5:]) > np.mean(gains[:5]) + 0.15
+
+
 class Answered(RntpTrainer):
     """Answers every second problem with its word, and keeps what was made of it."""
 
@@ -201,6 +210,13 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint_whole(tmp_path: Pat
     with pytest.raises(TrainingError, match=r"step 3: the loss is nan; the last good checkpoint is .*checkpoint-2"):
         trainer.train()
     assert [folder.name for folder in checkpoints(tmp_path)] == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_a_reward_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path))
+    monkeypatch.setattr(trainer, "_reward", lambda scores, _options: scores.log_probs.sum(1) * np.nan)
+    with pytest.raises(TrainingError, match=r"step 1: a reward is no number; there is no checkpoint yet"):
+        trainer.train()
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:

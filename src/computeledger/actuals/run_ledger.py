@@ -302,7 +302,8 @@ def read_ledger(path: Path) -> Reading:
             except (InputError, UnicodeDecodeError) as error:
                 reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
                 damaged.append(Damage(number, reason if raw.endswith(b"\n") else f"cut off: {reason}"))
-    if damaged and not entries:
+    # a run killed within its first write leaves one line, cut
+    if damaged and not entries and not (len(damaged) == 1 and damaged[0].reason.startswith("cut off")):
         raise InputError(f"{path.name} is no run ledger: line {damaged[0].line}: {damaged[0].reason}")
     return Reading(tuple(entries), tuple(damaged))
 

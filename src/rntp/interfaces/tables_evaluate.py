@@ -59,18 +59,18 @@ def control_rows(settled: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return rows
 
 
+#: Columns of the table by class.
+CLASS_HEAD = ("class", "places", "before RL", "without", "with", "gain")
+
+
 def class_rows(classes: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Class, places, losses, gain."""
-    return [
-        (
-            name,
-            str(one["places"]),
-            f"{one['loss_without']:.3f}",
-            f"{one['loss_with_thought']:.3f}",
-            interval(one["gain"]),
-        )
-        for name, one in classes.items()
-    ]
+    """Class, places, loss of the model before RL, losses of the trained one without and with thought, gain."""
+    rows = []
+    for name, one in classes.items():
+        losses = (one["loss_base"], one["loss_without"], one["loss_with_thought"])
+        texts = (MISSING if loss is None else f"{loss:.3f}" for loss in losses)
+        rows.append((name, str(one["places"]), *texts, interval(one["gain"])))
+    return rows
 
 
 def curve_rows(curve: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
@@ -132,8 +132,7 @@ def _print_text(console: Console, document: Mapping[str, Any]) -> None:
         ("control", "what it leaves of the gain", "explains it"),
         control_rows(settled),
     )
-    head = ("class", "places", "no thought", "thought", "gain")
-    _print(console, "By class", head, class_rows(document["classes"]))
+    _print(console, "By class", CLASS_HEAD, class_rows(document["classes"]))
     _print(
         console, "pass@k of the gold", ("samples", "trained", "before RL"), curve_rows(document["pass_at_k"]["curve"])
     )

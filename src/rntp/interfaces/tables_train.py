@@ -78,11 +78,15 @@ def _print_held_out(console: Console, held_out: Mapping[str, Any] | None) -> Non
     for role, name in (("base", "before RL"), ("policy", "after RL")):
         losses = held_out["loss"][role]
         table.add_row(name, _number(losses["without"]), _number(losses["with_thought"]))
+    settled, base = held_out["settled"], held_out["loss"]["base"]["without"]
+    lent = settled["controls"]["frozen-scorer"]["gain_under_scorer"]["mean"]
+    lent_loss = base - lent * held_out["places"] / held_out["loss"]["tokens"]
+    table.add_row("before RL, given the thoughts of after", _number(base), _number(lent_loss))
     console.print(table)
-    settled = held_out["settled"]
+    console.print(f"gain of a thought, scored by the model before RL: {_number(lent)} nat per continuation")
     gain, why = settled["gain"]["mean"], settled["why"]
     console.print(
-        f"gain of a thought: {_number(gain)} nat per continuation; reported as "
+        f"scored by the trained model itself: {_number(gain)} nat; reported as "
         f"{_number(settled['reported_gain'])}: {why}"
     )
 
