@@ -8,7 +8,7 @@ reported beside.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -240,8 +240,20 @@ def think(model: Any, tokenizer: Any, places: Sequence[Place], sampling: Samplin
     -------
     Thinker
         Thoughts and what is right in them.
+
+    Examples
+    --------
+    >>> from rntp.models import make_model, make_tokenizer
+    >>> from rntp.recipe import ModelSpec, ThoughtSpec
+    >>> context = "the gannet left york on tue . first 5 sailing , ."
+    >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), [context])
+    >>> spec = ModelSpec(hidden_size=8, heads=1, kv_heads=1, layers=1, intermediate_size=8)
+    >>> start, end = words.convert_tokens_to_ids(["<think>", "</think>"])
+    >>> place = Place(tuple(words(context)["input_ids"]), (), "ship's log 0", 9)
+    >>> think(make_model(spec, words).eval(), words, [place], Sampling(start, end, 4)).shares["steps_right_fraction"]
+    0.0
     """
-    found = sample_thoughts(model, [place.context_ids for place in places], sampling)
+    found = sample_thoughts(model, [place.context_ids for place in places], replace(sampling, thoughts=1))
     marks = [
         checked(family_of(place.document), words_of(tokenizer, place.context_ids), words_of(tokenizer, row[1:-1]))
         for place, row in zip(places, found.rows, strict=True)
@@ -296,7 +308,15 @@ def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict
     dict
         Fractions of the gap with their intervals, sums in nats per continuation by scorer, what is right in the
         thoughts before RL and after, and the gap by kind.
+
+    Examples
+    --------
+    >>> measure(Models(None, None, None, None, {}), [], Sampling(1, 2, 3))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: experiment: no held-out place was found
     """
+    if not places:
+        raise InputError("experiment: no held-out place was found")
     documents = [place.document for place in places]
     frozen = reader(models.base, models.tokenizer, models.tokenizer)
     before = think(models.base, models.tokenizer, places, sampling)

@@ -308,7 +308,7 @@ def story_of(family: Family, chance: random.Random, n: int, *, shifted: bool = F
     chance : random.Random
         Of the draws.
     n : int
-        Steps.
+        Steps [-].
     shifted : bool
         Whether the ordinals may begin anywhere, so that all of them are read in stories of any length.
 
