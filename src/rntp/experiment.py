@@ -23,12 +23,13 @@ from computeledger.actuals.run_summary import BESIDE_RL, superseded
 from computeledger.errors import InputError, shown
 from rntp.base_model import corpus_of, make_base
 from rntp.control_runs import rival_spec, token_budget, train_rival
-from rntp.corpus import chunks, stream
+from rntp.corpus import Chunk, chunks, stream
 from rntp.errors import TrainingError
 from rntp.evaluate import places_of
 from rntp.gap import Models, held_against, measure, reader
 from rntp.machine import this_machine
 from rntp.models import load_model
+from rntp.pretraining import batches
 from rntp.recipe import PretrainSpec, Recipe
 from rntp.recipe_file import fingerprint
 from rntp.run import Report, run
@@ -183,7 +184,8 @@ def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
     if not folder.is_dir():
         folder.parent.mkdir(exist_ok=True)
         begun = time.perf_counter()
-        rows = (ids for ids in _texts(recipe, tokenizer, _STREAM) if len(ids) > 1)
+        read = (one for one in _chunks(recipe, tokenizer) if len(one.ids) > 1)
+        rows = (ids for batch in batches(read, spec.batch_sequences, recipe.seed) for ids in batch)
         train_rival(model, rows, spec, folder, lambda step, steps: report(RIVAL, step, steps, {}))
         tokenizer.save_pretrained(folder)
         write_json(written, {"wall_s": time.perf_counter() - begun})
@@ -192,17 +194,17 @@ def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
 
 def _rival_spec(recipe: Recipe, tokens: float, tokenizer: Any) -> PretrainSpec:
     """As many updates as the documents' real length makes of the tokens."""
-    lengths = [len(ids) for ids in itertools.islice(_texts(recipe, tokenizer, _STREAM), _MEASURED)]
+    lengths = [len(one.ids) for one in itertools.islice(_chunks(recipe, tokenizer), _MEASURED)]
     spec = rival_spec(recipe, tokens)
     steps = max(1, math.ceil(tokens * len(lengths) / (spec.batch_sequences * sum(lengths))))
     longest = (recipe.pretrain or spec).sequence_tokens
     return replace(spec, steps=steps, save_steps=steps, sequence_tokens=longest)
 
 
-def _texts(recipe: Recipe, tokenizer: Any, number: int) -> Iterator[tuple[int, ...]]:
+def _chunks(recipe: Recipe, tokenizer: Any) -> Iterator[Chunk]:
+    """Documents of all kinds that the run has not read."""
     length = recipe.pretrain.sequence_tokens if recipe.pretrain else recipe.rl.ntp_tokens
-    read = stream(corpus_of(recipe), recipe.folder, number + recipe.seed)
-    return (one.ids for one in chunks(read, tokenizer, length))
+    return chunks(stream(corpus_of(recipe), recipe.folder, _STREAM + recipe.seed), tokenizer, length)
 
 
 def _device(recipe: Recipe) -> torch.device:
