@@ -1,5 +1,5 @@
 # make run       plan the example and write its report to ledger.html
-# make rntp      the experiment of docs/rntp_experiments.md, one seed: some ten minutes on two cores
+# make rntp      the experiment of docs/rntp_experiments.md, one seed: minutes of training on two cores
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
