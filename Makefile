@@ -1,4 +1,5 @@
 # make run       plan the example and write its report to ledger.html
+# make rntp      the experiment of docs/rntp_experiments.md, one seed: minutes of training on two cores
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
@@ -20,10 +21,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run test lint format stress bench docs docs-pages wheel clean
+.PHONY: run rntp test lint format stress bench docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
+
+# a thread for each of the two processes, the run and its judge; stopped, the same command goes on
+rntp: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/rntp experiment recipes/must_think/config.toml
 
 test: lint $(VENV)/.chromium $(VENV)/.bubblewrap
 	SCREENSHOTS=artifacts/screenshots $(BIN)/python -m pytest -q

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import importlib
 import importlib.util
 import itertools
 import json
@@ -14,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
@@ -387,13 +389,22 @@ def _generated(spec: CorpusSpec, folder: Path, seed: int) -> Iterator[Document]:
 
 
 def _plug_in(source: str, folder: Path) -> Generator:
-    """A function of a Python file beside the recipe: ``FILE.py:FUNCTION``."""
+    """A function of a Python file beside the recipe, ``FILE.py:FUNCTION``, or of a package, ``MODULE:FUNCTION``."""
     file, colon, name = source.rpartition(":")
-    if not colon or not file.endswith(".py"):
+    if not colon:
         raise InputError(
-            f"corpus: unknown generator {shown(source)}: {nearest(source, GENERATORS)}, or FILE.py:FUNCTION"
+            f"corpus: unknown generator {shown(source)}: {nearest(source, GENERATORS)}, FILE.py:FUNCTION or "
+            "MODULE:FUNCTION"
         )
-    path = folder / file
+    module = _file(folder / file) if file.endswith(".py") else _module(file)
+    made = getattr(module, name, None)
+    if not callable(made):
+        public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
+        raise InputError(f"corpus: {file} has no function {shown(name)}: {nearest(name, public)}")
+    return made  # type: ignore[no-any-return]  # what a user's file offers is known when it runs
+
+
+def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError(f"corpus: no file is named {shown(str(path))}")
     spec = importlib.util.spec_from_file_location(f"rntp_generator_{path.stem}", path)
@@ -402,11 +413,14 @@ def _plug_in(source: str, folder: Path) -> Generator:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # records of the file look themselves up there
     spec.loader.exec_module(module)
-    made = getattr(module, name, None)
-    if not callable(made):
-        public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
-        raise InputError(f"corpus: {file} has no function {shown(name)}: {nearest(name, public)}")
-    return made  # type: ignore[no-any-return]  # what a user's file offers is known when it runs
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        raise InputError(f"corpus: no module is named {shown(name)}") from None
 
 
 _READERS: dict[str, Callable[[CorpusSpec, Path, int], Iterable[Document]]] = {

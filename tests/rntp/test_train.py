@@ -89,6 +89,8 @@ def test_the_command_ends_with_the_ledger_of_the_run(
         ("tiny_mixed", ()),
         ("must_think", ("pretrain.steps=10", "rl.steps=2", "rl.prompts_per_step=2", "rl.group_size=4",
                         "report.places=4", "corpus.held_out_fraction=0.3")),
+        ("real_text", ("pretrain.steps=4", "model.tokenizer_documents=5", "rl.steps=2", "rl.prompts_per_step=2",
+                       "rl.group_size=4", "report.places=4", "corpus.documents=60")),
     ],
 )  # fmt: skip
 def test_shipped_recipes_train(

@@ -6,34 +6,72 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError
 from rntp.recipe_file import read_recipe
 
+#: Told the stage, its step, its steps, and figures of the step.
+Report = Callable[[str, int, int, Mapping[str, float]], None]
 #: What the extra ``train`` brings, as far as every run needs it.
 _PACKAGES = ("torch", "transformers", "trl", "accelerate", "datasets", "tokenizers")
 
 
-def train_answer(
-    config: Path, settings: Sequence[str], report: Callable[[str, int, int, Mapping[str, float]], None], *, fresh: bool
-) -> dict[str, Any] | None:
+def train_answer(config: Path, settings: Sequence[str], report: Report, *, fresh: bool) -> dict[str, Any] | None:
     """Carry a recipe out; None in the processes that are not the first."""
     recipe = read_recipe(config, settings)
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(f"training needs {', '.join(missing)}: pip install 'computeledger[train,verify]'")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _quiet()
+    _ready()
     from rntp.run import run
 
     summary = run(recipe, fresh=fresh, report=report)
     return summary if int(os.environ.get("RANK", "0")) == 0 else None
 
 
-def _quiet() -> None:
-    """Keep the frameworks' own bars and advice from the terminal; their errors come through."""
+@dataclass(frozen=True)
+class Asked:
+    """What an experiment is asked for.
+
+    Attributes
+    ----------
+    config : Path
+        The recipe.
+    settings : sequence of str
+        Changes to it.
+    places : int
+        Held-out places.
+    kinds : tuple of str
+        Kinds of documents measured.
+    judge : str or None
+        Folder of a model trained apart.
+    """
+
+    config: Path
+    settings: Sequence[str]
+    places: int
+    kinds: tuple[str, ...]
+    judge: str | None
+
+
+def experiment_answer(asked: Asked, report: Report, *, fresh: bool) -> dict[str, Any]:
+    """Carry an experiment out, each of its two processes on a share of the cores."""
+    recipe = read_recipe(asked.config, asked.settings)
+    _ready()
+    from rntp.experiment import Plan, experiment
+
+    given = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    share = given or max(1, len(os.sched_getaffinity(0)) // 2)
+    judge = Path(asked.judge) if asked.judge else None
+    return experiment(recipe, Plan(asked.places, judge, asked.kinds, share), report, fresh=fresh)
+
+
+def _ready() -> None:
+    """Refuse to begin without the packages; keep their bars and advice from the terminal, but not their errors."""
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"training needs {', '.join(missing)}: pip install 'computeledger[train,verify]'")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
     import datasets
     import transformers

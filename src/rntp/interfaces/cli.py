@@ -12,6 +12,7 @@ import click
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_options import CONTEXT, help_alone
 from rntp.interfaces.cli_evaluate import evaluate
+from rntp.interfaces.cli_experiment import experiment
 from rntp.interfaces.cli_ledger import ledger
 from rntp.interfaces.cli_soup import soup
 from rntp.interfaces.cli_train import train
@@ -26,7 +27,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for command in (evaluate, ledger, soup, train, verify):
+for command in (evaluate, experiment, ledger, soup, train, verify):
     cli.add_command(command)
 
 

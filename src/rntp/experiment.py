@@ -1,0 +1,242 @@
+"""An experiment: a run of RL, a judge pretrained beside it from another seed, plain training for as long, one table.
+
+The folder holds ``run/`` (the run as :mod:`rntp.run` leaves it), ``judge/base/``, ``run/controls/ntp-equal-time/`` and,
+once everything is measured, ``summary.json``. Killed at any moment, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import multiprocessing
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from computeledger.actuals.run_ledger import read_ledger
+from computeledger.actuals.run_summary import BESIDE_RL, superseded
+from computeledger.errors import InputError, shown
+from rntp.base_model import corpus_of, make_base
+from rntp.control_runs import rival_spec, token_budget, train_rival
+from rntp.corpus import Chunk, chunks, stream
+from rntp.errors import TrainingError
+from rntp.evaluate import places_of
+from rntp.gap import Models, held_against, measure, reader
+from rntp.machine import this_machine
+from rntp.models import load_model
+from rntp.pretraining import batches
+from rntp.recipe import PretrainSpec, Recipe
+from rntp.recipe_file import fingerprint
+from rntp.run import Report, run
+from rntp.run_folder import BASE, LEDGER, RECIPE, SUMMARY, check, finished, prepare, read_metrics, write_json
+from rntp.sampling import Sampling
+
+RUN, JUDGE, RIVAL = "run", "judge", "ntp-equal-time"
+#: Documents whose length says how many updates a number of tokens makes.
+_MEASURED = 2000
+#: The seed's stream of documents that plain training goes on with; the run reads others.
+_STREAM = 200
+#: Stream of the held-out places, the same for every seed of a recipe.
+_HELD_OUT = 31337
+#: Parts of the learning curve.
+_PARTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an experiment is to measure.
+
+    Attributes
+    ----------
+    places : int
+        Held-out places.
+    judge : Path or None
+        A model of the same corpus that was trained apart; one is pretrained from the next seed when left out.
+    kinds : tuple of str
+        Kinds of documents that are measured; those trained on when left empty.
+    thread_count : int
+        Threads of each of the two processes; 0 leaves what torch takes [-].
+    """
+
+    places: int = 384
+    judge: Path | None = None
+    kinds: tuple[str, ...] = ()
+    thread_count: int = 0
+
+
+def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = False) -> dict[str, Any]:
+    """Carry an experiment out, or go on with it.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of a corpus whose texts must be thought about; its output is the folder of the experiment.
+    plan : Plan
+        What to measure.
+    report : callable
+        Told every step of the run and of plain training.
+    fresh : bool
+        Whether an earlier experiment there is removed first.
+
+    Returns
+    -------
+    dict
+        The fractions of the gap, beta, the time taken, and all that they rest on.
+
+    Examples
+    --------
+    >>> experiment(Recipe(), Plan(), print)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: an experiment needs a [corpus]
+    """
+    folder = Path(recipe.output)
+    _check(recipe, plan, folder)
+    mark = "/".join([fingerprint(recipe), str(plan.places), *plan.kinds])
+    before = finished(folder)
+    if before is not None and before.get("fingerprint") == mark and not fresh:
+        return before
+    if plan.thread_count:
+        torch.set_num_threads(plan.thread_count)
+    begun = time.perf_counter()
+    own = replace(recipe, output=str(folder / RUN))
+    other = replace(recipe, output=str(folder / JUDGE), seed=recipe.seed + 1)
+    for one in (own, other):
+        check(Path(one.output), one, fresh=fresh)
+    (folder / SUMMARY).unlink(missing_ok=True)
+    beside = multiprocessing.get_context("spawn").Process(target=_judge, args=(other, plan, fresh), daemon=True)
+    if plan.judge is None:
+        beside.start()
+    taken = run(own, fresh=fresh, report=report)
+    ended = time.perf_counter()
+    trained = _rival(own, report)
+    if plan.judge is None:
+        beside.join()
+        if beside.exitcode:
+            raise TrainingError("the judge's pretraining was stopped; the same command goes on with it")
+    judge = plan.judge or Path(other.output) / BASE
+    measured = _measured(own, judge, plan)
+    found = {
+        **measured,
+        "gap_closed_fraction": measured["intervals"]["gap_closed_fraction"]["mean"],
+        "empty_thought_gap_closed_fraction": measured["intervals"]["empty_thought_gap_closed_fraction"]["mean"],
+        "ntp_equal_time_gap_closed_fraction": max(
+            measured["intervals"][f"{RIVAL}, {name}"]["mean"] for name in ("no thought", "its own thought")
+        ),
+    }
+    summary = {
+        "name": recipe.name, "seed": recipe.seed, "judge": str(judge), "fingerprint": mark,
+        "gain_nats_per_token": found["gain_nats_per_token"], "gap_closed_fraction": found["gap_closed_fraction"],
+        "swapped_thought_loss_fraction": found["swapped_thought_loss_fraction"],
+        "independent_scorer_fraction": found["independent_scorer_fraction"],
+        "ntp_equal_time_gap_closed_fraction": found["ntp_equal_time_gap_closed_fraction"],
+        "beta_flop": taken["beta_flop"], "beta_gpu_time": taken["beta_gpu_time"],
+        "wall_s": taken["wall_s"] + time.perf_counter() - max(ended, begun),
+        "bars": held_against(found), "measured": measured, "ntp_equal_time": trained, "curve": _curve(Path(own.output)),
+        "phases": taken["phases"], "steps": taken["steps"], "pretraining_wall_s": taken["pretraining_wall_s"],
+    }  # fmt: skip
+    write_json(folder / SUMMARY, summary)
+    return summary
+
+
+def _check(recipe: Recipe, plan: Plan, folder: Path) -> None:
+    if recipe.corpus is None:
+        raise InputError("an experiment needs a [corpus]")
+    if recipe.model.path and plan.judge is None:
+        raise InputError("an experiment with a model that is there needs --judge, a model trained apart")
+    if (folder / RECIPE).exists():
+        raise InputError(f"output {shown(str(folder))}: holds a run of rntp train; give another output")
+
+
+def _base(recipe: Recipe) -> Path:
+    """The model before RL."""
+    return recipe.folder / recipe.model.path if recipe.model.path else Path(recipe.output) / BASE
+
+
+def _judge(recipe: Recipe, plan: Plan, fresh: bool) -> None:
+    """Pretrain the judge, in a process of its own."""
+    if plan.thread_count:
+        torch.set_num_threads(plan.thread_count)
+    folder = Path(recipe.output)
+    prepare(folder, recipe, fresh=fresh)
+    device = torch.device("cpu" if recipe.rl.device == "cpu" or not torch.cuda.is_available() else "cuda")
+    precision = "bf16" if recipe.rl.precision == "bfloat16" else "fp32"
+    make_base(recipe, folder, this_machine(device, 1, precision), device, lambda _step, _said: None)
+
+
+def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
+    """Train the model before RL on by next-token prediction, for as long as RL took, on documents of all kinds."""
+    run_folder = Path(recipe.output)
+    folder = run_folder / "controls" / RIVAL
+    entries = read_ledger(run_folder / LEDGER).entries
+    budget = token_budget(RIVAL, entries)
+    model, tokenizer = load_model(_base(recipe), recipe.thought)
+    model.to(_device(recipe))
+    spec = _rival_spec(recipe, budget, tokenizer)
+    kept = zip(entries, superseded(entries), strict=True)
+    rl_s = sum(one.device_s for one, again in kept if one.workload == "rl" and one.phase not in BESIDE_RL and not again)
+    out = {"steps": spec.steps, "tokens": budget, "rl_device_s": rl_s, "learning_rate": spec.learning_rate}
+    written = folder / "took.json"
+    if not folder.is_dir():
+        folder.parent.mkdir(exist_ok=True)
+        begun = time.perf_counter()
+        read = (one for one in _chunks(recipe, tokenizer) if len(one.ids) > 1)
+        rows = (ids for batch in batches(read, spec.batch_sequences, recipe.seed) for ids in batch)
+        train_rival(model, rows, spec, folder, lambda step, steps: report(RIVAL, step, steps, {}))
+        tokenizer.save_pretrained(folder)
+        write_json(written, {"wall_s": time.perf_counter() - begun})
+    return {**out, **json.loads(written.read_text("utf-8"))}
+
+
+def _rival_spec(recipe: Recipe, tokens: float, tokenizer: Any) -> PretrainSpec:
+    """As many updates as the documents' real length makes of the tokens."""
+    lengths = [len(one.ids) for one in itertools.islice(_chunks(recipe, tokenizer), _MEASURED)]
+    spec = rival_spec(recipe, tokens)
+    steps = max(1, math.ceil(tokens * len(lengths) / (spec.batch_sequences * sum(lengths))))
+    longest = (recipe.pretrain or spec).sequence_tokens
+    return replace(spec, steps=steps, save_steps=steps, sequence_tokens=longest)
+
+
+def _chunks(recipe: Recipe, tokenizer: Any) -> Iterator[Chunk]:
+    """Documents of all kinds that the run has not read."""
+    length = recipe.pretrain.sequence_tokens if recipe.pretrain else recipe.rl.ntp_tokens
+    return chunks(stream(corpus_of(recipe), recipe.folder, _STREAM + recipe.seed), tokenizer, length)
+
+
+def _device(recipe: Recipe) -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() and recipe.rl.device != "cpu" else "cpu")
+
+
+def _measured(recipe: Recipe, judge: Path, plan: Plan) -> dict[str, Any]:
+    """The table, at places that no seed was trained on."""
+    folder, device = Path(recipe.output), _device(recipe)
+
+    def load(path: Path) -> tuple[Any, Any]:
+        model, tokenizer = load_model(path, recipe.thought)
+        return model.to(device).eval(), tokenizer
+
+    base, tokenizer = load(_base(recipe))
+    start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
+    sampling = Sampling(
+        start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
+        skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
+    )  # fmt: skip
+    where = replace(recipe.positions, kinds=plan.kinds or recipe.positions.kinds)
+    places = places_of(replace(recipe, seed=_HELD_OUT, positions=where), base, tokenizer, plan.places)
+    models = Models(
+        tokenizer, base, load(folder / "final")[0], reader(*load(judge), tokenizer),
+        {RIVAL: load(folder / "controls" / RIVAL)[0]},
+    )  # fmt: skip
+    return measure(models, places, sampling)
+
+
+def _curve(folder: Path) -> list[dict[str, float]]:
+    """Mean gain of the thoughts of every tenth of the steps, on documents that are read once."""
+    rows = [row for row in read_metrics(folder) if "gain" in row]
+    size = max(1, math.ceil(len(rows) / _PARTS))
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return [{"step": part[-1]["step"], "gain_nats": sum(row["gain"] for row in part) / len(part)} for part in parts]
