@@ -5,21 +5,17 @@ Imports of the engine stand inside the commands, so that ``--help`` answers at o
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from collections.abc import Sequence
 
 import click
 
-from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.interfaces.cli_books import books
 from computeledger.interfaces.cli_calibrate import calibrate
 from computeledger.interfaces.cli_facts import cite, cost, facts
 from computeledger.interfaces.cli_fit import fit
 from computeledger.interfaces.cli_frontier import frontier
 from computeledger.interfaces.cli_money import allocate, invert, prices, route
-from computeledger.interfaces.cli_options import CONTEXT, help_alone
+from computeledger.interfaces.cli_options import CONTEXT, help_alone, run_group
 from computeledger.interfaces.cli_plan import plan
 from computeledger.interfaces.cli_reconcile import reconcile
 from computeledger.interfaces.cli_rl import rl
@@ -83,25 +79,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Traceback (most recent call last):
     SystemExit: 0
     """
-    try:
-        code = cli.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
-    except click.ClickException as error:
-        _fail(error.format_message().replace("\n", " "), 2)
-    except click.exceptions.Abort:
-        _fail("interrupted", 130)
-    except InputError as error:
-        _fail(str(error).replace("\n", " "), 2)
-    except ComputeLedgerError as error:
-        _fail(str(error), 1)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except OSError as error:
-        _fail(f"{shown(error.filename or 'a file')}: {(error.strerror or 'cannot be used').lower()}", 2)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _fail(message: str, code: int) -> None:
-    message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
-    click.echo(f"computeledger: {message}", err=True)
-    sys.exit(code)
+    run_group(cli, "computeledger", arguments)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from computeledger.errors import InputError, shown
+from computeledger.errors import ComputeLedgerError, InputError, shown
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -19,6 +21,32 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
 samples_option = click.option("--samples", default=4096, show_default=True, help="Samples of uncertain inputs.")
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
+
+
+def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> None:
+    """Run a command line and end: one line and exit code 2 for bad input, no traceback."""
+    try:
+        code = group.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except click.ClickException as error:
+        _fail(name, error.format_message().replace("\n", " "), 2)
+    except click.exceptions.Abort:
+        _fail(name, "interrupted", 130)
+    except InputError as error:
+        _fail(name, str(error).replace("\n", " "), 2)
+    except ComputeLedgerError as error:
+        _fail(name, str(error), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(name, f"{shown(error.filename or 'a file')}: {(error.strerror or 'cannot be used').lower()}", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(name: str, message: str, code: int) -> None:
+    message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
+    click.echo(f"{name}: {message}", err=True)
+    sys.exit(code)
 
 
 def help_alone(context: click.Context) -> None:
