@@ -180,6 +180,7 @@ def choose_rows(recipe: Recipe, model: Any, tokenizer: Any) -> Rows:
     if recipe.corpus is not None and recipe.corpus.weight:
         read = chunks(read_documents(recipe, PLACES), tokenizer, spec.context_tokens + spec.gold_tokens)
         text = places(read, spec, recipe.seed, measure_for(recipe, model, tokenizer))
+        text = itertools.islice(text, spec.distinct or None)
         weights[TEXT_ROWS] = recipe.corpus.weight
     asked = {}
     longest = getattr(getattr(model, "config", None), "max_position_embeddings", None) or sys.maxsize
