@@ -289,7 +289,12 @@ def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict
 
 
 def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
-    """Carry parts out in processes of their own; a part that fails ends the study."""
+    """Carry parts out, each in a process of its own where several run; a part that fails ends the study."""
+    if jobs == 1:
+        for name, what, given in stage:
+            what(*given)
+            yield name
+        return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
         asked = {pool.submit(what, *given): name for name, what, given in stage}
