@@ -66,4 +66,6 @@ def _print_beta(console: Console, document: dict[str, Any]) -> None:
         console.print("no next-token reference in this ledger: GPU-time has nothing to be compared with")
     else:
         per_token = format_si(reference["device_s_per_token"], "s")
-        console.print(f"reference: {per_token} per token of next-token training, from {reference['measured_in']}")
+        error, count = reference["standard_error_fraction"], reference["measurements"]
+        sure = "" if error is None else f", {count} measurements, standard error {format_percent(error)}"
+        console.print(f"reference: {per_token} per token of next-token training, from {reference['measured_in']}{sure}")
