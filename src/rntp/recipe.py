@@ -220,7 +220,7 @@ class PositionSpec:
     skip_first_gold : int
         First gold tokens left out of every score: what separates thought from text is no prediction.
     kinds : tuple of str
-        Kinds of documents that places are taken from; empty for all.
+        Kinds of documents that places are taken from, names or patterns such as ``bare-*``; empty for all.
     distinct : int
         Places that RL goes over again and again; 0 for new ones without end.
     """
