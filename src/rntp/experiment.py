@@ -32,6 +32,7 @@ from rntp.models import load_model
 from rntp.must_think.mixed import PROSE
 from rntp.positions import Place
 from rntp.pretraining import batches
+from rntp.quiet import hush
 from rntp.recipe import PretrainSpec, Recipe
 from rntp.recipe_file import fingerprint
 from rntp.run import Report, run
@@ -122,7 +123,7 @@ def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = Fals
     for one in (own, other):
         check(Path(one.output), one, fresh=fresh)
     (folder / SUMMARY).unlink(missing_ok=True)
-    beside = multiprocessing.get_context("spawn").Process(target=pretrained, args=(other, plan, fresh), daemon=True)
+    beside = multiprocessing.get_context("spawn").Process(target=_beside, args=(other, plan, fresh), daemon=True)
     if plan.judge is None:
         beside.start()
     taken = run(own, fresh=fresh, report=report)
@@ -225,6 +226,12 @@ def pretrained(recipe: Recipe, plan: Plan, fresh: bool) -> None:
     device = torch.device("cpu" if recipe.rl.device == "cpu" or not torch.cuda.is_available() else "cuda")
     precision = "bf16" if recipe.rl.precision == "bfloat16" else "fp32"
     make_base(recipe, folder, this_machine(device, 1, precision), device, lambda _step, _said: None)
+
+
+def _beside(recipe: Recipe, plan: Plan, fresh: bool) -> None:  # noqa: FBT001 - a process takes no keywords
+    """Pretrain the judge, in a process of its own."""
+    hush()
+    pretrained(recipe, plan, fresh)
 
 
 def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:

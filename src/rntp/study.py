@@ -21,6 +21,7 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from rntp.experiment import Checkpoints, Plan, experiment, fractions, measure_models, pretrained
+from rntp.quiet import hush
 from rntp.recipe import Recipe
 from rntp.recipe_file import read_recipe, record
 from rntp.results import SCHEMA
@@ -296,7 +297,7 @@ def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
             yield name
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(jobs, context, initializer=hush, max_tasks_per_child=1) as pool:
         asked = {pool.submit(what, *given): name for name, what, given in stage}
         try:
             for one in as_completed(asked):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,15 +80,10 @@ def study_answer(path: Path, jobs: int | None, told: Callable[[str, int, int], N
 
 
 def _ready() -> None:
-    """Refuse to begin without the packages; keep their bars and advice from the terminal, but not their errors."""
+    """Refuse to begin without the packages, and keep their chatter from the terminal."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"training needs {', '.join(missing)}: pip install 'computeledger[train,verify]'")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
-    import datasets
-    import transformers
+    from rntp.quiet import hush
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
+    hush()
