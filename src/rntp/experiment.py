@@ -228,7 +228,7 @@ def pretrained(recipe: Recipe, plan: Plan, fresh: bool) -> None:
     make_base(recipe, folder, this_machine(device, 1, precision), device, lambda _step, _said: None)
 
 
-def _beside(recipe: Recipe, plan: Plan, fresh: bool) -> None:  # noqa: FBT001 - a process takes no keywords
+def _beside(recipe: Recipe, plan: Plan, fresh: bool) -> None:
     """Pretrain the judge, in a process of its own."""
     hush()
     pretrained(recipe, plan, fresh)
