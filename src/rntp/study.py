@@ -272,12 +272,16 @@ def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict
         raise InputError(f"output {shown(study.output)}: holds other files and no study; choose another folder")
     every = [(one, seed) for one in study.variants for seed in one.seeds or study.seeds]
     plan = Plan(thread_count=thread_count)
-    bases = [(f"seed {seed}", pretrained, (recipe_of(study, None, seed), plan, False)) for seed in study.seeds]
+    bases: list[Part] = [
+        (f"seed {seed}", pretrained, (recipe_of(study, None, seed), plan, False)) for seed in study.seeds
+    ]
     parts = [
         (one.soup, (f"{one.name}, seed {seed}", _souped if one.soup else _trained, (study, one, seed, thread_count)))
         for one, seed in every
     ]
-    stages = (bases, [part for soup, part in parts if not soup], [part for soup, part in parts if soup])
+    stages: tuple[list[Part], ...] = (
+        bases, [part for soup, part in parts if not soup], [part for soup, part in parts if soup],
+    )  # fmt: skip
     total, ended = sum(map(len, stages)), 0
     for stage in stages:
         for name in _side_by_side(stage, jobs):

@@ -1,8 +1,9 @@
-"""Tables of ``rntp study``: a row per variant, the mean over its seeds and their range."""
+"""Tables of ``rntp study``, for the terminal and for a page: a row per variant, the mean over its seeds, their range."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -47,16 +48,16 @@ _LEARNT: dict[str, Value] = {
     "gap closed": _at("gap_closed_fraction"),
     "before RL": _at("measured", "intervals", "gap_closed_before_fraction", "mean"),
     "empty": _at("empty_thought_gap_closed_fraction"),
-    "lost if swapped": _at("swapped_thought_loss_fraction"),
+    "swapped": _at("swapped_thought_loss_fraction"),
     "judge": _at("independent_scorer_fraction"),
-    "plain training": _at("ntp_equal_time_gap_closed_fraction"),
+    "plain": _at("ntp_equal_time_gap_closed_fraction"),
 }
 _THOUGHTS: dict[str, Value] = {
     "step by step": _thoughts("after RL", "worked_style_fraction"),
     "right before": _thoughts("before RL", "steps_right_fraction"),
     "right after": _thoughts("after RL", "steps_right_fraction"),
     "cut off": _thoughts("after RL", "truncated_fraction"),
-    "gain where trained": _trained_share,
+    "trained on": _trained_share,
     "own score": _at("measured", "intervals", "own_gap_closed_fraction", "mean"),
     "loss without": _at("measured", "no_thought_loss_change_fraction"),
 }
@@ -75,18 +76,42 @@ _SHARES: dict[str, Value] = {
 }  # fmt: skip
 _BETAS: dict[str, Value] = {"beta in FLOP": _at("beta_flop"), "in device-time": _at("beta_gpu_time")}
 _WALL: dict[str, Value] = {"wall": _at("wall_s")}
-_SHOWN = (
-    ("thoughts, and the model as a predictor", {name: (one, format_percent) for name, one in _THOUGHTS.items()}),
-    ("places where it thinks", {name: (one, format_percent) for name, one in _HABITS.items()}),
-    (
+
+
+def _seconds(value: float) -> str:
+    return format_si(value, "s")
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"
+
+
+Columns = Mapping[str, tuple[Value, Callable[[float], str]]]
+#: Tables by the name that a page asks for: title and columns.
+TABLES: dict[str, tuple[str, Columns]] = {
+    "learnt": ("what was learnt", {name: (one, format_percent) for name, one in _LEARNT.items()}),
+    "thoughts": (
+        "thoughts, and the model as a predictor", {name: (one, format_percent) for name, one in _THOUGHTS.items()},
+    ),
+    "habits": ("places where it thinks", {name: (one, format_percent) for name, one in _HABITS.items()}),
+    "took": (
         "what it took: shares of the device-time of RL",
         {
             **{name: (one, format_percent) for name, one in _SHARES.items()},
-            **{name: (one, "{:.3g}".format) for name, one in _BETAS.items()},
-            **{name: (one, lambda value: format_si(value, "s")) for name, one in _WALL.items()},
+            **{name: (one, _short) for name, one in _BETAS.items()},
+            **{name: (one, _seconds) for name, one in _WALL.items()},
         },
     ),
-)
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its title, its head, and rows whose cells are a text and the range beneath it; or a heading alone."""
+
+    title: str
+    head: list[str]
+    rows: list[tuple[str, list[tuple[str, str]]]]
 
 
 def seeds_of(results: Mapping[str, Any]) -> dict[Key, list[Row]]:
@@ -97,13 +122,13 @@ def seeds_of(results: Mapping[str, Any]) -> dict[Key, list[Row]]:
     return out
 
 
-def spread(values: Sequence[float | None], show: Callable[[float], str]) -> str:
-    """Mean over seeds, with the least and the largest in brackets."""
+def spread(values: Sequence[float | None], show: Callable[[float], str]) -> tuple[str, str]:
+    """Mean over seeds; and the least and the largest, where there are two."""
     there = [one for one in values if one is not None]
     if not there:
-        return "–"
-    mean = show(sum(there) / len(there))
-    return mean if len(there) < 2 else f"{mean} ({show(min(there))} to {show(max(there))})"
+        return "–", ""
+    ends = [show(pick(there)).partition(" ")[0] for pick in (min, max)]
+    return show(sum(there) / len(there)), "..".join(ends) if len(there) > 1 else ""
 
 
 def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
@@ -118,62 +143,75 @@ def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
     return "more" if low > high_first else "less" if high < low_first else "within noise"
 
 
-def print_study(results: Mapping[str, Any]) -> None:
-    """Print what each variant learnt, how it thinks, and what it took."""
-    console = Console()
+def grid(results: Mapping[str, Any], name: str) -> Grid | None:
+    """One of :data:`TABLES` or ``coverage``, of the columns that were measured; None where none was."""
     grouped = seeds_of(results)
-    first = next(iter(grouped.values()))
-    seeds = len({row["seed"] for row in results["rows"]})
-    title = f"{results['name']}: {seeds} seeds, {results['places']} held-out places"
-    compared = {key: against(rows, first) for key, rows in grouped.items()}
-    learnt = {name: (one, format_percent) for name, one in _LEARNT.items()}
-    _table(console, title, grouped, learnt, compared if len(grouped) > 1 else None)
-    for what, columns in _SHOWN:
-        _table(console, what, grouped, columns)
-    _coverage(console, grouped)
-
-
-def _table(
-    console: Console,
-    title: str,
-    grouped: Mapping[Key, Sequence[Row]],
-    columns: Mapping[str, tuple[Value, Callable[[float], str]]],
-    compared: Mapping[Key, str] | None = None,
-) -> None:
-    """A table of the columns that were measured at all."""
-    every = [row for rows in grouped.values() for row in rows]
-    there = {name: one for name, one in columns.items() if any(one[0](row) is not None for row in every)}
+    if name == "coverage":
+        return _coverage(grouped)
+    title, columns = TABLES[name]
+    there = {head: one for head, one in columns.items() if any(one[0](row) is not None for row in results["rows"])}
     if not there:
-        return
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for name in (*there, *(("beside the first",) if compared else ())):
-        table.add_column(name, justify="right")
+        return None
+    first = next(iter(grouped.values()))
+    compares = name == "learnt" and len(grouped) > 1
+    rows: list[tuple[str, list[tuple[str, str]]]] = []
     last = ""
-    for key, rows in grouped.items():
-        if key[0] != last:
-            table.add_row(f"[bold]{key[0]}[/]")
-        last = key[0]
-        cells = [spread([value(row) for row in rows], show) for value, show in there.values()]
-        table.add_row(key[1], *cells, *((compared[key],) if compared else ()))
-    console.print(table)
+    for (group, variant), some in grouped.items():
+        if group != last:
+            rows.append((group, []))
+        last = group
+        cells = [spread([value(row) for row in some], show) for value, show in there.values()]
+        rows.append((variant, [*cells, *([(against(some, first), "")] if compares else [])]))
+    return Grid(title, [*there, *(["beside first"] if compares else [])], rows)
 
 
-def _coverage(console: Console, grouped: Mapping[Key, Sequence[Row]]) -> None:
+def _coverage(grouped: Mapping[Key, Sequence[Row]]) -> Grid | None:
     """pass@k before and after, where many thoughts were sampled."""
-    for (_, variant), rows in grouped.items():
-        found = [row["measured"]["coverage"] for row in rows if row["measured"].get("coverage", {}).get("before")]
+    rows, sizes = [], []
+    for (_, variant), some in grouped.items():
+        found = [row["measured"]["coverage"] for row in some if row["measured"].get("coverage", {}).get("before")]
         if not found:
             continue
         sizes = list(found[0]["before"])
-        table = Table(
-            title=f"one of k thoughts right: {variant}", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-        )
-        for place, name in enumerate(["", *(f"k = {size}" for size in sizes)]):
-            table.add_column(name, justify="right" if place else "left")
         for when in ("before", "after"):
-            table.add_row(f"{when} RL", *(spread([one[when][size] for one in found], format_percent) for size in sizes))
+            cells = [spread([one[when][size] for one in found], format_percent) for size in sizes]
+            rows.append((f"{variant}, {when} RL", [*cells, ("", "")]))
+        crossed = ["never" if one["crossover"] is None else str(one["crossover"]) for one in found]
+        rows[-1][1][-1] = (", ".join(crossed), "")
+    head = [*(f"k = {size}" for size in sizes), "as many before, from k"]
+    return Grid("one of k thoughts right", head, rows) if rows else None
+
+
+def grids(results: Mapping[str, Any]) -> Iterator[Grid]:
+    """All tables of a study that have something to say."""
+    for name in (*TABLES, "coverage"):
+        found = grid(results, name)
+        if found is not None:
+            yield found
+
+
+def print_study(results: Mapping[str, Any]) -> None:
+    """Print what each variant learnt, how it thinks, and what it took."""
+    console = Console()
+    seeds = len({row["seed"] for row in results["rows"]})
+    said = (
+        f"{results['name']}: {results['places']} held-out places; means over up to {seeds} seeds, beneath their range"
+    )
+    console.print(said, highlight=False)
+    for one in grids(results):
+        table = Table(title=one.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for place, name in enumerate(["", *one.head]):
+            table.add_column(name, justify="right" if place else "left")
+        for name, cells in one.rows:
+            shown = [f"{text}\n{ends}" if ends else text for text, ends in cells]
+            table.add_row(name if cells else f"[bold]{name}[/]", *shown)
         console.print(table)
-        crossed = [one["crossover"] for one in found]
-        said = ", ".join("never" if one is None else f"k = {one}" for one in crossed)
-        console.print(f"as many solved before RL as after, by seed: {said}")
+
+
+def markdown(one: Grid) -> str:
+    """The table for a page."""
+    lines = [f"| | {' | '.join(one.head)} |", "|---" * (len(one.head) + 1) + "|"]
+    for name, cells in one.rows:
+        shown = [f"{text} ({ends})" if ends else text for text, ends in cells] or [""] * len(one.head)
+        lines.append(f"| {name if cells else f'*{name}*'} | {' | '.join(shown)} |")
+    return "\n".join(lines)
