@@ -92,21 +92,8 @@ class RLResult:
 
     @property
     def flop_by_phase(self) -> dict[str, Num]:
-        """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout.
-
-        Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
-        thought. Of other rollouts reading the prompt is left out.
-        """
-        one = self.scenario
-        n = n_params_active(one.engine.model)
-        seen, trained = one.algorithm.rollouts * one.sequence_tokens, one.algorithm.rollouts * one.trained_tokens
-        read, plain = (0.0, 0.0) if one.text is None else (one.read_tokens, one.text.plain_tokens)
-        return {
-            "generation": 2 * n * (self.sampled_tokens + read),
-            **{name: 2 * n * tokens * sequences for name, (tokens, sequences) in one.scored.items()},
-            "log-probs": 2 * n * one.algorithm.forward_passes * seen,
-            "update": 6 * n * (one.algorithm.trained_passes * trained + plain),
-        }
+        """FLOP of one step, as the scenario counts them [FLOP]."""
+        return self.scenario.flop_by_phase
 
     @property
     def flop_per_step(self) -> Num:

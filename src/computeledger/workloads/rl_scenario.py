@@ -10,6 +10,7 @@ from computeledger.arrays import Num
 from computeledger.errors import QuantityError
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.roofline import Machine
+from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths
 from computeledger.workloads.rl_training import Trainer
@@ -221,6 +222,22 @@ class RLScenario:
         ratio = self.algorithm.started_ratio if self.breaks_off else 1.0
         rollouts = self.algorithm.rollouts * self.algorithm.sampling_rounds
         return rollouts * ratio * self.written.mean_tokens
+
+    @property
+    def flop_by_phase(self) -> dict[str, Num]:
+        """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout.
+
+        Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
+        thought. Of other rollouts reading the prompt is left out.
+        """
+        n, one = n_params_active(self.engine.model), self.algorithm
+        read, plain = (0.0, 0.0) if self.text is None else (self.read_tokens, self.text.plain_tokens)
+        return {
+            "generation": 2 * n * (self.sampled_tokens + read),
+            **{name: 2 * n * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
+            "log-probs": 2 * n * one.forward_passes * one.rollouts * self.sequence_tokens,
+            "update": 6 * n * (one.trained_passes * one.rollouts * self.trained_tokens + plain),
+        }
 
     @property
     def n_replicas(self) -> Num:
