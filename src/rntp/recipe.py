@@ -12,6 +12,8 @@ REWARDS = (
     "log-likelihood-gain", "probability", "first-token", "exact-prefix", "token-boundary-prefix", "token-accuracy",
     "similarity-bleu", "similarity-chrf", "entropy-weighted-gain", "self-evaluation",
 )  # fmt: skip
+#: Qwen3 with a causal smear of the embeddings.
+SMEAR = "qwen3-smear"
 CONTROLS = (
     "ntp-equal-tokens", "ntp-equal-time", "mixed-sft", "empty-thought", "swapped-thought", "frozen-scorer",
     "independent-scorer", "overlap", "repeats",
@@ -53,7 +55,7 @@ class ModelSpec:
     """
 
     path: str = ""
-    architecture: str = field(default="qwen3", metadata=_among("qwen3", "qwen3-smear"))
+    architecture: str = field(default="qwen3", metadata=_among("qwen3", SMEAR))
     hidden_size: int = field(default=128, metadata=_within(4))
     layers: int = field(default=2, metadata=_within(1))
     heads: int = field(default=4, metadata=_within(1))

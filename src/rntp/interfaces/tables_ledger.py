@@ -67,5 +67,6 @@ def _print_beta(console: Console, document: dict[str, Any]) -> None:
     else:
         per_token = format_si(reference["device_s_per_token"], "s")
         error, count = reference["standard_error_fraction"], reference["measurements"]
-        sure = "" if error is None else f", {count} measurements, standard error {format_percent(error)}"
-        console.print(f"reference: {per_token} per token of next-token training, from {reference['measured_in']}{sure}")
+        console.print(f"reference: {per_token} per token of next-token training, from {reference['measured_in']}")
+        if error is not None:
+            console.print(f"{count} steps of it were measured; standard error {format_percent(error)}")
