@@ -119,7 +119,7 @@ def test_the_range_over_seeds_is_shown_and_noise_is_called_noise() -> None:
     assert [against([row(*ends)], first) for ends in ((0.5, 0.9), (0.56, 0.9), (0.1, 0.39))] == [
         "within noise", "more", "less",
     ]  # fmt: skip
-    assert spread([1.0, None, 3.0], "{:.0f}".format) == ("2", "1..3") and spread([None], str) == ("–", "")
+    assert spread([1.0, None, 3.0], "{:.0f}".format) == ("2", "1 to 3") and spread([None], str) == ("–", "")
 
 
 def test_an_empty_thought_is_no_thinking() -> None:

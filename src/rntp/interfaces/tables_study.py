@@ -74,7 +74,7 @@ _SHARES: dict[str, Value] = {
         ("idle", "idle"),
     )
 }  # fmt: skip
-_BETAS: dict[str, Value] = {"beta in FLOP": _at("beta_flop"), "in device-time": _at("beta_gpu_time")}
+_BETAS: dict[str, Value] = {"beta in FLOP": _at("beta_flop"), "in time": _at("beta_gpu_time")}
 _WALL: dict[str, Value] = {"wall": _at("wall_s")}
 
 
@@ -128,7 +128,7 @@ def spread(values: Sequence[float | None], show: Callable[[float], str]) -> tupl
     if not there:
         return "–", ""
     ends = [show(pick(there)).partition(" ")[0] for pick in (min, max)]
-    return show(sum(there) / len(there)), "..".join(ends) if len(there) > 1 else ""
+    return show(sum(there) / len(there)), " to ".join(ends) if len(there) > 1 else ""
 
 
 def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
@@ -201,7 +201,7 @@ def print_study(results: Mapping[str, Any]) -> None:
     for one in grids(results):
         table = Table(title=one.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for place, name in enumerate(["", *one.head]):
-            table.add_column(name, justify="right" if place else "left")
+            table.add_column(name, justify="right" if place else "left", overflow="fold")
         for name, cells in one.rows:
             shown = [f"{text}\n{ends}" if ends else text for text, ends in cells]
             table.add_row(name if cells else f"[bold]{name}[/]", *shown)
