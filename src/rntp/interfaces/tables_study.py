@@ -144,10 +144,12 @@ def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
 
 
 def grid(results: Mapping[str, Any], name: str) -> Grid | None:
-    """One of :data:`TABLES` or ``coverage``, of the columns that were measured; None where none was."""
+    """One of :data:`TABLES`, ``kinds`` or ``coverage``, of the columns that were measured; None where none was."""
     grouped = seeds_of(results)
     if name == "coverage":
         return _coverage(grouped)
+    if name == "kinds":
+        return _kinds(grouped)
     title, columns = TABLES[name]
     there = {head: one for head, one in columns.items() if any(one[0](row) is not None for row in results["rows"])}
     if not there:
@@ -163,6 +165,16 @@ def grid(results: Mapping[str, Any], name: str) -> Grid | None:
         cells = [spread([value(row) for row in some], show) for value, show in there.values()]
         rows.append((variant, [*cells, *([(against(some, first), "")] if compares else [])]))
     return Grid(title, [*there, *(["beside first"] if compares else [])], rows)
+
+
+def _kinds(grouped: Mapping[Key, Sequence[Row]]) -> Grid:
+    """Gap closed by kind of document."""
+    kinds = list(dict.fromkeys(kind for some in grouped.values() for row in some for kind in row["measured"]["by_kind"]))
+    rows = []
+    for (_, variant), some in grouped.items():
+        found = [_at("measured", "by_kind", kind, "gap_closed_fraction") for kind in kinds]
+        rows.append((variant, [spread([one(row) for row in some], format_percent) for one in found]))
+    return Grid("gap closed by kind of document", kinds, rows)
 
 
 def _coverage(grouped: Mapping[Key, Sequence[Row]]) -> Grid | None:
