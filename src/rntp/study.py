@@ -308,7 +308,7 @@ def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
                 one.result()
                 yield asked[one]
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _row(study: Study, variant: Variant, seed: int) -> dict[str, Any]:
