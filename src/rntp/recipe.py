@@ -222,7 +222,9 @@ class PositionSpec:
     skip_first_gold : int
         First gold tokens left out of every score: what separates thought from text is no prediction.
     kinds : tuple of str
-        Kinds of documents that places are taken from; empty for all.
+        Kinds of documents that places are taken from, names or patterns such as ``bare-*``; empty for all.
+    distinct : int
+        Places that RL goes over again and again; 0 for new ones without end.
     """
 
     rule: str = field(default="random", metadata=_among(*RULES))
@@ -238,6 +240,7 @@ class PositionSpec:
     proxy: str = ""
     skip_first_gold: int = field(default=1, metadata=_within(0))
     kinds: tuple[str, ...] = ()
+    distinct: int = field(default=0, metadata=_within(0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from rntp.measures import measure_for
 from rntp.mixture import TEXT as TEXT_ROWS
 from rntp.mixture import Rows, mixed_rows
 from rntp.models import load_model, planned_config
-from rntp.positions import Place, places
+from rntp.positions import Place, places, wanted
 from rntp.problems import problems
 from rntp.recipe import Recipe
 from rntp.run_folder import (
@@ -183,6 +183,7 @@ def choose_rows(recipe: Recipe, model: Any, tokenizer: Any) -> Rows:
     if recipe.corpus is not None and recipe.corpus.weight:
         read = chunks(read_documents(recipe, PLACES), tokenizer, spec.context_tokens + spec.gold_tokens)
         text = places(read, spec, recipe.seed, measure_for(recipe, model, tokenizer))
+        text = itertools.islice(text, spec.distinct or None)
         weights[TEXT_ROWS] = recipe.corpus.weight
     asked = {}
     longest = getattr(getattr(model, "config", None), "max_position_embeddings", None) or sys.maxsize
@@ -199,8 +200,8 @@ def _text_ids(recipe: Recipe, tokenizer: Any) -> list[tuple[int, ...]]:
     if not rl.ntp_weight:
         return []
     read = chunks(read_documents(recipe, TEXT), tokenizer, rl.ntp_tokens)
-    wanted = (one.ids for one in read if len(one.ids) > 1 and (not kinds or one.kind in kinds))
-    return list(itertools.islice(wanted, rl.steps * rl.ntp_sequences))
+    some = (one.ids for one in read if len(one.ids) > 1 and wanted(one.kind, kinds))
+    return list(itertools.islice(some, rl.steps * rl.ntp_sequences))
 
 
 class _Told(TrainerCallback):
