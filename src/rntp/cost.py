@@ -266,8 +266,10 @@ def cost(folder: Path, machines: RLMachines | None) -> dict[str, Any]:
     computeledger.errors.InputError: 'nowhere': no recipe.json; the folder of a run of rntp train is needed
     """
     recipe, model, entries = read_run(folder)
-    shapes = shapes_of(recipe, entries)
     kept = _kept(entries)
+    if not _steps(kept):
+        raise InputError(f"{shown(str(folder))}: no finished step of RL is in the ledger yet")
+    shapes = shapes_of(recipe, entries)
     devices = max(entry.devices for entry in kept)
     run = scenario_of(recipe, model, shapes, devices)
     batches = _steps(kept) / recipe.rl.updates_per_batch
