@@ -38,6 +38,9 @@ from rntp.recipe import SMEAR, Recipe
 from rntp.recipe_file import parse_recipe
 from rntp.run_folder import BASE, FINAL, LEDGER, RECIPE
 
+#: What the comparison needs of a recipe: the rest may be of another version.
+_WANTED = ("name", "seed", "model", "pretrain", "corpus", "environments", "thought", "reward", "rl")
+_LENGTHS = ("context_tokens", "gold_tokens", "skip_first_gold")
 #: Share of the budget above which thoughts are taken to be of one length: cut by it.
 _CUT_FRACTION = 0.99
 #: The ledger's coefficient of next-token training.
@@ -90,7 +93,9 @@ def read_run(folder: Path) -> tuple[Recipe, Model, tuple[Entry, ...]]:
         if not (folder / name).is_file():
             raise InputError(f"{shown(str(folder))}: no {name}; the folder of a run of rntp train is needed")
     written = json.loads((folder / RECIPE).read_text("utf-8"))
-    recipe = parse_recipe(written["recipe"], Path(written.get("folder", ".")))
+    wanted = {name: written["recipe"][name] for name in _WANTED if name in written["recipe"]}
+    wanted["positions"] = {name: written["recipe"]["positions"][name] for name in _LENGTHS}
+    recipe = parse_recipe(wanted, Path(written.get("folder", ".")))
     places = (folder / FINAL, folder / BASE, recipe.folder / recipe.model.path)
     config = next((place / "config.json" for place in places if (place / "config.json").is_file()), None)
     if config is None:
@@ -261,8 +266,10 @@ def cost(folder: Path, machines: RLMachines | None) -> dict[str, Any]:
     computeledger.errors.InputError: 'nowhere': no recipe.json; the folder of a run of rntp train is needed
     """
     recipe, model, entries = read_run(folder)
-    shapes = shapes_of(recipe, entries)
     kept = _kept(entries)
+    if not _steps(kept):
+        raise InputError(f"{shown(str(folder))}: no finished step of RL is in the ledger yet")
+    shapes = shapes_of(recipe, entries)
     devices = max(entry.devices for entry in kept)
     run = scenario_of(recipe, model, shapes, devices)
     batches = _steps(kept) / recipe.rl.updates_per_batch

@@ -81,8 +81,9 @@ def test_what_runs_cost_beside_the_prediction(run: Path, capsys: pytest.CaptureF
         assert parts[name]["s_per_step"]["predicted"] > 0
     without = answer(capsys, "ledger", str(run))
     assert without["machine"] is None and without["runs"][0]["beta_gpu_time"]["predicted"] is None
-    code, text, _ = command(capsys, "ledger", str(run), "--machine", "h100-nvl8")
-    assert code == 0 and max(map(len, text.splitlines())) <= 80 and "…" not in text
+    for folders in ((str(run),), (str(run), str(run))):
+        code, text, _ = command(capsys, "ledger", *folders, "--machine", "h100-nvl8")
+        assert code == 0 and max(map(len, text.splitlines())) <= 80 and "…" not in text
 
 
 @pytest.fixture(scope="module")

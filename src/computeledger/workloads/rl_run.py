@@ -154,14 +154,14 @@ class RunCost:
         rollout = (one.sampling.lengths.mean_tokens, one.algorithm.rollouts)
         return budget_demand(flop, self.result.flop_per_token, rollout, (one.algorithm.group_size, epochs))
 
-    def text_tokens(self, flop: Num, tokens_per_place: Num | None = None) -> Num:
+    def text_tokens(self, flop: Num, spacing_tokens: Num | None = None) -> Num:
         """Text that an amount of FLOP in RL on text asks for, ``rollouts / group x text each``, each place once.
 
         Parameters
         ----------
         flop : float or ndarray
             Budget [FLOP].
-        tokens_per_place : float or ndarray, optional
+        spacing_tokens : float or ndarray, optional
             One place in so many tokens; context and gold, so that no token is read twice, when left out [token].
 
         Returns
@@ -175,7 +175,7 @@ class RunCost:
         'text_tokens'
         """
         one = self.result.scenario
-        each = tokens_per_place
+        each = spacing_tokens
         if each is None:
             each = one.sampling.prompt_tokens + (0.0 if one.text is None else one.text.gold_tokens)
         return self.demand(flop, 1.0).tasks * each

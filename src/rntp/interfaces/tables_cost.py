@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -15,17 +15,52 @@ MISSING = "–"
 
 
 def print_costs(document: dict[str, Any]) -> None:
-    """Print each run by phase: counted and measured, predicted, and predicted over both."""
+    """Print a run by phase, or several in one table: counted and measured, predicted, and how the two compare."""
     console = Console()
-    machine = document["machine"]
-    for one in document["runs"]:
-        _print_run(console, one, timed=machine is not None)
+    machine, runs = document["machine"], document["runs"]
+    if len(runs) == 1:
+        _print_run(console, runs[0], timed=machine is not None)
+    else:
+        _print_runs(console, runs)
     said = "times: not predicted; --machine FOLDER of computeledger calibrate --write does"
     if machine is not None:
         said = f"times are predicted for {machine['name']}, best {format_si(machine['peak_flop_per_s'], 'FLOP/s')}"
     console.print(said, markup=False)
     console.print("FLOP are counted with attention, predicted without; ratio: predicted over those")
-    console.print("pad: FLOP that were multiplied over those counted; times have it, beta does not")
+    if len(runs) == 1:
+        console.print("pad: FLOP that were multiplied over those counted; times have it, beta does not")
+
+
+def _print_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(
+        title="beta, and shares of device-time", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for name in (
+        "run",
+        "FLOP",
+        "pre-\ndicted",
+        "time",
+        "error",
+        "pre-\ndicted",
+        "gene-\nration",
+        "scores",
+        "update",
+        "rest",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, one in enumerate(runs, 1):
+        console.print(f"{number}: {one['run']}", markup=False, soft_wrap=True)
+        reference, share = one["reference"] or {}, {name: part["fraction"] for name, part in one["phases"].items()}
+        scores = share.pop("thought scoring", 0.0) + share.pop("baseline", 0.0)
+        generation, update = share.pop("generation", 0.0), share.pop("update", 0.0)
+        error = reference.get("standard_error_fraction")
+        table.add_row(
+            f"{number}", *_numbers(one["beta_flop"])[:2], _numbers(one["beta_gpu_time"])[0],
+            MISSING if error is None else format_percent(error), _numbers(one["beta_gpu_time"])[1],
+            *(format_percent(part) for part in (generation, scores, update, 1 - generation - scores - update)),
+        )  # fmt: skip
+    console.print(table)
+    console.print("time: beta in GPU-time, 6 in next-token training; error: standard error of that")
 
 
 def _print_run(console: Console, one: Mapping[str, Any], *, timed: bool) -> None:
