@@ -44,7 +44,7 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
         raise InputError(f"{path}: {error}") from None
     for setting in settings:
         _set(given, setting)
-    given.setdefault("name", path.parent.name if path.stem == "config" else path.stem)
+    given.setdefault("name", path.resolve().parent.name if path.stem == "config" else path.stem)
     try:
         return parse_recipe(given, path.parent)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Tables of ``rntp study``, for the terminal and for a page: a row per variant, the mean over its seeds, their range."""
+"""Tables of ``rntp study``, for terminal and page: a row per variant, the mean over its seeds and their range."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def grid(results: Mapping[str, Any], name: str) -> Grid | None:
 
 def _kinds(grouped: Mapping[Key, Sequence[Row]]) -> Grid:
     """Gap closed by kind of document."""
-    kinds = list(dict.fromkeys(kind for some in grouped.values() for row in some for kind in row["measured"]["by_kind"]))
+    every = [row for some in grouped.values() for row in some]
+    kinds = list(dict.fromkeys(kind for row in every for kind in row["measured"]["by_kind"]))
     rows = []
     for (_, variant), some in grouped.items():
         found = [_at("measured", "by_kind", kind, "gap_closed_fraction") for kind in kinds]
