@@ -321,7 +321,7 @@ def measure_models(recipe: Recipe, there: Checkpoints, plan: Plan) -> dict[str, 
     Traceback (most recent call last):
     computeledger.errors.InputError: ...
     """
-    device = _device(recipe)
+    device, asked = _device(recipe), plan.where or recipe
 
     def load(path: Path) -> tuple[Any, Any]:
         model, tokenizer = load_model(path, recipe.thought)
@@ -330,13 +330,12 @@ def measure_models(recipe: Recipe, there: Checkpoints, plan: Plan) -> dict[str, 
     base, tokenizer = load(there.base)
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     sampling = Sampling(
-        start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
+        start, end, asked.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
         skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
     )  # fmt: skip
     policy = load(there.policy)[0]
     rivals = {RIVAL: load(there.rival)[0]} if there.rival is not None else {}
     models = Models(tokenizer, base, policy, reader(*load(there.judge), tokenizer), rivals)
-    asked = plan.where or recipe
     kinds = plan.kinds or asked.positions.kinds
 
     def placed(wanted: tuple[str, ...], count: int) -> list[Place]:

@@ -60,7 +60,7 @@ class Variant:
     samples : int
         Thoughts at each place for pass@k; 0 for none.
     soup : tuple of str
-        Variants whose models are averaged in place of training one.
+        Variants whose models are averaged in place of training one; a single one is measured as it is.
     seeds : tuple of int
         Of the study's, those that it is carried out at; empty for all.
     """
