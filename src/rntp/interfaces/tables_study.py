@@ -39,8 +39,8 @@ def _habit(when: str, where: str) -> Value:
 
 
 def _trained_share(row: Row) -> float | None:
-    """Gain of the last tenth of the updates over the gap: what is gained where it was trained."""
-    curve = row.get("curve")
+    """Gain of the last tenth of the updates over the gap: what is gained where it was trained; in nats alone."""
+    curve = None if any(one.startswith("reward.name") for one in row["set"]) else row.get("curve")
     return curve[-1]["gain_nats"] / row["measured"]["gap_nats"] if curve else None
 
 
