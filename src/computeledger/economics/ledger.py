@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, centred_ranks, sample
+from computeledger.display import Displayed
 from computeledger.economics.phase_inference import inference_phase
 from computeledger.economics.phase_pretraining import pretraining_phase
 from computeledger.economics.phase_rl import rl_phase
@@ -62,7 +63,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Displayed):
     """A plan's result.
 
     Attributes
