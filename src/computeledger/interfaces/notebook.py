@@ -148,7 +148,8 @@ def _rows(rows: Iterable[tuple[str, Any, str]]) -> list[Row]:
 
 def _taken(result: object, rows: Iterable[tuple[str, str, str]]) -> list[Row]:
     """Rows of the terminal's table that the result has by the same name."""
-    return _rows((label, getattr(result, name), unit) for label, name, unit in rows if hasattr(result, name))
+    found = ((label, getattr(result, name, None), unit) for label, name, unit in rows)
+    return _rows(row for row in found if row[1] is not None and not callable(row[1]))
 
 
 def _spread(value: Any) -> tuple[str, ...]:
@@ -199,7 +200,7 @@ def _pretraining(one: PretrainingResult) -> Sheet:
     asked = one.scenario
     title = f"{model_words(asked.model.id)}, {asked.layout}, {_cell(asked.tokens, 'tokens')[0]}"
     rows = [*STEP_ROWS, *((label, plain, unit) for label, plain, _, unit in RUN_ROWS)]
-    notes = ("GPU-hours and days without failures", *_spread(one.step_s))
+    notes = ("GPU-hours and days without failures", *_spread(one.gpu_hours))
     return Sheet(title, _taken(one, rows), notes=notes if np.all(one.fits) else ("it does not fit the memory", *notes))
 
 
@@ -246,7 +247,7 @@ def _allocation(one: Allocation) -> Sheet:
     size = _cell(one.ledgers.n_params_active, "params")[0]
     rows: list[Row] = [
         (PHASE_NAMES[name],
-         [_cell(getattr(one.ledgers, f"tokens_{name}"), "tokens"), _cell(one.flop[name], "FLOP"),
+         [_cell(getattr(one.ledgers, f"tokens_{name}"), ""), _cell(one.flop[name], ""),
           _cell(one.gpu_hours[name], "GPU-hours")])
         for name in one.flop
     ]  # fmt: skip
@@ -294,7 +295,8 @@ def _percentiles(one: ServingClockResult | RLClockResult) -> list[Row]:
 
 
 def _served(one: ServingClockResult) -> Sheet:
-    title = f"{one.n_gpus} GPUs: {one.requests_per_s:.3g} requests/s, {one.output_tokens_per_s:.4g} output tokens/s"
+    gpus = "1 GPU" if one.n_gpus == 1 else f"{one.n_gpus} GPUs"
+    title = f"{gpus}: {one.requests_per_s:.3g} requests/s, {one.output_tokens_per_s:.3g} output tokens/s"
     notes = ("saturated: the load is more than this fleet carries",) if one.is_saturated else ()
     return Sheet(title, _percentiles(one), ("p50", "p90", "p99"), notes)
 
