@@ -279,13 +279,26 @@ function paint(canvas, figure) {
   if (inSight.has(canvas) || (bounds.top < innerHeight + 200 && bounds.bottom > -200)) paintNow(canvas);
 }
 
-function paintNow(canvas) {
+function paintNow(canvas, sized = {}, look = theme()) {
   if (!window.Plotly) return;
   const figure = waiting.get(canvas);
   canvas.figure = figure;
   waiting.delete(canvas);
-  window.Plotly.react(canvas, figure.data, { ...figure.layout, template: given.templates[theme()] }, given.config);
+  window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, given.config);
 }
+
+// paper is light, as wide as a sheet, and shows every plot
+addEventListener("beforeprint", () => {
+  root.style.setProperty("--sheet", JSON.stringify(document.title));
+  for (const canvas of document.querySelectorAll(".canvas")) {
+    const figure = waiting.get(canvas) ?? canvas.figure;
+    waiting.set(canvas, figure);
+    paintNow(canvas, { width: 650, height: Math.min(figure.layout.meta?.paper ?? figure.layout.height, 900), autosize: false }, "light");
+  }
+});
+addEventListener("afterprint", () => {
+  for (const canvas of document.querySelectorAll(".canvas")) { waiting.set(canvas, canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
+});
 
 window.addEventListener("load", () => {
   for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas) && inSight.has(canvas)) paintNow(canvas);
@@ -387,7 +400,7 @@ byId("stop").addEventListener("click", () => { again = false; asking?.abort(); }
 byId("theme").addEventListener("click", () => { const next = theme() === "dark" ? "light" : "dark"; localStorage.setItem("theme", next); wear(next); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
-byId("print").addEventListener("click", () => { for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas)) paintNow(canvas); print(); });
+byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });
