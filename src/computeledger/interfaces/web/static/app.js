@@ -122,14 +122,37 @@ let asking = null, again = false, shownCount = 0, latest = null;
 async function fetched(path, signal) {
   let response;
   try {
-    response = await fetch(path, { signal });
+    response = await fetch(path, { signal, headers: { Accept: "application/json, application/x-ndjson" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw { control: "", message: "no answer: is `computeledger web` still running?" };
   }
-  const body = await response.json().catch(() => ({ control: "", message: `unexpected answer (${response.status})` }));
-  if (!response.ok) throw body;
-  return body;
+  const unexpected = { control: "", message: `unexpected answer (${response.status})` };
+  if (!response.headers.get("content-type")?.includes("ndjson")) {
+    const body = await response.json().catch(() => unexpected);
+    if (!response.ok) throw body;
+    return body;
+  }
+  // a long answer: lines that say how far it is, then the answer
+  let rest = "";
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop();
+    for (const line of lines.map((one) => JSON.parse(one))) {
+      if (line.status === 200) return line.body;
+      if (line.status) throw line.body;
+      tellFar(line);
+    }
+  }
+  throw unexpected;
+}
+
+function tellFar({ done, total, what } = { total: 0 }) {
+  const bar = document.querySelector(".bar");
+  bar.classList.toggle("known", total > 1);
+  bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
+  byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : "working";
 }
 
 async function ask() {
@@ -151,6 +174,7 @@ async function ask() {
   } finally {
     clearTimeout(slow);
     byId("busy").hidden = true;
+    tellFar();
     asking = null;
     if (again) { again = false; ask(); } else delete root.dataset.asking;
   }
