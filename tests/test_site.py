@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +64,40 @@ def test_the_plots_of_the_book_draw_and_move(site: Path, browser: Any) -> None:
         assert len(drawn) == 1 or drawn[1] != drawn[2], path.name
     tab.close()
     assert errors == []
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+#: A start page, a chapter with a plot, long code and tables, wide tables, an example.
+_READ = ("index", "book/2-batch", "cli", "validation", "notebook")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
+def test_axe_finds_no_serious_issue_on_the_site(width: int, scheme: str, site: Path, browser: Any) -> None:
+    """Also with the search open; and nothing is wider than the window."""
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    served = functools.partial(_Quiet, directory=str(site))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), served)  # a page that is read as a file has no search
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    script = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = []
+    for name in _READ:
+        tab = context.new_page()
+        tab.goto(f"http://127.0.0.1:{server.server_port}/{name}.html")
+        tab.wait_for_selector("[data-md-component=search]:not([hidden])", state="attached")
+        tab.evaluate(script)
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        for is_searching in (False, True):
+            tab.evaluate("on => { document.getElementById('__search').checked = on; }", is_searching)
+            tab.wait_for_timeout(400)  # the dialog fades in, and axe measures contrast
+            heard = tab.evaluate("tags => axe.run({ runOnly: tags })", tags)["violations"]
+            found += [(name, is_searching, one["id"], one["nodes"][0]["html"][:120]) for one in heard
+                      if one["impact"] in ("serious", "critical")]  # fmt: skip
+        tab.close()
+    context.close()
+    server.shutdown()
+    assert found == [], found

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from computeledger.display import display_with
+
 if TYPE_CHECKING:
     from computeledger.arrays import Range, quantiles, sample
     from computeledger.economics.ledger import Ledger, estimate_ledger
@@ -104,6 +106,18 @@ __all__ = [
     "simulate_serving",
     "timed_pool",
 ]
+
+
+def _html(result: object) -> str:
+    return str(importlib.import_module("computeledger.interfaces.notebook").notebook_html(result))
+
+
+def _text(result: object) -> str:
+    return str(importlib.import_module("computeledger.interfaces.notebook").notebook_text(result))
+
+
+# results stand below the interfaces and may not import them; the package knows both
+display_with(_html, _text)
 
 
 def __getattr__(name: str) -> Any:

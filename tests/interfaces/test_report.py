@@ -18,6 +18,7 @@ from computeledger.interfaces.documents import plan_document
 from computeledger.interfaces.report import plan_report
 from computeledger.interfaces.wording import PHASE_NAMES
 from computeledger.sources import load_sources
+from tests.printed import sheets, words_of
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)> {{ 7 * 7 }} & “quotes\""
 
@@ -217,8 +218,15 @@ def test_on_paper(browser: Any, report: str, tmp_path: Path) -> None:
     page = context.new_page()
     page.goto(file.as_uri())
     page.wait_for_selector("html[data-drawn]", state="attached")
+    pdf = page.pdf(prefer_css_page_size=True, print_background=True)
+    words = words_of(pdf)
+    assert sheets(pdf) <= 24
+    for part in ("GPU-hours", "Parity in one currency", "intensity, FLOP per byte of HBM", "@misc{"):
+        assert part.replace(" ", "") in words
+    figures = page.locator("details.figure td").all_text_contents()  # folded away on the screen
+    assert [one for one in figures if "".join(one.split()) not in words] == []
+    assert "Skipto" not in words and "Search" not in words
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details:not([open])").count() == 0
     assert page.evaluate("document.querySelector('[data-plot=shares] text').style.fill") == "rgb(27, 32, 38)"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details[open]").count() == 0

@@ -16,6 +16,7 @@ import uvicorn
 
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from tests.printed import sheets, words_of
 
 pytestmark = pytest.mark.browser
 _NAMES = [page.name for page in PAGES]
@@ -101,6 +102,29 @@ def test_every_page_loads_and_axe_finds_no_serious_issue(name: str, width: int, 
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_every_page_prints_whole_and_light(name: str, visit: Any) -> None:
+    """From a dark screen: every plot with its words, no control, nothing wider than a sheet."""
+    page = visit(f"/{name}", 1280, "dark")
+    pdf = page.pdf(prefer_css_page_size=True, print_background=True)
+    words = words_of(pdf)
+    drawn = page.evaluate("[...document.querySelectorAll('.canvas')].map(one => [...one.querySelectorAll("
+                          "'.xtitle, .ytitle, .legendtext')].map(text => text.textContent).join('|'))")  # fmt: skip
+    headings = page.locator("h1, #headline, #now h2").all_inner_texts()
+    assert sheets(pdf) <= 20
+    assert [one for one in [*headings, *"|".join(drawn).split("|")] if "".join(one.split()) not in words] == []
+    assert not [one for one in ("Undo", "Copylink", "Startfrom", "Skipto") if one in words]
+    assert f"1/{sheets(pdf)}" in words
+    page.set_viewport_size({"width": 688, "height": 900})
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 688
+    fills = page.evaluate("[...document.querySelectorAll('.canvas .xtick text')].map(one => one.style.fill)")
+    assert set(fills) <= {"rgb(27, 32, 38)"}
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
 
 
 def test_a_drag_changes_the_figure_and_undo_takes_it_back(visit: Any) -> None:

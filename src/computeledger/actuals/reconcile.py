@@ -23,6 +23,7 @@ from computeledger.actuals.physics_checks import Contradiction, contradictions_o
 from computeledger.actuals.readers.tally import Tally
 from computeledger.actuals.sums import Actual
 from computeledger.arrays import Z_95, Num, median
+from computeledger.display import Displayed
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
@@ -124,7 +125,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciliation:
+class Reconciliation(Displayed):
     """A plan and what became of it.
 
     Attributes

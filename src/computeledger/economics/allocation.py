@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.display import Displayed
 from computeledger.economics.scaling import LossLaw, pretraining_loss, tokens_per_param_at_optimum, worth_of_tokens
 from computeledger.errors import InputError
 from computeledger.physics.blackboard import FORWARD_FLOP_PER_PARAM, TRAINING_FLOP_PER_PARAM
@@ -152,7 +153,7 @@ class Ledgers:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Displayed):
     """A split of a budget.
 
     Attributes

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.display import Displayed
 from computeledger.economics.price_markup import Markup, fit_markup, gross_margin_fraction, log_ratios
 from computeledger.economics.price_physics import SPEED_TARGETS, Cell, ServingPrior, Supposed
 from computeledger.economics.price_points import (
@@ -92,7 +93,7 @@ class PriceClues:
 
 
 @dataclass(frozen=True, slots=True)
-class Inversion:
+class Inversion(Displayed):
     """What a sheet says, as weighted samples.
 
     Attributes

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, centred_ranks, sample
+from computeledger.display import Displayed
 from computeledger.economics.phase_inference import inference_phase
 from computeledger.economics.phase_pretraining import pretraining_phase
 from computeledger.economics.phase_rl import rl_phase
@@ -29,6 +30,7 @@ from computeledger.physics.blackboard_training import overtraining_ratio
 from computeledger.physics.calibration import load_calibration
 from computeledger.physics.efficiency import DEFAULT_ENGINE
 from computeledger.physics.efficiency_training import load_all_factors
+from computeledger.progress import counted
 from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
 
@@ -62,7 +64,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Displayed):
     """A plan's result.
 
     Attributes
@@ -202,12 +204,13 @@ def _settings(plan: Plan, section: Section, draws: Mapping[str, Num]) -> list[tu
 def _phases(settings: Mapping[str, list[tuple[Setting, Section]]]) -> dict[str, Phase]:
     """Inference first, as pretraining may balance with it, then pretraining, then RL."""
     phases: dict[str, Phase] = {}
-    if "inference" in settings:
-        phases["inference"] = inference_phase(settings["inference"])
-    if "pretraining" in settings:
-        phases["pretraining"] = _pretraining(settings["pretraining"][0][0], phases.get("inference"))
-    if "rl" in settings:
-        phases["rl"] = _rl(settings["rl"][0][0], phases.get("pretraining"))
+    for name in counted([one for one in ("inference", "pretraining", "rl") if one in settings], "ledgers"):
+        if name == "inference":
+            phases[name] = inference_phase(settings[name])
+        elif name == "pretraining":
+            phases[name] = _pretraining(settings[name][0][0], phases.get("inference"))
+        else:
+            phases[name] = _rl(settings[name][0][0], phases.get("pretraining"))
     return {name: phases[name] for name in ("pretraining", "rl", "inference") if name in phases}
 
 

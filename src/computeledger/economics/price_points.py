@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.errors import InputError, shown
+from computeledger.progress import counted
 from computeledger.units import GIGA
 
 Floats = NDArray[np.float64]
@@ -358,7 +359,7 @@ def leave_models_out(points: PricePoints, wanted: Sequence[str] | None = None, s
     [2, True]
     """
     rows: list[tuple[str, int, float, float, float, float]] = []
-    for name in sorted(set(points.model.tolist()) if wanted is None else wanted):
+    for name in counted(sorted(set(points.model.tolist()) if wanted is None else wanted), "models left out"):
         mask = points.model == name
         fit, own = fit_sizes(points.where(~mask)), points.where(mask)
         pieces = [own.where(np.arange(len(own.model)) == i) for i in range(len(own.model))] if single else [own]

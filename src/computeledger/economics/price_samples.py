@@ -20,6 +20,7 @@ from computeledger.economics.price_physics import (
 from computeledger.economics.price_points import PricePoints, open_models
 from computeledger.facts.load import load_system
 from computeledger.physics.blackboard_context import kv_crossover_context_tokens
+from computeledger.progress import counted
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +148,7 @@ def serve_samples(
     rows = np.arange(per * len(possible))
     own, others, crossover = [], [], []
     names = np.unique(known.model)
-    for place, cell in enumerate(possible):
+    for place, cell in enumerate(counted(possible, "ways of serving")):
         mine = supposed.rows(rows[place * per : (place + 1) * per])
         names, open_ = known_models(known, rng.permutation(open_kv_bytes()), KNOWN_EACH * len(SPEED_TARGETS))
         both = Supposed(*(np.concatenate([getattr(mine, key), getattr(open_, key)]) for key in Supposed.__slots__))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.display import Displayed
 from computeledger.errors import InputError
 from computeledger.units import HOUR_S
 
@@ -160,7 +161,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Displayed):
     """What policies come to, one entry per policy.
 
     Attributes

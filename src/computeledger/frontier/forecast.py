@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import MAX_SAMPLES, Num
+from computeledger.display import Displayed
 from computeledger.errors import InputError
 from computeledger.facts.load import load_system
 from computeledger.facts.reading import read_facts
@@ -195,7 +196,7 @@ def backtest_series(series: Series, cutoff: str = CUTOFF) -> Tested:
 
 
 @dataclass(frozen=True, slots=True)
-class Backtest:
+class Backtest(Displayed):
     """Both series forecast from a cut-off.
 
     Attributes
@@ -263,7 +264,7 @@ def backtest(cutoff: str = CUTOFF, sites: Sequence[SiteDate] | None = None) -> B
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Displayed):
     """When a series reaches a value.
 
     Attributes

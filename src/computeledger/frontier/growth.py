@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.display import Displayed
 from computeledger.errors import FactError, InputError, nearest, unknown_id
 from computeledger.facts.catalog import shipped_file, user_path
 from computeledger.facts.reading import Document, read_file
@@ -31,7 +32,7 @@ MIN_POINTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Displayed):
     """An exponential fitted to dated values.
 
     Attributes

@@ -20,6 +20,7 @@ from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch
+from computeledger.progress import counted
 from computeledger.workloads.pretraining import PretrainingScenario
 from computeledger.workloads.pretraining_candidates import Limits, candidates
 from computeledger.workloads.pretraining_scaling import larger_domain
@@ -305,7 +306,8 @@ def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "mo
     """
     model = run_model(run, name)
     critical = median(run.critical_batch_tokens)
-    return [run_step(model, generations, median(run.tokens), (critical * over, over)) for over in BATCHES_OVER_CRITICAL]
+    tried = counted(BATCHES_OVER_CRITICAL, "batches")
+    return [run_step(model, generations, median(run.tokens), (critical * over, over)) for over in tried]
 
 
 def run_model(run: Trainable, name: str) -> Model:

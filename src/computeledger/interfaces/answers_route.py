@@ -20,6 +20,7 @@ from computeledger.economics.routing_fit import fit_attempts, read_attempts
 from computeledger.economics.routing_task import MODEL_RANGE, RouteQuestion, at, read_route, route_task
 from computeledger.errors import InputError
 from computeledger.interfaces.price_source import load_sheet
+from computeledger.progress import counted
 from computeledger.validation.routing import check_attempts
 from computeledger.workloads.result import quantity
 
@@ -147,7 +148,7 @@ def _draws(
             )
             for kind in question.difficulty
         }
-        for draw in range(DRAWS)
+        for draw in counted(range(DRAWS), "draws")
     ]
 
 

@@ -70,6 +70,7 @@ def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
             "tickprefix": "stage ", "tick0": 0, "ticklabelstep": max(1, stages // 16),
         },
         margin={"l": 64, "r": 8, "t": 36, "b": 48},
+        meta={"paper": min(28 * stages + 120, 460)},  # leaves room for the answer on the same sheet
     )  # fmt: skip
     return {"data": data, "layout": layout}
 

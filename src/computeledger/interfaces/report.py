@@ -81,7 +81,7 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
                               "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}),
         "plotly": plotly_script(),
         "style": assets("report.css"),
-        "script": assets("report.js"),
+        "script": assets("draw.js", "report.js"),
     }  # fmt: skip
     return page_template("report.html").render(context)
 

@@ -12,8 +12,8 @@ from computeledger.interfaces import plots_frontier as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import Spec
 from computeledger.interfaces.tables_frontier import run_rows, step_months, system_rows
-from computeledger.interfaces.wording import interval_words, point, show, words
-from computeledger.units import format_percent, format_si
+from computeledger.interfaces.wording import interval_words, percent, point, words
+from computeledger.units import format_si
 
 Document = Mapping[str, Any]
 #: Heading, columns, rows.
@@ -67,7 +67,7 @@ def frontier_report(command: str, document: Document) -> str:
         data=script_json(data),
         plotly=plotly_script(),
         style=assets("report.css"),
-        script=assets("simulate.js"),
+        script=assets("draw.js"),
     )
 
 
@@ -94,7 +94,7 @@ _STEPS = ("Model", "batch", "step", "MFU", "months, no stop", "with stops", "lay
 
 def _steps_table(trains: Document) -> Table:
     rows: list[tuple[str, ...]] = [
-        (name, show(row["batch_tokens"], "tokens"), *_step_cells(row)) for name in ("dense", "moe")
+        (name, words(row["batch_tokens"], "tokens"), *_step_cells(row)) for name in ("dense", "moe")
         for row in trains[name]["batches"]
     ]  # fmt: skip
     return "The step, from the operation model", _STEPS, rows
@@ -104,7 +104,7 @@ def _step_cells(row: Document) -> tuple[str, ...]:
     if row["problem"]:
         return "", "", "", "", row["problem"]
     cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
-    return show(row["step_s"], "s"), format_percent(row["mfu_fraction"]), *step_months(row), cut
+    return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
 
 
 _BATCHES = (
@@ -139,7 +139,7 @@ def _forecast_tiles(document: Document) -> list[tuple[str, str, str]]:
     date, needs = document["date"], document["needs"]
     by = document.get("probability_by")
     chance = (
-        (f"Chance by {by['date']}", format_percent(by["probability"]), "share of the sampled paths")
+        (f"Chance by {by['date']}", percent(by["probability"]), "share of the sampled paths")
         if by
         else ("Latest", date["p95"], "95 % of the paths are there")
     )
@@ -154,7 +154,7 @@ def _forecast_tiles(document: Document) -> list[tuple[str, str, str]]:
 def _systems(document: Document) -> Page:
     trains, rl = document["trains"], document["rl"]
     dense = trains["dense"]
-    step = "none" if dense["step_s"] is None else show(dense["step_s"], "s")
+    step = "none" if dense["step_s"] is None else words(dense["step_s"], "s")
     tiles = [
         (
             "Chips",
@@ -163,7 +163,7 @@ def _systems(document: Document) -> Page:
         ),
         ("Facility power", words(point(document["power_w"]["facility"]), "W"), "cooling and losses included"),
         ("Capital", words(point(document["capex_usd"]), "USD"), interval_words(document["capex_usd"], "USD")),
-        ("Step, dense", step, f"at the critical batch; {show(point(dense['step_s_allowed']), 's')} would be in time"),
+        ("Step, dense", step, f"at the critical batch; {words(point(dense['step_s_allowed']), 's')} would be in time"),
     ]
     figures = [
         ("batches", "MFU by batch", _BATCHES, plots.batches_figure(document)),
@@ -172,8 +172,8 @@ def _systems(document: Document) -> Page:
     columns = ("Model", "chip", "RL in one scale-up world", "sampled", "serves")
     able: list[tuple[str, ...]] = [
         (one["model"], one["accelerator"], one["problem"] or f"fits, {format_si(one['rollouts_per_world'])} rollouts",
-         "" if one["problem"] else show(point(one["sampled_tokens_per_s"]), "tokens/s"),
-         two["problem"] or show(point(two["output_tokens_per_s"]), "tokens/s"))
+         "" if one["problem"] else words(point(one["sampled_tokens_per_s"]), "tokens/s"),
+         two["problem"] or words(point(two["output_tokens_per_s"]), "tokens/s"))
         for one, two in zip(rl["by"], document["serves"]["by"], strict=True)
     ]  # fmt: skip
     counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
@@ -189,7 +189,7 @@ def _sites(document: Document) -> Page:
     within = f"{agree['within_10_percent']} of {agree['compared']}"
     tiles = [
         ("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows)} dates with capacity"),
-        ("Largest now", show(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}"),
+        ("Largest now", words(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}"),
         (
             "Recomputed within 10 %",
             within,
@@ -203,7 +203,7 @@ def _sites(document: Document) -> Page:
     ]  # fmt: skip
     columns = ("Site", "date", "facility", "published H100e", "recomputed", "remark")
     table: list[tuple[str, ...]] = [
-        (row["name"], row["date"] + (" (projected)" if row["projected"] else ""), show(row["facility_w"] or 0.0, "W"),
+        (row["name"], row["date"] + (" (projected)" if row["projected"] else ""), words(row["facility_w"] or 0.0, "W"),
          format_si(row["published_h100e_8bit"]), "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"]),
          row["reason"])
         for row in rows[-_MOST_ROWS:]
@@ -238,7 +238,7 @@ def _growth(document: Document) -> Page:
 
 def _backtest(document: Document) -> Page:
     tiles = [
-        ("Inside the 90 % interval", format_percent(document["coverage_90"]), f"of {document['n']} quarters"),
+        ("Inside the 90 % interval", percent(document["coverage_90"]), f"of {document['n']} quarters"),
         ("Median error", f"{document['median_abs_log10_error']:.2f}", "powers of ten"),
         ("Widest interval", f"{document['largest_width_log10_90']:.2f}", "powers of ten"),
     ]

@@ -169,6 +169,6 @@ def _write(
     page = page_template("money.html").render(
         title=title, figures=[one[:3] for one in figures], head=table[0], rows=table[1], assumptions=assumptions,
         version=version(), data=script_json(data), plotly=plotly_script(), style=assets("report.css"),
-        script=assets("simulate.js"),
+        script=assets("draw.js"),
     )  # fmt: skip
     write_file(path, page)

@@ -42,7 +42,7 @@ def reconcile_report(document: Mapping[str, Any]) -> str:
         data=script_json(data),
         plotly=plotly_script(),
         style=assets("report.css"),
-        script=assets("simulate.js"),
+        script=assets("draw.js"),
     )
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from importlib import metadata, resources
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces import plots_simulate as plots
+from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.tables_simulate import SATURATED, TIMES, headline, subline
 from computeledger.interfaces.wording import words
 from computeledger.units import format_percent
@@ -22,13 +18,9 @@ Plot = tuple[str, str, str, dict[str, Any]]
 def simulation_report(document: Mapping[str, Any]) -> str:
     """Render a simulation as a whole page with its styles, scripts and data inside."""
     figures = _figures(document)
-    environment = Environment(
-        loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
     data = {"figures": {name: spec for name, _, _, spec in figures}, "config": plot_parts.CONFIG,
             "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}  # fmt: skip
-    return environment.get_template("simulate.html").render(
+    return page_template("simulate.html").render(
         title=headline(document),
         lead=subline(document),
         saturated=SATURATED[document["kind"]] if document["saturated"] else "",
@@ -45,27 +37,12 @@ def simulation_report(document: Mapping[str, Any]) -> str:
         ],
         facts=_facts(document),
         seed=document["seed"],
-        version=_version(),
-        data=Markup(json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")),  # noqa: S704
-        plotly=Markup(_plotly()),  # noqa: S704 (shipped with plotly)
-        style=Markup(_asset("report.css")),  # noqa: S704 (shipped with the package)
-        script=Markup(_asset("simulate.js")),  # noqa: S704 (shipped with the package)
+        version=version(),
+        data=script_json(data),
+        plotly=plotly_script(),
+        style=assets("report.css"),
+        script=assets("draw.js"),
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files("computeledger.interfaces").joinpath("templates", name).read_text("utf-8")
-
-
-def _plotly() -> str:
-    return resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
-
-
-def _version() -> str:
-    try:
-        return metadata.version("computeledger")
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _figures(document: Mapping[str, Any]) -> list[Plot]:

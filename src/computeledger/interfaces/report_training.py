@@ -67,7 +67,7 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
         "data": script_json({"figures": figures, "config": plot_parts.CONFIG, "templates": templates}),
         "plotly": plotly_script(),
         "style": assets("report.css"),
-        "script": assets("pretrain.js"),
+        "script": assets("draw.js"),
     }
     return page_template("pretrain.html").render(context)
 

@@ -78,7 +78,7 @@ def validation_report(comparison: Comparison, by: Sequence[str], worst: int, dat
                              "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}}),
         "plotly": plotly_script() if figures else "",
         "style": assets("report.css", "validation.css"),
-        "script": assets("validation.js"),
+        "script": assets("validation.js", "draw.js"),
     }  # fmt: skip
     return page_template("validation.html").render(context)
 

@@ -70,7 +70,7 @@ def bar(fraction: float, width: int = 20) -> Text:
     return Text().append("█" * filled, style=ACCENT).append("·" * (width - filled) + " ", style=DIM)
 
 
-_PHASE_ROWS = [
+PHASE_ROWS = [
     ("tokens, not cached", "tokens", ""),
     ("FLOP", "flop", ""),
     ("GPU-hours", "gpu_hours", "GPU-hours"),
@@ -89,7 +89,7 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     out.print(Text(document["title"], style="bold"))
     out.print(Text("median, and the 90 % interval beside it", style=DIM))
     table = new_table("", "", *(PHASE_NAMES[name] for name in phases), "Total")
-    for label, key, unit in _PHASE_ROWS:
+    for label, key, unit in PHASE_ROWS:
         cells = []
         for name, phase in phases.items():
             empty = name == "experiments" and key in ("tokens", "flop", "utilization_fraction")

@@ -12,7 +12,7 @@ from computeledger.interfaces.tables import bar, console, interval, new_table, n
 from computeledger.interfaces.wording import point, show
 from computeledger.units import KILO, format_percent, format_si
 
-_ROWS = [
+RL_ROWS = [
     ("step", "step_s", "s"),
     ("beta in FLOP", "beta_flop", ""),
     ("beta in GPU-time", "beta_gpu_time", ""),
@@ -56,7 +56,7 @@ def _print_run(out: Console, document: Mapping[str, Any], working: bool) -> None
     if not document["fits"]:
         out.print(Text("DOES NOT FIT: weights and one longest rollout need more memory", style="red"))
     table = new_table("", f"{format_si(point(document['steps']))} steps", "median and 90 % interval")
-    for label, key, unit in _ROWS:
+    for label, key, unit in RL_ROWS:
         table.add_row(label, interval(document[key], unit))
     out.print(table)
     table = new_table("Where GPU-time goes", "phase", "GPU-hours", "share", ">beta", ">utilisation")

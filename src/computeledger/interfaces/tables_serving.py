@@ -36,7 +36,7 @@ from computeledger.units import format_percent, format_si, format_usd
 #: Rivals of a winner that are printed.
 _RIVALS = 6
 
-_SERVE_ROWS = [
+SERVE_ROWS = [
     ("time to first token", "ttft_s", "s"),
     ("time per output token", "tpot_s", "s"),
     ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
@@ -93,7 +93,7 @@ def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
     if "pools" in document:
         _print_pools(out, document)
     table = new_table("", "", "median and 90 % interval", "physical limit")
-    for label, key, unit in _SERVE_ROWS:
+    for label, key, unit in SERVE_ROWS:
         if key in document:
             limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
             table.add_row(label, interval(document[key], unit), limit)

@@ -26,13 +26,13 @@ from computeledger.units import format_percent, format_si
 #: Rounding that is worth a word.
 ROUNDED_FRACTION = 0.01
 
-_ROWS = [
+STEP_ROWS = [
     ("step time", "step_s", "s"),
     ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
     ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
     ("HFU", "hfu_fraction", "fraction"),
 ]
-_RUN_ROWS = [
+RUN_ROWS = [
     ("GPU-hours", "gpu_hours", "effective_gpu_hours", "GPU-hours"),
     ("days", "days", "effective_days", "days"),
     ("cost", "usd", "effective_usd", "USD"),
@@ -48,7 +48,7 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     out = console()
     _print_head(out, document)
     table = new_table("", "", "median and 90 % interval")
-    for label, key, unit in _ROWS:
+    for label, key, unit in STEP_ROWS:
         table.add_row(label, interval(document[key], unit))
     out.print(table)
     _print_run(out, document)
@@ -101,7 +101,7 @@ def _print_run(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table(
         f"The run of {format_si(point(document['tokens']))} tokens", "", "without failures", "as it will be"
     )
-    for label, plain, effective, unit in _RUN_ROWS:
+    for label, plain, effective, unit in RUN_ROWS:
         table.add_row(label, interval(document[plain], unit), interval(document[effective], unit))
     table.add_row("energy at the meter", "", interval(document["energy_j"], "J"))
     out.print(table)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.simulation import measures
 from computeledger.simulation import rl_loop as loop
@@ -40,7 +41,7 @@ _EVENTS_PER_ROLLOUT = 6
 
 
 @dataclass(frozen=True, slots=True)
-class RLClockResult:
+class RLClockResult(Displayed):
     """What a simulated run did.
 
     Attributes

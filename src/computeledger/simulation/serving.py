@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
 from computeledger.simulation import measures, serving_loop
 from computeledger.simulation.compiled import for_events
@@ -96,7 +97,7 @@ class ServingClock:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingClockResult:
+class ServingClockResult(Displayed):
     """What a simulated fleet did.
 
     Attributes

@@ -17,6 +17,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import nearest, unknown_id
 from computeledger.facts.reading import Document, read_file
+from computeledger.progress import counted
 from computeledger.validation.expressions import Evaluated, evaluate
 
 Interval = tuple[float, float]
@@ -301,5 +302,5 @@ def check_claims(ids: Iterable[str] = (), verdict: str | None = None) -> list[Ch
             raise unknown_id("claim", claim_id, claims)
     if verdict is not None and verdict not in VERDICTS:
         raise unknown_id("verdict", verdict, VERDICTS)
-    checked = [check_claim(claims[claim_id]) for claim_id in wanted]
+    checked = [check_claim(claims[claim_id]) for claim_id in counted(wanted, "claims")]
     return [one for one in checked if verdict is None or one.verdict == verdict]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.display import Displayed
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.memory import sequence_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
@@ -58,7 +59,7 @@ class DisaggregatedScenario:
 
 
 @dataclass(frozen=True, slots=True)
-class DisaggregatedResult:
+class DisaggregatedResult(Displayed):
     """What two pools reach.
 
     Attributes

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.display import Displayed
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
@@ -65,7 +66,7 @@ class PretrainingScenario:
 
 
 @dataclass(frozen=True, slots=True)
-class PretrainingResult:
+class PretrainingResult(Displayed):
     """What pretraining takes.
 
     Attributes

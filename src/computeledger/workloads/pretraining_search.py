@@ -13,6 +13,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.training import RECOMPUTE
+from computeledger.progress import counted
 from computeledger.units import GIGA
 from computeledger.workloads.pipeline import SCHEDULES, with_schedule
 from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
@@ -191,7 +192,7 @@ def evaluate(scenario: PretrainingScenario, every: Candidates, machine: Machine)
     out = np.empty((3, every.size))
     capacity = np.inf
     kinds = every.recompute * 100 + every.schedule * 10 + every.sharded
-    for kind in np.unique(kinds):
+    for kind in counted(np.unique(kinds), "ways to train"):
         rows = np.flatnonzero(kinds == kind)
         for piece in blocks(len(rows)):
             result = estimate_pretraining(configured(scenario, every.take(rows[piece])), machine)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.display import Displayed
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
@@ -26,7 +27,7 @@ _LAGS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class RLResult:
+class RLResult(Displayed):
     """What an RL step takes.
 
     Attributes

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.display import Displayed
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.batching import expected_busiest
@@ -75,7 +76,7 @@ class ServingScenario:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingResult:
+class ServingResult(Displayed):
     """What serving takes.
 
     Attributes

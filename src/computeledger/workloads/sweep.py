@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.progress import counted
+
 Block = TypeVar("Block")
 Result = TypeVar("Result")
 Columns = dict[str, NDArray[Any]]
@@ -52,7 +54,7 @@ def sweep(
     True
     """
     if executor is None:
-        yield from map(evaluate, blocks)
+        yield from map(evaluate, counted(blocks, "blocks of layouts"))
         return
     rest = iter(blocks)
     waiting: deque[Future[Result]] = deque(executor.submit(evaluate, block) for block in islice(rest, max(window, 1)))

@@ -22,4 +22,5 @@
     if (target && target.hidden) { text.value = ""; verdict.value = ""; filter(); target.scrollIntoView(); }
   });
   filter();
+  document.documentElement.style.setProperty("--sheet", JSON.stringify(document.title));
 })();

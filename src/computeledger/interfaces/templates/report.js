@@ -1,32 +1,5 @@
 "use strict";
 (() => {
-  const { figures, config, templates } = JSON.parse(document.getElementById("data").textContent);
-  const canvases = [...document.querySelectorAll("[data-plot]")];
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-
-  const draw = (mode, width) =>
-    canvases.map((canvas) => {
-      const { data, layout } = figures[canvas.dataset.plot];
-      const size = width ? { width, autosize: false } : { autosize: true };
-      return Plotly.react(canvas, data, { ...layout, ...size, template: templates[mode] }, config);
-    });
-  const onScreen = () => draw(dark.matches ? "dark" : "light");
-
-  Promise.all(onScreen()).then(() => { document.documentElement.dataset.drawn = canvases.length; });
-  dark.addEventListener("change", onScreen);
-
-  // Paper is light, as wide as a page, and shows what is folded away.
-  let folded = [];
-  addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
-    folded.forEach((one) => { one.open = true; });
-    draw("light", 670);
-  });
-  addEventListener("afterprint", () => {
-    folded.forEach((one) => { one.open = false; });
-    onScreen();
-  });
-
   const search = document.getElementById("search");
   const cards = [...document.querySelectorAll("details.figure")].map((card) => [card, card.textContent.toLowerCase()]);
   search.addEventListener("input", () => {

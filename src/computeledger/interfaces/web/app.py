@@ -12,10 +12,10 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from starlette.concurrency import run_in_threadpool
 
 from computeledger.errors import InputError, nearest
 from computeledger.interfaces.page import version
+from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.interfaces.web.shell import page_html
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
@@ -27,6 +27,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
 _COOKIE = "computeledger_token"
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 Next = Callable[[Request], Awaitable[Response]]
+Render = Callable[[str, tuple[tuple[str, str], ...]], bytes]
 
 
 def create_app(token: str | None = None) -> FastAPI:
@@ -134,14 +135,14 @@ def _shell(page: Page, request: Request) -> HTMLResponse:
 
 
 async def _document(page: Page, request: Request) -> Response:
-    return await run_in_threadpool(_answered, page, request, _document_bytes)
+    return await attended(functools.partial(_answered, page, request, _document_bytes), request)
 
 
 async def _view(page: Page, request: Request) -> Response:
-    return await run_in_threadpool(_answered, page, request, _view_bytes)
+    return await attended(functools.partial(_answered, page, request, _view_bytes), request)
 
 
-def _answered(page: Page, request: Request, render: Callable[[str, tuple[tuple[str, str], ...]], bytes]) -> Response:
+def _answered(page: Page, request: Request, render: Render) -> Response:
     """An answer, or one line about what was asked."""
     query = {name: text for name, text in request.query_params.items() if name != "token"}
     try:

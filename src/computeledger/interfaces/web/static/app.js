@@ -122,14 +122,37 @@ let asking = null, again = false, shownCount = 0, latest = null;
 async function fetched(path, signal) {
   let response;
   try {
-    response = await fetch(path, { signal });
+    response = await fetch(path, { signal, headers: { Accept: "application/json, application/x-ndjson" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw { control: "", message: "no answer: is `computeledger web` still running?" };
   }
-  const body = await response.json().catch(() => ({ control: "", message: `unexpected answer (${response.status})` }));
-  if (!response.ok) throw body;
-  return body;
+  const unexpected = { control: "", message: `unexpected answer (${response.status})` };
+  if (!response.headers.get("content-type")?.includes("ndjson")) {
+    const body = await response.json().catch(() => unexpected);
+    if (!response.ok) throw body;
+    return body;
+  }
+  // a long answer: lines that say how far it is, then the answer
+  let rest = "";
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop();
+    for (const line of lines.map((one) => JSON.parse(one))) {
+      if (line.status === 200) return line.body;
+      if (line.status) throw line.body;
+      tellFar(line);
+    }
+  }
+  throw unexpected;
+}
+
+function tellFar({ done, total, what } = { total: 0 }) {
+  const bar = document.querySelector(".bar");
+  bar.classList.toggle("known", total > 1);
+  bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
+  byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : "working";
 }
 
 async function ask() {
@@ -151,6 +174,7 @@ async function ask() {
   } finally {
     clearTimeout(slow);
     byId("busy").hidden = true;
+    tellFar();
     asking = null;
     if (again) { again = false; ask(); } else delete root.dataset.asking;
   }
@@ -279,13 +303,26 @@ function paint(canvas, figure) {
   if (inSight.has(canvas) || (bounds.top < innerHeight + 200 && bounds.bottom > -200)) paintNow(canvas);
 }
 
-function paintNow(canvas) {
+function paintNow(canvas, sized = {}, look = theme()) {
   if (!window.Plotly) return;
   const figure = waiting.get(canvas);
   canvas.figure = figure;
   waiting.delete(canvas);
-  window.Plotly.react(canvas, figure.data, { ...figure.layout, template: given.templates[theme()] }, given.config);
+  window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, given.config);
 }
+
+// paper is light, as wide as a sheet, and shows every plot
+addEventListener("beforeprint", () => {
+  root.style.setProperty("--sheet", JSON.stringify(document.title));
+  for (const canvas of document.querySelectorAll(".canvas")) {
+    const figure = waiting.get(canvas) ?? canvas.figure;
+    waiting.set(canvas, figure);
+    paintNow(canvas, { width: 650, height: Math.min(figure.layout.meta?.paper ?? figure.layout.height, 900), autosize: false }, "light");
+  }
+});
+addEventListener("afterprint", () => {
+  for (const canvas of document.querySelectorAll(".canvas")) { waiting.set(canvas, canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
+});
 
 window.addEventListener("load", () => {
   for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas) && inSight.has(canvas)) paintNow(canvas);
@@ -387,7 +424,7 @@ byId("stop").addEventListener("click", () => { again = false; asking?.abort(); }
 byId("theme").addEventListener("click", () => { const next = theme() === "dark" ? "light" : "dark"; localStorage.setItem("theme", next); wear(next); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
-byId("print").addEventListener("click", () => { for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas)) paintNow(canvas); print(); });
+byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });

@@ -1,0 +1,325 @@
+"""Results as a notebook shows them: one quiet table each, medians with their 90 % intervals, as in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from computeledger.interfaces.page import page_template
+from computeledger.interfaces.tables import PHASE_ROWS
+from computeledger.interfaces.tables_frontier import system_rows
+from computeledger.interfaces.tables_reconcile import rows_of
+from computeledger.interfaces.tables_rl import RL_ROWS
+from computeledger.interfaces.tables_serving import SERVE_ROWS
+from computeledger.interfaces.tables_simulate import TIMES
+from computeledger.interfaces.tables_training import RUN_ROWS, STEP_ROWS
+from computeledger.interfaces.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
+from computeledger.units import format_percent
+from computeledger.workloads.result import quantity
+
+if TYPE_CHECKING:
+    from computeledger.actuals.reconcile import Reconciliation
+    from computeledger.economics.allocation import Allocation
+    from computeledger.economics.inversion import Inversion
+    from computeledger.economics.ledger import Ledger
+    from computeledger.economics.routing import Outcome
+    from computeledger.frontier.forecast import Backtest, Reached
+    from computeledger.frontier.growth import Growth
+    from computeledger.frontier.systems import TrainingSystem
+    from computeledger.simulation.rl import RLClockResult
+    from computeledger.simulation.serving import ServingClockResult
+    from computeledger.workloads.disaggregated import DisaggregatedResult
+    from computeledger.workloads.pretraining import PretrainingResult
+    from computeledger.workloads.rl import RLResult
+    from computeledger.workloads.serving import ServingResult
+
+#: Longest text of a cell or line, and most rows: a title or a front of policies may be of any length.
+_LONGEST, _MOST_ROWS = 160, 24
+#: A median and the interval beside it.
+Cell = tuple[str, str]
+Row = tuple[str, Sequence[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A result as text.
+
+    Attributes
+    ----------
+    title : str
+        What it is of.
+    rows : sequence of tuple
+        A label, and a cell for every column.
+    columns : tuple of str
+        Headings; none for a list of figures.
+    notes : tuple of str
+        Quiet lines below.
+    """
+
+    title: str
+    rows: Sequence[Row]
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def notebook_html(result: object) -> str:
+    """A result as a fragment of HTML without script; empty where it has no table.
+
+    Parameters
+    ----------
+    result : object
+        Such as a :class:`computeledger.economics.ledger.Ledger`.
+
+    Returns
+    -------
+    str
+        Escaped, in the colours of the page it stands in.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.growth import Growth
+    >>> "4.5" in notebook_html(Growth("FLOP of the largest run", 4.5, 4.2, 4.9, 30, "2018-01-01", "2026-01-01", 0.3))
+    True
+    """
+    sheet = _sheet(result)
+    return "" if sheet is None else page_template("notebook.html").render(sheet=sheet)
+
+
+def notebook_text(result: object) -> str:
+    """The same as lines, for IPython in a terminal.
+
+    Parameters
+    ----------
+    result : object
+        As for :func:`notebook_html`.
+
+    Returns
+    -------
+    str
+        Lines; empty where it has no table.
+
+    Examples
+    --------
+    >>> notebook_text(42)
+    ''
+    """
+    sheet = _sheet(result)
+    if sheet is None:
+        return ""
+    heads = [("", *sheet.columns)] if sheet.columns else []
+    lines = [*heads, *((label, *("  ".join(filter(None, cell)) for cell in cells)) for label, cells in sheet.rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    table = ["   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines]
+    return "\n".join(line.rstrip() for line in [sheet.title, *table, *sheet.notes]).replace("\u00a0", " ")
+
+
+def _sheet(result: object) -> Sheet | None:
+    found = _SHEETS.get(type(result).__name__)
+    if found is None:
+        return None
+    sheet = found(result)
+    rows = [(_cut(label), [(_cut(text), _cut(band)) for text, band in cells]) for label, cells in sheet.rows]
+    more = (f"{len(rows) - _MOST_ROWS} further rows are not shown",) if len(rows) > _MOST_ROWS else ()
+    notes = tuple(_cut(one) for one in (*more, *sheet.notes) if one)
+    return Sheet(_cut(sheet.title), rows[:_MOST_ROWS], tuple(map(_cut, sheet.columns)), notes)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _cell(value: Any, unit: str) -> Cell:
+    """A number, an array of them, or a document's quantity."""
+    if value is None:
+        return "–", ""
+    found = value if isinstance(value, Mapping) else quantity(value, unit)
+    if not np.isfinite(point(found)):
+        return "–", ""
+    unit = "" if unit == "GPU-hours" else unit  # the label says it
+    return words(point(found), unit), interval_words(found, unit)
+
+
+def _rows(rows: Iterable[tuple[str, Any, str]]) -> list[Row]:
+    return [(label, [_cell(value, unit)]) for label, value, unit in rows]
+
+
+def _taken(result: object, rows: Iterable[tuple[str, str, str]]) -> list[Row]:
+    """Rows of the terminal's table that the result has by the same name."""
+    found = ((label, getattr(result, name, None), unit) for label, name, unit in rows)
+    return _rows(row for row in found if row[1] is not None and not callable(row[1]))
+
+
+def _spread(value: Any) -> tuple[str, ...]:
+    count = np.size(value)
+    return (f"medians with 90 % intervals over {count:,} values",) if count > 1 else ()
+
+
+def _ledger(one: Ledger) -> Sheet:
+    phases = one.phases
+    shares = {name: one.shares(name) for name in ("flop", "gpu_hours")}
+    rows: list[Row] = []
+    for label, key, unit in PHASE_ROWS:
+        own = {name: getattr(phase, key) for name, phase in phases.items()}
+        none = ("tokens", "flop", "utilization_fraction")
+        cells = [_cell(None if name == "experiments" and key in none else own[name], unit) for name in phases]
+        total = one.total(key) if key in ("flop", "gpu_hours", "usd", "energy_j") else None
+        rows.append((label, [*cells, _cell(total, unit)]))
+    for label, key in (("share of FLOP", "flop"), ("share of GPU-time", "gpu_hours")):
+        rows.append((label, [*(_cell(shares[key].get(name), "fraction") for name in phases), ("", "")]))
+    drivers = ", ".join(input_phrase(driver.name) for driver in one.drivers[:3])
+    skipped = "; ".join(
+        f"{PHASE_NAMES[name]} is left out: {section.text('skip')}"
+        for name, section in one.plan.sections.items() if "skip" in section
+    )  # fmt: skip
+    return Sheet(
+        one.plan.top.text("title") or one.plan.name, rows, (*(PHASE_NAMES[name] for name in phases), "Total"),
+        (f"medians with 90 % intervals, {one.n_samples:,} samples, seed {one.seed}",
+         f"most of the spread comes from {drivers}" if drivers else "", skipped),
+    )  # fmt: skip
+
+
+def _serving(one: ServingResult) -> Sheet:
+    asked = one.scenario
+    priced = [row for row in SERVE_ROWS if row[2] != "USD/Mtok" or np.any(np.asarray(asked.usd_per_gpu_hour) > 0)]
+    batch, come, go = (_cell(value, "")[0] for value in (asked.batch, asked.input_tokens, asked.output_tokens))
+    title = f"{model_words(asked.model.id)}, {asked.layout}, batch {batch}, {come} tokens in, {go} out"
+    return Sheet(title, _taken(one, priced), notes=_spread(one.tpot_s))
+
+
+def _disaggregated(one: DisaggregatedResult) -> Sheet:
+    asked = one.scenario
+    gpus, flying = _cell(asked.n_gpus, "")[0], _cell(asked.concurrency, "")[0]
+    title = f"{model_words(asked.decode.model.id)}, pools {asked.prefill_layout} and {asked.decode.layout}, "
+    return Sheet(f"{title}{gpus} GPUs, {flying} requests in flight", _taken(one, SERVE_ROWS), notes=_spread(one.tpot_s))
+
+
+def _pretraining(one: PretrainingResult) -> Sheet:
+    asked = one.scenario
+    title = f"{model_words(asked.model.id)}, {asked.layout}, {_cell(asked.tokens, 'tokens')[0]}"
+    rows = [*STEP_ROWS, *((label, plain, unit) for label, plain, _, unit in RUN_ROWS)]
+    notes = ("GPU-hours and days without failures", *_spread(one.gpu_hours))
+    return Sheet(title, _taken(one, rows), notes=notes if np.all(one.fits) else ("it does not fit the memory", *notes))
+
+
+def _rl(one: RLResult) -> Sheet:
+    asked = one.scenario
+    title = f"RL of {model_words(asked.engine.model.id)} on {_cell(asked.split.n_gpus, '')[0]} GPUs, one step"
+    whole = one.gpu_s_per_step
+    phases = [(f"GPU-time: {name}", np.divide(part, whole), "fraction") for name, part in one.phases_gpu_s.items()]
+    rows = [*_taken(one, RL_ROWS), *_rows([("FLOP of a step", one.flop_per_step, "FLOP"), *phases])]
+    notes = _spread(one.step_s)
+    return Sheet(title, rows, notes=notes if np.all(one.fits) else ("it does not fit the memory", *notes))
+
+
+def _inversion(one: Inversion) -> Sheet:
+    sizes = {
+        name: (words(found["median"][0], "params"), span(*found["90"], "params"))
+        for name, found in (("active parameters", one.n_params_active), ("total parameters", one.n_params_total))
+    }
+    others = (
+        ("KV cache per token", one.kv_bytes_per_token, "B"), ("decode batch", one.decode_batch, ""),
+        ("utilisation", one.utilization_fraction, "fraction"), ("gross margin", one.gross_margin_fraction, "fraction"),
+    )  # fmt: skip
+    notes = ("only the sizes are identified by prices; the rest is what was supposed, and physics",)
+    return Sheet("What prices reveal", [*((name, [cell]) for name, cell in sizes.items()), *_rows(others)], (), notes)
+
+
+def _outcome(one: Outcome) -> Sheet:
+    from computeledger.economics.routing_choice import pareto_policies
+    from computeledger.interfaces.answers_route import policy_words
+
+    models = max((step.model for policy in one.policies for step in policy), default=-1) + 1
+    names = [f"model {place + 1}" for place in range(models)]
+    columns = ("per completed task", "success", "wrong", "time")
+    rows = [
+        (policy_words(one.policies[place], names),
+         [_cell(one.usd_per_completed_task[place], "USD"), _cell(one.success_fraction[place], "fraction"),
+          _cell(one.wrong_fraction[place], "fraction"), _cell(one.s_per_task[place], "s")])
+        for place in map(int, pareto_policies(one))
+    ]  # fmt: skip
+    return Sheet(f"The front of {len(one.policies):,} policies", rows, columns, ("models in the order of the task",))
+
+
+def _allocation(one: Allocation) -> Sheet:
+    size = _cell(one.ledgers.n_params_active, "params")[0]
+    rows: list[Row] = [
+        (PHASE_NAMES[name],
+         [_cell(getattr(one.ledgers, f"tokens_{name}"), ""), _cell(one.flop[name], ""),
+          _cell(one.gpu_hours[name], "GPU-hours")])
+        for name in one.flop
+    ]  # fmt: skip
+    loss = float(np.median(one.loss))
+    return Sheet(f"{size} active parameters, loss {loss:.4f}", rows, ("tokens", "FLOP", "GPU-hours"), _spread(one.loss))
+
+
+def _system(one: TrainingSystem) -> Sheet:
+    from computeledger.interfaces.documents_frontier import system_document
+
+    return Sheet(one.text, _rows(system_rows(system_document(one))), notes=_spread(one.yearly_usd))
+
+
+def _reached(one: Reached) -> Sheet:
+    from computeledger.interfaces.documents_frontier import reached_document
+
+    found = reached_document(one)
+    dates = found["date"]
+    never = float(np.mean(~np.isfinite(one.years)))
+    rows: list[Row] = [("date", [(dates["p50"], f"{dates['p05']} – {dates['p95']}")])]
+    rows += _rows([("growth a year", one.growth_ratio, "x")])
+    notes = (f"not within the horizon in {format_percent(never)} of the samples",) if never else ()
+    return Sheet(f"{one.series.name} reaches {one.target:.3g}", rows, notes=(*notes, *_spread(one.years)))
+
+
+def _backtest(one: Backtest) -> Sheet:
+    rows = [("quarters forecast", one.n, ""), ("inside their 90 % interval", one.coverage_90, "fraction"),
+            ("median error, powers of ten", one.median_abs_log10_error, ""),
+            ("median width of the interval, powers of ten", one.median_width_log10_90, "")]  # fmt: skip
+    return Sheet(f"Forecast from {one.cutoff}, held against what came", _rows(rows))
+
+
+def _growth(one: Growth) -> Sheet:
+    cell = (words(one.ratio, "x"), span(one.low, one.high, "x"))
+    rows: list[Row] = [("growth a year", [cell]), *_rows([("points", one.n, "")])]
+    return Sheet(f"{one.name}, {one.first} to {one.last}", rows)
+
+
+def _percentiles(one: ServingClockResult | RLClockResult) -> list[Row]:
+    found = one.percentiles
+    return [
+        (label, [_cell(found[name].get(key), "s") for key in ("p50", "p90", "p99")])
+        for name, label in TIMES.items() if name in found
+    ]  # fmt: skip
+
+
+def _served(one: ServingClockResult) -> Sheet:
+    gpus = "1 GPU" if one.n_gpus == 1 else f"{one.n_gpus} GPUs"
+    title = f"{gpus}: {one.requests_per_s:.3g} requests/s, {one.output_tokens_per_s:.3g} output tokens/s"
+    notes = ("saturated: the load is more than this fleet carries",) if one.is_saturated else ()
+    return Sheet(title, _percentiles(one), ("p50", "p90", "p99"), notes)
+
+
+def _trained(one: RLClockResult) -> Sheet:
+    title = f"{words(one.step_s, 's')} per RL step, {words(one.steady_step_s, 's')} once the pipeline is full"
+    return Sheet(title, _percentiles(one), ("p50", "p90", "p99"), (f"{one.scenario.n_steps} steps",))
+
+
+def _reconciliation(one: Reconciliation) -> Sheet:
+    rows = [
+        (f"{PHASE_NAMES[name]}: {label}", [(budget, ""), (actual, ""), (ratio, "")])
+        for name, phase in one.phases.items()
+        for label, budget, actual, ratio in rows_of({"budget": asdict(phase.budget), "actual": asdict(phase.actual)})
+    ]
+    title = f"{one.ledger.plan.top.text('title') or one.ledger.plan.name}: budget against actuals"
+    return Sheet(title, rows, ("budget", "actual", "actual / budget"), one.remarks)
+
+
+#: By name of the class: a result of one engine loads no other.
+_SHEETS: dict[str, Callable[[Any], Sheet]] = {
+    "Ledger": _ledger, "ServingResult": _serving, "DisaggregatedResult": _disaggregated,
+    "PretrainingResult": _pretraining, "RLResult": _rl, "Inversion": _inversion, "Outcome": _outcome,
+    "Allocation": _allocation, "TrainingSystem": _system, "Reached": _reached, "Backtest": _backtest,
+    "Growth": _growth, "ServingClockResult": _served, "RLClockResult": _trained, "Reconciliation": _reconciliation,
+}  # fmt: skip

@@ -1,0 +1,127 @@
+"""How far long work is, and its end where nobody waits any more: loops over blocks say so to whoever listens.
+
+The work runs in one thread, its listener reads in another. Where nobody listens a loop is a plain loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+class StoppedError(BaseException):
+    """Whoever asked has gone. Like an interrupt it is no error of the input, and nothing on the way may answer it."""
+
+
+class Progress:
+    """Listener of one piece of work.
+
+    Attributes
+    ----------
+    done, total : int
+        Blocks of the outermost loop [-].
+    what : str
+        What these are.
+    is_stopped : bool
+        Set by whoever no longer waits; the work then ends before its next block.
+    depth : int
+        Loops that are under way [-].
+
+    Examples
+    --------
+    >>> heard = Progress()
+    >>> with listening(heard):
+    ...     for _ in counted("abcd", "letters"):
+    ...         heard.done, heard.total, heard.what
+    ...         heard.is_stopped = heard.done == 1
+    Traceback (most recent call last):
+    computeledger.progress.StoppedError
+    >>> heard.done
+    2
+    """
+
+    __slots__ = ("depth", "done", "is_stopped", "total", "what")
+
+    def __init__(self) -> None:
+        self.done, self.total, self.what = 0, 0, ""
+        self.is_stopped = False
+        self.depth = 0
+
+
+_heard: ContextVar[Progress | None] = ContextVar("heard", default=None)
+
+
+@contextlib.contextmanager
+def listening(progress: Progress) -> Iterator[Progress]:
+    """Listen to the work inside a ``with`` block, of this thread.
+
+    Parameters
+    ----------
+    progress : Progress
+        Is told.
+
+    Yields
+    ------
+    Progress
+        The same.
+
+    Examples
+    --------
+    >>> with listening(Progress()) as heard:
+    ...     pairs = [(one, two) for one in counted("ab", "outer") for two in counted([1, 2, 3], "inner")]
+    >>> len(pairs), heard.done, heard.total, heard.what
+    (6, 2, 2, 'outer')
+    """
+    token = _heard.set(progress)
+    try:
+        yield progress
+    finally:
+        _heard.reset(token)
+
+
+def counted(items: Iterable[Item], what: str) -> Iterator[Item]:
+    """Go over blocks of work and say before each how many are done.
+
+    Parameters
+    ----------
+    items : iterable
+        Blocks; taken at once where somebody listens.
+    what : str
+        What they are, in the plural.
+
+    Yields
+    ------
+    object
+        The items.
+
+    Raises
+    ------
+    StoppedError
+        Where whoever listened has gone.
+
+    Examples
+    --------
+    >>> list(counted([1, 2, 3], "blocks"))
+    [1, 2, 3]
+    """
+    heard = _heard.get()
+    if heard is None:
+        yield from items
+        return
+    known = list(items)
+    heard.depth += 1
+    try:
+        for place, item in enumerate(known):
+            if heard.is_stopped:
+                raise StoppedError
+            if heard.depth == 1:
+                heard.done, heard.total, heard.what = place, len(known), what
+            yield item
+            if heard.depth == 1:
+                heard.done = place + 1
+    finally:
+        heard.depth -= 1

@@ -1,0 +1,121 @@
+"""Long work: it says how far it is, and the server ends it when its reader goes; in a real browser, Stop does."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from computeledger.interfaces.web import app as web
+from computeledger.progress import counted
+
+BLOCKS = 400
+
+
+class Work:
+    """An answer that takes twenty seconds, in blocks; counts what it did."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer = web._view_bytes
+        self.blocks, self.total, self.ended = 0, BLOCKS, threading.Event()
+        self.is_slow = threading.Event()
+        monkeypatch.setattr(web, "_view_bytes", self)
+
+    def __call__(self, name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+        if self.is_slow.is_set():
+            self.ended.clear()
+            try:
+                for _ in counted(range(self.total), "blocks"):
+                    self.blocks += 1
+                    time.sleep(0.05)
+            finally:
+                self.ended.set()
+        return self.answer(name, query)
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    return Work(monkeypatch)
+
+
+@pytest.fixture
+def address(work: Work) -> Iterator[str]:
+    server = uvicorn.Server(uvicorn.Config(web.create_app(), port=0, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+
+
+def _given_up(address: str) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(f"{address}/view/facts", timeout=0.8)
+
+
+def _left(address: str) -> None:
+    accept = {"Accept": "application/x-ndjson"}
+    with httpx.stream("GET", f"{address}/view/facts", headers=accept, timeout=20) as answer:
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        lines = answer.iter_lines()
+        heard = [json.loads(next(lines)) for _ in range(4)]
+    assert heard[0]["total"] == BLOCKS and heard[0]["what"] == "blocks"
+    assert heard[0]["done"] < heard[-1]["done"] < BLOCKS
+
+
+@pytest.mark.parametrize("leave", [_given_up, _left])
+def test_the_work_ends_when_its_reader_goes(leave: Callable[[str], None], work: Work, address: str) -> None:
+    work.is_slow.set()
+    leave(address)
+    assert work.ended.wait(10)
+    assert 0 < work.blocks < BLOCKS
+
+
+def _lines(address: str, query: str) -> list[dict[str, Any]]:
+    answer = httpx.get(f"{address}/view/facts?{query}", headers={"Accept": "application/x-ndjson"}, timeout=30)
+    assert answer.status_code == 200
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_a_long_answer_follows_its_progress_and_a_short_one_comes_alone(work: Work, address: str) -> None:
+    plain = httpx.get(f"{address}/view/facts", timeout=60)  # kept from now on
+    short = httpx.get(f"{address}/view/facts", headers={"Accept": "application/x-ndjson"}, timeout=60)
+    assert short.text == plain.text
+    assert short.headers["content-type"] == "application/json"
+    work.total = 24
+    work.is_slow.set()
+    *progress, last = _lines(address, "")
+    done = [one["done"] for one in progress]
+    assert done == sorted(done) and done[0] < done[-1] <= 24
+    assert last == {"status": 200, "body": short.json()}
+    *progress, last = _lines(address, "colour=red")
+    assert progress and last["status"] == 422 and "no control of this page" in last["body"]["message"]
+
+
+@pytest.mark.browser
+def test_stop_ends_the_work_and_the_last_answer_stays(work: Work, address: str, browser: Any) -> None:
+    context = browser.new_context(bypass_csp=True)
+    page = context.new_page()
+    page.goto(f"{address}/facts")
+    page.wait_for_function("Number(document.documentElement.dataset.shown || 0) > 0")
+    kept = page.locator("#headline").inner_text()
+    work.is_slow.set()
+    page.locator("#c-words").fill("h200")
+    page.locator("#c-words").press("Enter")
+    page.wait_for_function("/^[1-9]\\d* of 400 blocks$/.test(document.getElementById('busy-text').textContent)")
+    assert 0 < page.locator(".bar i").bounding_box()["width"] < page.locator(".bar").bounding_box()["width"] / 2
+    page.locator("#stop").click()
+    assert work.ended.wait(10)
+    assert 0 < work.blocks < BLOCKS
+    page.wait_for_selector("#busy", state="hidden")
+    assert page.locator("#headline").inner_text() == kept
+    assert "stopped" in page.locator("#said").inner_text()
+    context.close()
