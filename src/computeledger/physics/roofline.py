@@ -61,7 +61,7 @@ class Operation:
         """Time of the operation [s]."""
         time_s = np.maximum(self.compute_s, self.memory_s)
         for further_s in (self.network_s, self.overhead_s):
-            if np.ndim(further_s) or further_s:  # most operations have neither, and adding nothing takes as long
+            if not isinstance(further_s, float) or further_s:  # most have neither, and adding nothing takes as long
                 time_s = time_s + further_s
         return time_s
 
