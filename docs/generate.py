@@ -26,6 +26,8 @@ from computeledger.frontier.trends import year_of
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
+from rntp.interfaces.tables_study import grid, markdown, seeds_of
+from rntp.results import read_results
 
 DOCS = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by docs/generate.py (make docs-pages); edits here are lost. -->"
@@ -315,7 +317,55 @@ def fits_image() -> str:
     return picture("What fits where", parts, 250)
 
 
+def experiments_page() -> str:
+    """The page of the experiments with the tables of the studies' results."""
+    text = (DOCS / "rntp_experiments.md").read_text("utf-8")
+    return re.sub(r"<!-- study (\S+) (\S+) -->\n.*?<!-- end -->", _study_table, text, flags=re.DOTALL)
+
+
+def _study_table(found: re.Match[str]) -> str:
+    """A table between its markers."""
+    one = grid(read_results(DOCS / "experiments" / f"{found[1]}.json"), found[2])
+    if one is None:
+        raise SystemExit(f"docs/experiments/{found[1]}.json: nothing was measured for a table {found[2]!r}")
+    return f"<!-- study {found[1]} {found[2]} -->\n{markdown(one)}\n<!-- end -->"
+
+
+#: Panels of the learning curves: results, variant, title, updates of a run.
+CURVES = (
+    ("ships_log", "as in the recipe", "ship's log, frozen scorer", 160),
+    ("ships_log", "one model thinks and predicts", "ship's log, one model", 160),
+)
+
+
+def curves_image() -> str:
+    """Learning curves: share of the gap closed where it is trained, a line for each seed."""
+    parts: list[str] = []
+    for place, (name, variant, title, steps) in enumerate(CURVES):
+        left = 50 + 228 * place
+        across = lambda step, left=left, steps=steps: round(left + 190 * step / steps, 1)  # noqa: E731 - of a panel
+        up = lambda share: round(240 - 200 * share, 1)  # noqa: E731 - of a panel
+        parts.append(f'<text x="{left}" y="24" font-weight="bold">{title}</text>')
+        for tenth in range(0, 11, 2):
+            y = up(tenth / 10)
+            parts.append(f'<line x1="{left}" x2="{left + 190}" y1="{y}" y2="{y}" stroke="#e1e4e7"/>')
+            parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end" font-size="10">{10 * tenth}</text>')
+        parts += [
+            f'<text x="{across(step)}" y="256" text-anchor="middle" font-size="10">{step}</text>'
+            for step in (0, steps // 2, steps)
+        ]
+        rows = seeds_of(read_results(DOCS / "experiments" / f"{name}.json"))["", variant]
+        for row, color in zip(rows, (BLUE, RED, GREEN), strict=False):
+            gap, size = row["measured"]["gap_nats"], row["curve"][0]["step"]
+            points = [f"{across(one['step'] - size / 2)},{up(one['gain_nats'] / gap)}" for one in row["curve"]]
+            parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="2"/>')
+    said = "gap closed [%] on new documents over updates, means of a tenth; blue, red, green: seeds 0, 1, 2"
+    parts.append(f'<text x="50" y="284">{said}</text>')
+    return picture("Learning curves, three seeds each", parts)
+
+
 PAGES = {"sources.md": sources_page, "cli.md": cli_page, "../README.md": readme_page,
+         "rntp_experiments.md": experiments_page, "images/rntp-curves.svg": curves_image,
          "images/backtest.svg": backtest_image, "images/frontier-trends.svg": trends_image,
          "images/frontier-sites.svg": sites_image, "images/what-fits-where.svg": fits_image}  # fmt: skip
 

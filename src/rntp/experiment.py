@@ -11,7 +11,7 @@ import json
 import math
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,16 @@ from rntp.evaluate import places_of
 from rntp.gap import Models, held_against, measure, reader
 from rntp.machine import this_machine
 from rntp.models import load_model
+from rntp.must_think.mixed import PROSE
+from rntp.positions import Place
 from rntp.pretraining import batches
+from rntp.quiet import hush
 from rntp.recipe import PretrainSpec, Recipe
 from rntp.recipe_file import fingerprint
 from rntp.run import Report, run
-from rntp.run_folder import BASE, LEDGER, RECIPE, SUMMARY, check, finished, prepare, read_metrics, write_json
+from rntp.run_folder import BASE, FINAL, LEDGER, RECIPE, SUMMARY, check, finished, prepare, read_metrics, write_json
 from rntp.sampling import Sampling
+from rntp.thinking import coverage_of, habit
 
 RUN, JUDGE, RIVAL = "run", "judge", "ntp-equal-time"
 #: Documents whose length says how many updates a number of tokens makes.
@@ -43,6 +47,8 @@ _MEASURED = 2000
 _STREAM = 200
 #: Stream of the held-out places, the same for every seed of a recipe.
 _HELD_OUT = 31337
+#: Places at most where many thoughts are sampled.
+COVERED = 96
 #: Parts of the learning curve.
 _PARTS = 10
 
@@ -61,12 +67,21 @@ class Plan:
         Kinds of documents that are measured; those trained on when left empty.
     thread_count : int
         Threads of each of the two processes; 0 leaves what torch takes [-].
+    rival : bool
+        Whether the model before RL is also trained on by plain next-token prediction for as long.
+    samples : int
+        Thoughts at each place for pass@k; 0 for none [-].
+    where : Recipe or None
+        Whose places are measured, where they are not those of the run's own recipe.
     """
 
     places: int = 384
     judge: Path | None = None
     kinds: tuple[str, ...] = ()
     thread_count: int = 0
+    rival: bool = True
+    samples: int = 0
+    where: Recipe | None = None
 
 
 def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = False) -> dict[str, Any]:
@@ -96,7 +111,7 @@ def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = Fals
     """
     folder = Path(recipe.output)
     _check(recipe, plan, folder)
-    mark = "/".join([fingerprint(recipe), str(plan.places), *plan.kinds])
+    mark = _mark(recipe, plan)
     before = finished(folder)
     if before is not None and before.get("fingerprint") == mark and not fresh:
         return before
@@ -108,32 +123,22 @@ def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = Fals
     for one in (own, other):
         check(Path(one.output), one, fresh=fresh)
     (folder / SUMMARY).unlink(missing_ok=True)
-    beside = multiprocessing.get_context("spawn").Process(target=_judge, args=(other, plan, fresh), daemon=True)
+    beside = multiprocessing.get_context("spawn").Process(target=_beside, args=(other, plan, fresh), daemon=True)
     if plan.judge is None:
         beside.start()
     taken = run(own, fresh=fresh, report=report)
     ended = time.perf_counter()
-    trained = _rival(own, report)
+    trained = _rival(own, report) if plan.rival else None
     if plan.judge is None:
         beside.join()
         if beside.exitcode:
             raise TrainingError("the judge's pretraining was stopped; the same command goes on with it")
+    policy, rival = (Path(own.output) / one for one in (FINAL, f"controls/{RIVAL}"))
     judge = plan.judge or Path(other.output) / BASE
-    measured = _measured(own, judge, plan)
-    found = {
-        **measured,
-        "gap_closed_fraction": measured["intervals"]["gap_closed_fraction"]["mean"],
-        "empty_thought_gap_closed_fraction": measured["intervals"]["empty_thought_gap_closed_fraction"]["mean"],
-        "ntp_equal_time_gap_closed_fraction": max(
-            measured["intervals"][f"{RIVAL}, {name}"]["mean"] for name in ("no thought", "its own thought")
-        ),
-    }
+    measured = measure_models(own, Checkpoints(_base(own), policy, judge, rival if plan.rival else None), plan)
+    found = fractions(measured)
     summary = {
-        "name": recipe.name, "seed": recipe.seed, "judge": str(judge), "fingerprint": mark,
-        "gain_nats_per_token": found["gain_nats_per_token"], "gap_closed_fraction": found["gap_closed_fraction"],
-        "swapped_thought_loss_fraction": found["swapped_thought_loss_fraction"],
-        "independent_scorer_fraction": found["independent_scorer_fraction"],
-        "ntp_equal_time_gap_closed_fraction": found["ntp_equal_time_gap_closed_fraction"],
+        "name": recipe.name, "seed": recipe.seed, "judge": str(judge), "fingerprint": mark, **found,
         "beta_flop": taken["beta_flop"], "beta_gpu_time": taken["beta_gpu_time"],
         "wall_s": taken["wall_s"] + time.perf_counter() - max(ended, begun),
         "bars": held_against(found), "measured": measured, "ntp_equal_time": trained, "curve": _curve(Path(own.output)),
@@ -141,6 +146,44 @@ def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = Fals
     }  # fmt: skip
     write_json(folder / SUMMARY, summary)
     return summary
+
+
+def _mark(recipe: Recipe, plan: Plan) -> str:
+    """What two experiments share that measure the same."""
+    where = fingerprint(plan.where) if plan.where is not None else ""
+    parts = (fingerprint(recipe), plan.places, plan.samples, plan.rival, where, *plan.kinds)
+    return "/".join(map(str, parts))
+
+
+def fractions(measured: Mapping[str, Any]) -> dict[str, float]:
+    """Name the fractions of a table that are held against bars.
+
+    Parameters
+    ----------
+    measured : mapping
+        As :func:`rntp.gap.measure` returns it.
+
+    Returns
+    -------
+    dict
+        By their names in a summary; those that were not measured are left out.
+
+    Examples
+    --------
+    >>> fractions({"gain_nats_per_token": 0.1, "intervals": {"gap_closed_fraction": {"mean": 0.9}}})
+    {'gain_nats_per_token': 0.1, 'gap_closed_fraction': 0.9}
+    """
+    means = {name: one["mean"] for name, one in measured["intervals"].items()}
+    rivals = [means[name] for name in (f"{RIVAL}, no thought", f"{RIVAL}, its own thought") if name in means]
+    found = {
+        "gain_nats_per_token": measured["gain_nats_per_token"],
+        "gap_closed_fraction": means["gap_closed_fraction"],
+        "empty_thought_gap_closed_fraction": means.get("empty_thought_gap_closed_fraction"),
+        "swapped_thought_loss_fraction": measured.get("swapped_thought_loss_fraction"),
+        "independent_scorer_fraction": measured.get("independent_scorer_fraction"),
+        "ntp_equal_time_gap_closed_fraction": max(rivals, default=None),
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _check(recipe: Recipe, plan: Plan, folder: Path) -> None:
@@ -153,19 +196,42 @@ def _check(recipe: Recipe, plan: Plan, folder: Path) -> None:
 
 
 def _base(recipe: Recipe) -> Path:
-    """The model before RL."""
+    """Folder of the model before RL."""
     return recipe.folder / recipe.model.path if recipe.model.path else Path(recipe.output) / BASE
 
 
-def _judge(recipe: Recipe, plan: Plan, fresh: bool) -> None:
-    """Pretrain the judge, in a process of its own."""
+def pretrained(recipe: Recipe, plan: Plan, fresh: bool) -> None:
+    """Pretrain the model of a recipe and nothing more, or go on with it.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        With a model from scratch; ``base/`` comes to stand in its output.
+    plan : Plan
+        Threads.
+    fresh : bool
+        Whether what is there is removed first.
+
+    Examples
+    --------
+    >>> pretrained(Recipe(output="docs"), Plan(), False)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: output 'docs': holds other files and no run; choose another folder
+    """
     if plan.thread_count:
         torch.set_num_threads(plan.thread_count)
     folder = Path(recipe.output)
+    check(folder, recipe, fresh=fresh)
     prepare(folder, recipe, fresh=fresh)
     device = torch.device("cpu" if recipe.rl.device == "cpu" or not torch.cuda.is_available() else "cuda")
     precision = "bf16" if recipe.rl.precision == "bfloat16" else "fp32"
     make_base(recipe, folder, this_machine(device, 1, precision), device, lambda _step, _said: None)
+
+
+def _beside(recipe: Recipe, plan: Plan, fresh: bool) -> None:
+    """Pretrain the judge, in a process of its own."""
+    hush()
+    pretrained(recipe, plan, fresh)
 
 
 def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
@@ -211,27 +277,83 @@ def _device(recipe: Recipe) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and recipe.rl.device != "cpu" else "cpu")
 
 
-def _measured(recipe: Recipe, judge: Path, plan: Plan) -> dict[str, Any]:
-    """The table, at places that no seed was trained on."""
-    folder, device = Path(recipe.output), _device(recipe)
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Folders of what is compared.
+
+    Attributes
+    ----------
+    base, policy : Path
+        Before RL and after.
+    judge : Path
+        Trained apart.
+    rival : Path or None
+        Trained on by plain next-token prediction.
+    """
+
+    base: Path
+    policy: Path
+    judge: Path
+    rival: Path | None = None
+
+
+def measure_models(recipe: Recipe, there: Checkpoints, plan: Plan) -> dict[str, Any]:
+    """Measure the table, at places that no seed was trained on.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of the run.
+    there : Checkpoints
+        What is compared.
+    plan : Plan
+        Places, kinds and samples.
+
+    Returns
+    -------
+    dict
+        As :func:`rntp.gap.measure` returns it, with ``coverage``; where the corpus has prose between its stories, with
+        ``habits``: how often the models before RL and after think where it helps and elsewhere.
+
+    Examples
+    --------
+    >>> measure_models(Recipe(), Checkpoints(Path("nowhere"), Path("b"), Path("c")), Plan())
+    Traceback (most recent call last):
+    computeledger.errors.InputError: ...
+    """
+    device = _device(recipe)
 
     def load(path: Path) -> tuple[Any, Any]:
         model, tokenizer = load_model(path, recipe.thought)
         return model.to(device).eval(), tokenizer
 
-    base, tokenizer = load(_base(recipe))
+    base, tokenizer = load(there.base)
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     sampling = Sampling(
         start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
         skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
     )  # fmt: skip
-    where = replace(recipe.positions, kinds=plan.kinds or recipe.positions.kinds)
-    places = places_of(replace(recipe, seed=_HELD_OUT, positions=where), base, tokenizer, plan.places)
-    models = Models(
-        tokenizer, base, load(folder / "final")[0], reader(*load(judge), tokenizer),
-        {RIVAL: load(folder / "controls" / RIVAL)[0]},
-    )  # fmt: skip
-    return measure(models, places, sampling)
+    policy = load(there.policy)[0]
+    rivals = {RIVAL: load(there.rival)[0]} if there.rival is not None else {}
+    models = Models(tokenizer, base, policy, reader(*load(there.judge), tokenizer), rivals)
+    asked = plan.where or recipe
+    kinds = plan.kinds or asked.positions.kinds
+
+    def placed(wanted: tuple[str, ...], count: int) -> list[Place]:
+        where = replace(asked.positions, kinds=wanted)
+        return places_of(replace(asked, seed=_HELD_OUT, positions=where), base, tokenizer, count)
+
+    places = placed(tuple(one for one in kinds if one != PROSE), plan.places)
+    out = measure(models, places, sampling)
+    some = places[: min(plan.places, COVERED)]
+    out["coverage"] = coverage_of(base, policy, tokenizer, some, sampling, plan.samples)
+    if PROSE in kinds:
+        prose = placed((PROSE,), plan.places)
+        out["habits"] = {
+            name: {side: habit(model, base, some, sampling) for side, some in (("helps", places), ("elsewhere", prose))}
+            for name, model in (("before RL", base), ("after RL", policy))
+        }
+    return out
 
 
 def _curve(folder: Path) -> list[dict[str, float]]:

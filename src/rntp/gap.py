@@ -306,8 +306,9 @@ def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict
     Returns
     -------
     dict
-        Fractions of the gap with their intervals, sums in nats per continuation by scorer, what is right in the
-        thoughts before RL and after, and the gap by kind.
+        Fractions of the gap with their intervals (``own_gap_closed_fraction``: the policy scores what follows its own
+        thoughts itself), how much the policy's loss without a thought has risen, sums in nats per continuation by
+        scorer, what is right in the thoughts before RL and after, and the gap by kind.
 
     Examples
     --------
@@ -366,9 +367,10 @@ def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict
         intervals[f"{name}, no thought"] = share(alone - none)
         intervals[f"{name}, its own thought"] = share(thinking - none)
     mine = Reader(models.policy, {})
-    sums["policy"] = _means(
-        {name: mine.sums(places, said[name], sampling) for name in ("no thought", "thought after RL")}
-    )
+    own_words = {name: mine.sums(places, said[name], sampling) for name in ("no thought", "thought after RL")}
+    sums["policy"] = _means(own_words)
+    intervals["own_gap_closed_fraction"] = share(own_words["thought after RL"] - none)
+    out["no_thought_loss_change_fraction"] = float(own_words["no thought"].mean() / none.mean()) - 1
     return {
         **out, "intervals": intervals, "nats_per_continuation": sums,
         "thoughts": {"before RL": before.shares, "after RL": after.shares},

@@ -118,11 +118,11 @@ def _measured_flop_per_s(device: torch.device, dtype: torch.dtype) -> float:
     return 2.0 * SIDE**3 / best
 
 
-def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 3) -> None:
+def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 3, *, warm_up: bool = True) -> None:
     """Measure what a step of next-token training takes here: forward, backward and optimiser, on the run's own devices.
 
     The optimiser is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
-    dropped. A first repeat warms up and counts no tokens.
+    dropped. A first repeat may warm up and then counts no tokens.
 
     Parameters
     ----------
@@ -134,6 +134,8 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
         Sequences of one length, ``[sequence, token]``, as many and as long as those the RL step trains on.
     repeats : int
         Steps that are measured [-].
+    warm_up : bool
+        Whether a step that is not measured comes first; behind an update of the same model none is needed.
 
     Returns
     -------
@@ -156,7 +158,7 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
     was_training = model.training
     model.train()
     with torch.random.fork_rng(enabled=True):
-        for repeat in range(repeats + 1):
+        for repeat in range(not warm_up, repeats + 1):
             with books.phase("next-token reference") as page:
                 model(input_ids=token_ids, labels=token_ids).loss.backward()
                 optimizer.step()

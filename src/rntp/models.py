@@ -31,7 +31,7 @@ from transformers import (
 from transformers.cache_utils import DynamicLayer
 
 from computeledger.errors import InputError, shown
-from rntp.recipe import ModelSpec, ThoughtSpec
+from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
 #: Entries that every byte-level tokenizer has.
@@ -43,7 +43,7 @@ _REACH, _START = 3, 0.3
 class _SmearConfig(Qwen3Config):
     """Shape of a Qwen3 with a smear."""
 
-    model_type = "qwen3-smear"
+    model_type = SMEAR
 
 
 class SmearModel(Qwen3Model):

@@ -6,8 +6,9 @@ A rule is pure. One that asks what a model makes of the text is given that as an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +141,29 @@ RULE_FUNCTIONS: dict[str, Rule] = {
 }
 
 
+def wanted(kind: str, kinds: Sequence[str]) -> bool:
+    """Say whether places are taken from documents of a kind.
+
+    Parameters
+    ----------
+    kind : str
+        Of a document.
+    kinds : sequence of str
+        Of :class:`rntp.recipe.PositionSpec`: names, or patterns as for files.
+
+    Returns
+    -------
+    bool
+        True for any kind where none is named.
+
+    Examples
+    --------
+    >>> wanted("dance/bare-7", ["prose", "*/bare-[5-9]"]), wanted("recap", ["bare-?"]), wanted("recap", [])
+    (True, False, True)
+    """
+    return not kinds or any(fnmatchcase(kind, one) for one in kinds)
+
+
 def positions(
     chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, measured: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
@@ -170,7 +194,7 @@ def positions(
     """
     if spec.rule not in RULE_FUNCTIONS:
         raise InputError(f"positions: unknown rule {shown(spec.rule)}: {nearest(spec.rule, RULE_FUNCTIONS)}")
-    if spec.kinds and chunk.kind not in spec.kinds:
+    if not wanted(chunk.kind, spec.kinds):
         return np.empty(0, dtype=np.int64)
     return RULE_FUNCTIONS[spec.rule](chunk, spec, chance, measured)
 
@@ -267,7 +291,7 @@ def places(
     for turn, chunk in enumerate(read):
         chance = np.random.default_rng([seed, turn])
         measured = None
-        if spec.rule in MEASURED and measure is not None and (not spec.kinds or chunk.kind in spec.kinds):
+        if spec.rule in MEASURED and measure is not None and wanted(chunk.kind, spec.kinds):
             asked = candidates(chunk, spec, chance) if spec.rule == "learnability-band" else _allowed(chunk, spec)
             measured = measure(chunk, asked) if asked.size else np.full(len(chunk.ids), np.nan)
         found = positions(chunk, spec, chance, measured)

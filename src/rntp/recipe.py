@@ -12,6 +12,8 @@ REWARDS = (
     "log-likelihood-gain", "probability", "first-token", "exact-prefix", "token-boundary-prefix", "token-accuracy",
     "similarity-bleu", "similarity-chrf", "entropy-weighted-gain", "self-evaluation",
 )  # fmt: skip
+#: Qwen3 with a causal smear of the embeddings.
+SMEAR = "qwen3-smear"
 CONTROLS = (
     "ntp-equal-tokens", "ntp-equal-time", "mixed-sft", "empty-thought", "swapped-thought", "frozen-scorer",
     "independent-scorer", "overlap", "repeats",
@@ -53,7 +55,7 @@ class ModelSpec:
     """
 
     path: str = ""
-    architecture: str = field(default="qwen3", metadata=_among("qwen3", "qwen3-smear"))
+    architecture: str = field(default="qwen3", metadata=_among("qwen3", SMEAR))
     hidden_size: int = field(default=128, metadata=_within(4))
     layers: int = field(default=2, metadata=_within(1))
     heads: int = field(default=4, metadata=_within(1))
@@ -220,7 +222,9 @@ class PositionSpec:
     skip_first_gold : int
         First gold tokens left out of every score: what separates thought from text is no prediction.
     kinds : tuple of str
-        Kinds of documents that places are taken from; empty for all.
+        Kinds of documents that places are taken from, names or patterns such as ``bare-*``; empty for all.
+    distinct : int
+        Places that RL goes over again and again; 0 for new ones without end.
     """
 
     rule: str = field(default="random", metadata=_among(*RULES))
@@ -236,6 +240,7 @@ class PositionSpec:
     proxy: str = ""
     skip_first_gold: int = field(default=1, metadata=_within(0))
     kinds: tuple[str, ...] = ()
+    distinct: int = field(default=0, metadata=_within(0))
 
 
 @dataclass(frozen=True, slots=True)

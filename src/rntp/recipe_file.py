@@ -44,7 +44,7 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
         raise InputError(f"{path}: {error}") from None
     for setting in settings:
         _set(given, setting)
-    given.setdefault("name", path.parent.name if path.stem == "config" else path.stem)
+    given.setdefault("name", path.resolve().parent.name if path.stem == "config" else path.stem)
     try:
         return parse_recipe(given, path.parent)
     except InputError as error:
@@ -72,7 +72,7 @@ def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     Traceback (most recent call last):
     computeledger.errors.InputError: [rl] unknown key 'group_sise': did you mean 'group_size'?
     """
-    recipe: Recipe = _record(Recipe, given, "")
+    recipe: Recipe = record(Recipe, given, "")
     output = recipe.output or f"runs/{recipe.name}"
     recipe = dataclasses.replace(recipe, output=output, folder=folder)
     for problem in _contradictions(recipe):
@@ -151,8 +151,29 @@ def _set(given: dict[str, Any], setting: str) -> None:
     given[key] = value
 
 
-def _record(kind: type[Any], given: Any, where: str) -> Any:
-    """Fill a record from a table, its tables and lists of tables included."""
+def record(kind: type[Any], given: Any, where: str) -> Any:
+    """Fill a record from a table, its tables and lists of tables included.
+
+    Parameters
+    ----------
+    kind : type
+        Frozen record; a field ``folder`` is never read.
+    given : object
+        As TOML reads it.
+    where : str
+        Name of the table; empty for the whole file.
+
+    Returns
+    -------
+    object
+        Of that kind, every key and value checked.
+
+    Examples
+    --------
+    >>> from rntp.recipe import ReportSpec
+    >>> record(ReportSpec, {"places": 3}, "report").places
+    3
+    """
     label = f"[{where}] " if where else ""
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: a table is needed, not {shown(given)}")
@@ -174,7 +195,7 @@ def _value(hint: Any, given: Any, bounds: Mapping[str, Any], place: tuple[str, s
     if isinstance(hint, types.UnionType):
         hint = next(one for one in typing.get_args(hint) if one is not types.NoneType)
     if dataclasses.is_dataclass(hint):
-        return _record(typing.cast("type[Any]", hint), given, key)
+        return record(typing.cast("type[Any]", hint), given, key)
     origin = typing.get_origin(hint)
     if origin is tuple:
         inner = typing.get_args(hint)[0]
@@ -182,7 +203,7 @@ def _value(hint: Any, given: Any, bounds: Mapping[str, Any], place: tuple[str, s
         if not isinstance(listed, list):
             raise InputError(f"{label} {shown(given)}: a list is needed")
         if dataclasses.is_dataclass(inner):
-            return tuple(_record(typing.cast("type[Any]", inner), one, key) for one in listed)
+            return tuple(record(typing.cast("type[Any]", inner), one, key) for one in listed)
         return tuple(_value(inner, one, bounds, place) for one in listed)
     if origin is not None:
         if not isinstance(given, Mapping):

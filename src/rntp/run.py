@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from rntp.measures import measure_for
 from rntp.mixture import TEXT as TEXT_ROWS
 from rntp.mixture import Rows, mixed_rows
 from rntp.models import load_model, planned_config
-from rntp.positions import Place, places
+from rntp.positions import Place, places, wanted
 from rntp.problems import problems
 from rntp.recipe import Recipe
 from rntp.run_folder import (
@@ -54,8 +54,9 @@ from rntp.trainer import Extras, RntpTrainer
 #: Told the stage, its step, its steps, and figures of the step.
 Report = Callable[[str, int, int, Mapping[str, float]], None]
 PRETRAINING, LEARNING = "pretraining", "RL"
-#: Steps of plain training that beta is measured against.
-_REFERENCE_STEPS = 3
+#: One step of plain training is measured for so many of RL's, and at least so many in a run: beta rests on them, and at
+#: half a step of RL each they are 2.5 % of it.
+_STEPS_PER_REFERENCE, _LEAST_REFERENCES = 20, 3
 
 
 def _silent(_stage: str, _step: int, _steps: int, _figures: Mapping[str, float]) -> None:
@@ -123,8 +124,10 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
     rows = choose_rows(recipe, model.eval(), tokenizer)
     books = Books(folder / LEDGER if state.is_main_process else None, planned_config(model), machine, run=recipe.name)
     with contextlib.closing(books):
-        trainer = _train(recipe, model, tokenizer, rows, books, report)
-        measure_next_token(books, trainer.model, _reference_ids(recipe, rows, trainer), _REFERENCE_STEPS)
+        reference = _Reference(recipe, rows, books)
+        trainer = _train(recipe, model, tokenizer, rows, books, (_Told(recipe, folder, report), reference))
+        if not reference.is_measured:  # the last checkpoint was behind the last place of one
+            reference.measure(trainer.model, trainer.args, trainer.state.log_history)
         with books.phase("checkpoint"):
             trainer.save_model(str(folder / FINAL))
         with books.phase("evaluation"):
@@ -180,6 +183,7 @@ def choose_rows(recipe: Recipe, model: Any, tokenizer: Any) -> Rows:
     if recipe.corpus is not None and recipe.corpus.weight:
         read = chunks(read_documents(recipe, PLACES), tokenizer, spec.context_tokens + spec.gold_tokens)
         text = places(read, spec, recipe.seed, measure_for(recipe, model, tokenizer))
+        text = itertools.islice(text, spec.distinct or None)
         weights[TEXT_ROWS] = recipe.corpus.weight
     asked = {}
     longest = getattr(getattr(model, "config", None), "max_position_embeddings", None) or sys.maxsize
@@ -196,8 +200,8 @@ def _text_ids(recipe: Recipe, tokenizer: Any) -> list[tuple[int, ...]]:
     if not rl.ntp_weight:
         return []
     read = chunks(read_documents(recipe, TEXT), tokenizer, rl.ntp_tokens)
-    wanted = (one.ids for one in read if len(one.ids) > 1 and (not kinds or one.kind in kinds))
-    return list(itertools.islice(wanted, rl.steps * rl.ntp_sequences))
+    some = (one.ids for one in read if len(one.ids) > 1 and wanted(one.kind, kinds))
+    return list(itertools.islice(some, rl.steps * rl.ntp_sequences))
 
 
 class _Told(TrainerCallback):
@@ -215,34 +219,53 @@ class _Told(TrainerCallback):
         self._report(LEARNING, state.global_step, self._steps, figures)
 
 
-def _train(recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, books: Books, report: Report) -> RntpTrainer:
+class _Reference(TrainerCallback):
+    """Measures a step of next-token training between some steps of RL, spread evenly over the run.
+
+    What else the machine does then slows both alike, and how far the measurements differ says how sure beta is.
+    """
+
+    def __init__(self, recipe: Recipe, rows: Rows, books: Books) -> None:
+        self._recipe, self._rows, self._books = recipe, rows, books
+        steps = recipe.rl.steps
+        count = max(_LEAST_REFERENCES, steps // _STEPS_PER_REFERENCE)
+        self._places = {math.ceil((place + 0.5) * steps / count) for place in range(count)}
+        self.is_measured = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_said: Any) -> None:  # noqa: ARG002 - transformers names them
+        if state.global_step in self._places:
+            self.measure(model, args, state.log_history)
+
+    def measure(self, model: Any, args: Any, logged: Sequence[Mapping[str, float]]) -> None:
+        """Measure one step; the first of a process is preceded by one that warms up."""
+        said = [row["thought/tokens"] for row in logged if "thought/tokens" in row]
+        thought = round(said[-1]) if said else self._recipe.thought.budget
+        ids = self._ids(thought, model.config.vocab_size, args.world_size).to(args.device)
+        measure_next_token(self._books, model, ids, repeats=1, warm_up=not self.is_measured)
+        self.is_measured = True
+
+    def _ids(self, thought: int, vocabulary: int, processes: int) -> torch.Tensor:
+        """Sequences of plain training, as many and about as long as a pass of RL trains on at this time."""
+        rl, first = self._recipe.rl, self._rows.dataset.select(range(self._recipe.rl.prompts_per_step))
+        lengths = [len(row["context_ids"]) + len(row["gold_ids"]) for row in first]
+        count = rl.micro_batch or rl.prompts_per_step * rl.group_size // processes
+        length = round(sum(lengths) / len(lengths)) + thought + 2
+        chance = torch.Generator().manual_seed(self._recipe.seed)
+        return torch.randint(1, vocabulary, (count, length), generator=chance)
+
+
+def _train(
+    recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, books: Books, callbacks: Sequence[TrainerCallback]
+) -> RntpTrainer:
     """RL, from the last whole checkpoint on."""
     folder = Path(recipe.output)
-    told = _Told(recipe, folder, report)
-    trainer = RntpTrainer(model, tokenizer, rows, recipe, books, Extras(_text_ids(recipe, tokenizer), None, [told]))
+    trainer = RntpTrainer(model, tokenizer, rows, recipe, books, Extras(_text_ids(recipe, tokenizer), None, callbacks))
     trainer.remove_callback(PrinterCallback)
     last = last_checkpoint(folder)
     if trainer.accelerator.is_main_process:
         trim_metrics(folder, int(last.name.rpartition("-")[2]) if last else 0)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     return trainer
-
-
-def _reference_ids(recipe: Recipe, rows: Rows, trainer: RntpTrainer) -> torch.Tensor:
-    """Sequences of plain training, as many and about as long as a pass of RL trains on."""
-    rl = recipe.rl
-    lengths = [
-        len(row["context_ids"]) + len(row["gold_ids"]) for row in rows.dataset.select(range(rl.prompts_per_step))
-    ]
-    thought = recipe.thought.budget
-    said = [row["thought/tokens"] for row in read_metrics(Path(recipe.output)) if "thought/tokens" in row]
-    if said:
-        thought = round(sum(said) / len(said))
-    count = rl.micro_batch or rl.prompts_per_step * rl.group_size // trainer.accelerator.num_processes
-    length = round(sum(lengths) / len(lengths)) + thought + 2
-    chance = torch.Generator().manual_seed(recipe.seed)
-    vocabulary = trainer.model.config.vocab_size
-    return torch.randint(1, vocabulary, (count, length), generator=chance).to(trainer.accelerator.device)
 
 
 def _summary(recipe: Recipe, folder: Path, books: Books) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import jsonschema
@@ -24,6 +25,7 @@ from computeledger.actuals.run_ledger import (
     read_ledger,
 )
 from computeledger.actuals.run_summary import summary
+from computeledger.actuals.sums import Sums
 from computeledger.errors import InputError
 from tests.gates import ROOT
 
@@ -200,6 +202,14 @@ def test_beta_by_hand() -> None:
     assert out["per_kept_token"]["beta_gpu_time"] == pytest.approx(2 * out["beta_gpu_time"])
     assert out["phases"]["generation"]["utilization_fraction"] == pytest.approx(2e6 / (1e6 * 12))
     assert out["phases"]["idle"]["utilization_fraction"] is None
+    more = [Entry("r", "rl", "next-token reference", s, 4, step=2, tokens_by_kind=t)
+            for s, t in ((9.0, {}), (2.0, {"trained": 100.0}), (3.0, {"trained": 100.0}))]  # fmt: skip
+    reference = summary([*entries, *more])["reference"]  # the one without tokens warms up
+    assert reference["device_s_per_token"] == pytest.approx(24 / 300) and reference["measurements"] == 3
+    assert reference["standard_error_fraction"] == pytest.approx(stdev([1, 2, 3]) / 3**0.5 / 2)
+    sums = Sums()
+    sums.add([*entries, *more])
+    assert sums.actuals()["rl"].reference_s_per_token == pytest.approx(24 / 300)
     pretrained = [Entry("r", "pretraining", "forward-backward", 3.0, 4, tokens_by_kind={"trained": 100.0}),
                   Entry("r", "pretraining", "optimizer", 1.0, 4)]  # fmt: skip
     assert summary([*entries[:3], *pretrained])["reference"]["device_s_per_token"] == pytest.approx(16 / 100)

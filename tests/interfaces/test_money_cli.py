@@ -226,3 +226,8 @@ def test_bad_tasks(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
     file = tmp_path / "t.toml"
     file.write_text(text)
     assert words in refused(capsys, "route", str(file))
+
+
+def test_a_seller_without_a_known_price_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "invert", "--input", "3", "--output", "15", "--provider", "deepinfr")
+    assert "did you mean 'deepinfra'" in said

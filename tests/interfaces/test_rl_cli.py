@@ -42,6 +42,27 @@ def test_contract() -> None:
     assert middle(document["equal_gpu_time"]["rl_flop"]) < 1e24
 
 
+def test_a_text_that_rewards() -> None:
+    options = ["--prompt", "500", "--gold", "32", "--train-on-gold", "--next-token", "100K", "--logprob-passes", "0"]
+    document = ask(*RUN, *options, "--flop", "1e24", "--working")
+    assert {"thought scoring", "baseline"} <= set(document["phases"])
+    parts = {name: middle(part) for name, part in document["beta"]["flop_by_phase"].items()}
+    sampled = 128 * 16 * 1000
+    assert parts["thought scoring"] == pytest.approx(2 * 128 * (500 + 16 * 1032) / sampled)
+    assert parts["update"] == pytest.approx(6 * (128 * 16 * 1532 + 1e5) / sampled)
+    assert sum(parts.values()) == pytest.approx(middle(document["beta_flop"]))
+    demand = document["demand"]
+    places = middle(demand["tokens"]) / 16_000
+    assert middle(demand["places"]) == pytest.approx(places)
+    assert middle(demand["text_tokens"]) == pytest.approx(532 * places)
+    whole = ask(*RUN, *options, "--flop", "1e24", "--text-per-place", "1024")["demand"]
+    assert middle(whole["text_tokens"]) == pytest.approx(1024 * places)
+    assert middle(whole["gpu_hours"]) == pytest.approx(
+        middle(document["gpu_hours"]) / middle(document["flop"]) * 1e24, rel=1e-6
+    )
+    assert whole["passes_over_the_stock"]["p05"] < 1024 * places / 3e14 < whole["passes_over_the_stock"]["p95"]
+
+
 def test_search_scale_up_levers_and_working() -> None:
     document = ask(*RUN, "--max-lag", "4", "--in-flight", "--search", "--levers", "--scale-up", "--working")
     costs = [one["gpu_s_per_kept_token"] for one in document["split_options"]]
@@ -81,7 +102,9 @@ def test_lengths_from_a_file(tmp_path: Path) -> None:
     assert middle(document["rollout_tokens"]["mean"]) == pytest.approx(1000, rel=0.01)
 
 
-@pytest.mark.parametrize("extra", [[], ["--working"], ["--scale-up", "--levers", "--search"]])
+@pytest.mark.parametrize(
+    "extra", [[], ["--working"], ["--gold", "32", "--working"], ["--scale-up", "--levers", "--search"]]
+)
 def test_tables_print(extra: list[str]) -> None:
     result = CliRunner().invoke(cli, [*RUN, *extra], catch_exceptions=False)
     assert "beta in GPU-time" in result.stdout
@@ -102,6 +125,7 @@ BAD = {
     "no room": (
         ["rl", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8", "--rollout", "1000"], "405B"
     ),
+    "gold is missing": ([*RUN, "--next-token", "9K"], "state --gold"),
     "no table": (["rl", "--reward", "nowhere.csv"], "no such file"),
     "unknown engine": ([*RUN, "--backend", "nobody"], "nobody"),
     "recompute": ([*RUN, "--recompute", "some"], "selective"),

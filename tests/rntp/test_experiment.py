@@ -139,7 +139,7 @@ def test_bars_are_reached_from_the_right_side() -> None:
 def test_an_experiment_is_carried_out_and_gone_on_with(tmp_path, monkeypatch, capsys) -> None:
     recipe = recipe_at(tmp_path / "one")
     apart = replace(recipe, output=str(tmp_path / "apart"), seed=7)
-    experiments._judge(apart, Plan(), fresh=False)
+    experiments.pretrained(apart, Plan(), fresh=False)
     judge = Path(apart.output) / "base"
     stopped: list[str] = []
 

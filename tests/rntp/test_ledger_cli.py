@@ -57,6 +57,35 @@ def test_ledger(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "beta in GPU-time" in text and "energy: not measured" in text
 
 
+def test_what_runs_cost_beside_the_prediction(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = answer(capsys, "ledger", str(run), str(run), "--machine", "h100-nvl8")
+    one, same = out["runs"]
+    assert one == same and one["steps"] == 2
+    mine = answer(capsys, "ledger", str(run / "ledger.jsonl"))
+    assert one["beta_flop"]["measured"] == pytest.approx(mine["beta_flop"])
+    parts = one["phases"]
+    counted = [part["beta_flop"]["measured"] or 0.0 for part in parts.values()]
+    assert sum(counted) == pytest.approx(mine["beta_flop"])
+    shapes = one["shapes"]  # the closed form by hand
+    prompt, thought, gold, group = (
+        shapes[name] for name in ("prompt_tokens", "thought_tokens", "gold_tokens", "group_size")
+    )
+    by_hand = {
+        "generation": 2 * (prompt + thought),
+        "thought scoring": 2 * (prompt / group + thought + gold),
+        "baseline": 2 * gold / group,
+    }
+    for name, flop in by_hand.items():
+        assert parts[name]["beta_flop"]["predicted"] == pytest.approx(flop / thought, rel=2e-3)
+        assert 0.5 < parts[name]["beta_flop"]["predicted_over_measured"] < 1.3
+        assert parts[name]["s_per_step"]["predicted"] > 0
+    without = answer(capsys, "ledger", str(run))
+    assert without["machine"] is None and without["runs"][0]["beta_gpu_time"]["predicted"] is None
+    for folders in ((str(run),), (str(run), str(run))):
+        code, text, _ = command(capsys, "ledger", *folders, "--machine", "h100-nvl8")
+        assert code == 0 and max(map(len, text.splitlines())) <= 80 and "…" not in text
+
+
 @pytest.fixture(scope="module")
 def evaluated(run: Path) -> tuple[dict[str, Any], Path]:
     page = run.parent / "page.html"
@@ -119,6 +148,9 @@ def test_soup(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
         (("soup", "{run}/base", "--out", "{tmp}/x"), "at least two are needed"),
         (("soup", "{run}/base", "{run}/final", "--out", "{tmp}/x", "--weights", "1;2"), "separated by commas"),
         (("ledger", "{tmp}/none.jsonl"), "no such file"),
+        (("ledger", "{tmp}/bare"), "no recipe.json"),
+        (("ledger", "{run}", "--run", "mine"), "belongs to one LEDGER.jsonl"),
+        (("ledger", "{run}", "--machine", "h100"), "h100-nvl8"),
         (("ledger", "{tmp}/other.jsonl", "--run", "mime"), "did you mean 'mine'"),
         (("ledger", "{tmp}/other.jsonl", "--workload", "rl"), "is not in the ledger"),
     ],

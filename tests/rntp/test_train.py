@@ -75,6 +75,7 @@ def test_the_command_ends_with_the_ledger_of_the_run(
     said = json.loads(capsys.readouterr().out)
     assert {"beta_flop", "beta_gpu_time", "phases", "steps", "wall_s", "checkpoint"} <= set(said)
     assert said["steps"] == 4 and said["beta_flop"] > 6 and Path(said["checkpoint"]) == whole / "final"
+    assert said["reference"]["measurements"] == 3  # spread over the run
     assert sum(phase["fraction"] for phase in said["phases"].values()) == pytest.approx(1)
     assert all({"gpu_hours", "fraction"} <= set(phase) for phase in said["phases"].values())
     with pytest.raises(SystemExit):

@@ -17,12 +17,13 @@ from computeledger.physics.efficiency import efficiency
 from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_generation import Sampling, decode_step_s, generate, steady
 from computeledger.workloads.rl_lengths import empirical_lengths, exact_lengths, lengths_of_mean, lognormal_lengths
 from computeledger.workloads.rl_levers import levers
 from computeledger.workloads.rl_scale_up import domain_use
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
 from computeledger.workloads.rl_search import next_gpu, rl_machine, search_generation, search_split
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
@@ -57,6 +58,22 @@ def test_ideal_flop_count() -> None:
     assert float(rl(replace(short, algorithm=half)).beta_flop) == pytest.approx(5)
 
 
+def test_flop_of_rl_on_text_by_hand() -> None:
+    """8 thoughts of 2000 at a place, context 200 read once per group by the generators and once by the scorer."""
+    text = TextReward(32.0, plain_tokens=1e6)
+    bare = replace(RUN, algorithm=replace(RUN.algorithm, logprob_passes=0.0), text=text)
+    n = n_params_active(MODEL)
+    found = rl(bare).flop_by_phase
+    assert found["generation"] == pytest.approx(2 * n * 128 * (8 * 2000 + 200))
+    assert found["thought scoring"] == pytest.approx(2 * n * 128 * (200 + 8 * (2000 + 32)))
+    assert found["baseline"] == pytest.approx(2 * n * 128 * 32)
+    assert found["update"] == pytest.approx(6 * n * (128 * 8 * 2200 + 1e6))
+    with_gold = rl(replace(bare, text=replace(text, is_gold_trained=True))).flop_by_phase
+    assert with_gold["update"] == pytest.approx(6 * n * (128 * 8 * 2232 + 1e6))
+    alone = rl(replace(bare, sampling=replace(RUN.sampling, is_prefix_shared=False))).flop_by_phase
+    assert alone["generation"] == pytest.approx(2 * n * 128 * 8 * 2200)
+
+
 RUNS = {
     "in turns": RUN,
     "apart, waiting": APART,
@@ -66,6 +83,8 @@ RUNS = {
     "partial": replace(RUN, algorithm=replace(RUN.algorithm, started_ratio=1.5, keeps_partial=True)),
     "rounds": replace(RUN, algorithm=replace(RUN.algorithm, sampling_rounds=2.0, kept_fraction=0.6)),
     "slow verdicts": replace(RUN, domains=(Domain(0.5, 30.0, 64.0), Domain(0.5, 1.0, 8.0))),
+    "a text": replace(RUN, text=TextReward(32.0, is_gold_trained=True, plain_tokens=1e5)),
+    "a text, apart": replace(APART, text=TextReward(32.0)),
     "samples": replace(RUN, sampling=replace(RUN.sampling, lengths=lengths_of_mean(np.array([1e3, 2e3, 3e3]), 9e3))),
 }
 

@@ -8,6 +8,7 @@ that a restart repeated is in the phases and not in beta.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -181,7 +182,8 @@ def next_token_reference(entries: Sequence[Entry]) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        ``device_s_per_token``, ``flop_per_token``, ``devices``, ``tokens``, ``measured_in``; None where not measured.
+        ``device_s_per_token``, ``flop_per_token``, ``devices``, ``tokens``, ``measured_in``, ``measurements`` and
+        ``standard_error_fraction``, by how far the measurements of the phase differ; None where not measured.
 
     Examples
     --------
@@ -195,13 +197,23 @@ def next_token_reference(entries: Sequence[Entry]) -> dict[str, Any] | None:
     if not tokens:
         return None
     flop = _sum(entry.flop for entry in found)
+    device_s = sum(entry.device_s for entry in found)
     return {
-        "device_s_per_token": sum(entry.device_s for entry in found) / tokens,
+        "device_s_per_token": device_s / tokens,
         "flop_per_token": None if flop is None else flop / tokens,
         "devices": sorted({entry.devices for entry in found}),
         "tokens": tokens,
         "measured_in": "next-token reference" if reference else "pretraining",
+        "measurements": len(reference) or None,
+        "standard_error_fraction": _standard_error(reference, device_s / tokens) if len(reference) > 1 else None,
     }
+
+
+def _standard_error(reference: Sequence[Entry], per_token: float) -> float:
+    """Of the ratio of device-time to tokens, over itself: ``sqrt(n / (n - 1) sum (d - R t)^2) / sum d``."""
+    n = len(reference)
+    off = (entry.device_s - per_token * entry.tokens_by_kind["trained"] for entry in reference)
+    return math.sqrt(n / (n - 1) * sum(one**2 for one in off)) / sum(entry.device_s for entry in reference)
 
 
 def _beta(kept: Sequence[Entry], reference: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -107,11 +107,9 @@ class _WorkloadSums:
         repeated = self._is_repeated(entry)
         phase = REPEATED if repeated else entry.phase
         self.gpu_s[phase] = self.gpu_s.get(phase, 0.0) + device_s
-        if entry.phase == "next-token reference":
-            self.reference = [
-                self.reference[0] + device_s,
-                self.reference[1] + entry.tokens_by_kind.get("trained", 0.0),
-            ]
+        trained = entry.tokens_by_kind.get("trained", 0.0)
+        if entry.phase == "next-token reference" and trained:  # without tokens it warms up
+            self.reference = [self.reference[0] + device_s, self.reference[1] + trained]
         tokens = 0.0
         if not repeated and entry.phase not in UNPLANNED:
             tokens = sum(entry.tokens_by_kind.get(kind, 0.0) for kind in COUNTED[self.workload])

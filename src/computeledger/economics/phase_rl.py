@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from computeledger.arrays import Num, median
 from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.plan import Section
 from computeledger.economics.setting import Setting
+from computeledger.errors import PlanError
 from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Operation
@@ -20,7 +22,7 @@ from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import lengths_of_mean
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
 from computeledger.workloads.rl_search import rl_machine, search_generation, with_share
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
@@ -196,13 +198,19 @@ def _gpu_hours(setting: Setting, step: RLResult, tokens: Num, per_token_s: Num) 
 
 def _beta_flop(step: RLResult) -> Figure:
     run = step.scenario
-    terms = (
+    terms: tuple[Term, ...] = (
         Term("rollout", run.sampling.lengths.mean_tokens, "tokens", "plan", "rl.rollout"),
         Term("prompt", run.sampling.prompt_tokens, "tokens", "plan", "rl.prompt"),
         Term("log-prob passes", run.algorithm.logprob_passes, ""),
         Term("kept", run.algorithm.kept_fraction, ""),
     )
     formula = "2 + (2 log-prob passes + 6 updates kept) (rollout + prompt) / rollout"
+    if run.text is not None:
+        formula = "(2 (sampled + read + scored) + 2 log-prob passes seen + 6 (updates kept trained + plain)) / sampled"
+        terms += (
+            Term("gold", run.text.gold_tokens, "tokens", "plan", "rl.gold"),
+            Term("next-token training, of a step", run.text.plain_tokens, "tokens"),
+        )
     return Figure("rl.beta_flop", step.beta_flop, "", formula, terms)
 
 
@@ -294,7 +302,19 @@ def _assembled(
         trainer=trainer,
         split=Split(n_gpus, n_gpus),
         domains=(Domain(1.0, verdict_s, cores),),
+        text=_text(setting.section, optional),
     )
+
+
+def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward | None:
+    """What rewards a thought about a text, where the plan says so."""
+    if "gold" in section:
+        is_trained = section.text("train_on_gold") == "yes"
+        return TextReward(optional("gold", 0.0), is_trained, optional("next_token", 0.0))
+    for name in ("train_on_gold", "next_token"):
+        if name in section:
+            raise PlanError(f"rl.{name}: belongs to RL on text, which states gold")
+    return None
 
 
 def _apart(run: RLScenario, machines: RLMachines, lag: int) -> RLScenario:

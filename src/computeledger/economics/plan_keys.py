@@ -98,6 +98,11 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "kept": Key("fraction", "share of rollouts that the update trains on", "0.5..1"),
         "logprob_passes": Key("count", "forward passes beside the update (old policy, reference)", "1", zero=True),
         "updates_per_batch": Key("count", "passes of the optimiser over the kept rollouts", "1"),
+        "gold": Key(
+            "tokens", "RL on text: what goes on behind a place, and is scored behind every thought", "32 tokens"
+        ),
+        "train_on_gold": Key("yes|no", "whether the update goes over the gold as well", "no"),
+        "next_token": Key("tokens", "next-token training beside the update, of a step", "1M tokens", zero=True),
         "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s", zero=True),
         "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
         "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),

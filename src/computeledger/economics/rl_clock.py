@@ -151,6 +151,8 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
     section = plan.sections["rl"]
     if "skip" in section:
         raise PlanError(f'[rl] is skipped ("{section.text("skip")}"): there is nothing to simulate')
+    if "gold" in section:
+        raise PlanError("rl.gold: scores of a text are not simulated; plan and rl count them")
     draws: dict[str, Num] = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
     setting = make_setting(plan, section, draws)
     lag = _lag(setting)

@@ -17,7 +17,7 @@ from computeledger.economics.price_readings import (
     store_or_resend_s,
 )
 from computeledger.economics.prices import PriceSheet, read_sheet
-from computeledger.errors import InputError
+from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.price_source import load_sheet
 from computeledger.workloads.result import quantity
 
@@ -65,6 +65,9 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"{sheet.name}: the {missing[0]} price is missing or 0, so nothing can be learnt from it")
     steps = sheet.rates["input"].tiers
     provider = options["provider"] or sheet.name.partition("/")[0]
+    sellers = fit_sizes(shipped_points()).provider_effects
+    if options["provider"] and provider not in sellers:
+        raise InputError(f"--provider {shown(provider)}: no price of theirs is known: {nearest(provider, sellers)}")
     clues = PriceClues(
         float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
         float(steps[0].threshold_tokens) if steps else None, options["premium"], options["premium_spread"],

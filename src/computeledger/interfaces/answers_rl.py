@@ -57,6 +57,9 @@ def answer_rl(options: Mapping[str, Any]) -> dict[str, Any]:
     document["demand"] = documents_rl.demand_document(
         asked.draws["budget_flop"], run.demand(asked.draws["budget_flop"])
     )
+    if options["gold"] is not None:
+        each, stock = asked.draws.get("text_per_place"), asked.draws["stock"]
+        document["demand"] |= documents_rl.text_document(run, (asked.draws["budget_flop"], each), stock)
     if options["pretraining_flop"] is not None:
         document["equal_gpu_time"] = documents_rl.balance_document(run, asked.draws["pretraining_flop"])
     if asked.options_found:

@@ -12,6 +12,7 @@ from computeledger.errors import DoesNotFitError, InputError, QuantityError, nea
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.frontier.text import text_facts
 from computeledger.interfaces.answers_setting import (
     check_positive,
     draw_machine,
@@ -28,7 +29,7 @@ from computeledger.physics.training import RECOMPUTE
 from computeledger.units import parse_quantity
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths, empirical_lengths, lengths_of_mean, lognormal_lengths
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
 from computeledger.workloads.rl_search import (
     SplitOption,
     TrainerQuestion,
@@ -51,9 +52,12 @@ SHOWN = 5
 _POSITIVE = (
     "rollout", "rollout_p50", "rollout_p95", "longest", "prompts", "group_size", "steps", "kept", "sampling_rounds",
     "oversampling", "updates", "optimizer_steps", "verifier_cores", "live_limit", "tokens_per_step", "mfu", "gpus",
-    "training_gpus", "pretraining_flop", "budget_flop",
+    "training_gpus", "pretraining_flop", "budget_flop", "gold", "text_per_place",
 )  # fmt: skip
-_NUMBERS = (*_POSITIVE, "prompt", "logprob_passes", "critic_ratio", "reward_ratio", "verifier_time", "draft_tokens")
+_NUMBERS = (
+    *_POSITIVE, "prompt", "logprob_passes", "critic_ratio", "reward_ratio", "verifier_time", "draft_tokens",
+    "next_token",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,10 @@ class _Question:
         self.price, self.price_ground = price_of(self.system, options["price"])
         known: dict[str, Uncertain] = {name: options[name] for name in _NUMBERS if options[name] is not None}
         known |= {"price": self.price, "power": self.system.facility_w_per_chip.uncertain}
+        if options["gold"] is not None:
+            known["stock"] = text_facts()["stock_tokens"].uncertain
+        elif options["train_on_gold"] or options["next_token"] or options["text_per_place"] is not None:
+            raise InputError("--train-on-gold, --next-token and --text-per-place belong to RL on text: state --gold")
         ideal = options["backend"] == "ideal"
         if not ideal:
             known |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
@@ -233,7 +241,13 @@ class _Question:
             trainer=found.trainer if found else Trainer(Layout()),
             split=found.split if found else Split(1.0, 1.0),
             domains=self._domains(numbers),
+            text=self._text(numbers),
         )
+
+    def _text(self, numbers: Mapping[str, Num]) -> TextReward | None:
+        if "gold" not in numbers:
+            return None
+        return TextReward(numbers["gold"], self.options["train_on_gold"], numbers["next_token"])
 
     def _algorithm(self, numbers: Mapping[str, Num]) -> Algorithm:
         return Algorithm(

@@ -84,6 +84,29 @@ _ALGORITHM = [
         help="One kind of task, such as 30%:2s:512; may be repeated.",
     ),
 ]
+_TEXT = [
+    click.option(
+        "--gold",
+        callback=parse_tokens,
+        metavar="L",
+        help="RL on text: tokens that go on behind a place; their likelihood is scored, and rewards a thought.",
+    ),
+    click.option("--train-on-gold", is_flag=True, help="The update goes over the gold as well."),
+    click.option(
+        "--next-token",
+        default="0",
+        show_default=True,
+        callback=parse_tokens,
+        metavar="L",
+        help="Tokens of next-token training beside the update, per step.",
+    ),
+    click.option(
+        "--text-per-place",
+        callback=parse_tokens,
+        metavar="L",
+        help="One place in so many tokens of text; prompt and gold when left out.",
+    ),
+]
 _SPLIT = [
     click.option(
         "--max-lag",
@@ -143,7 +166,7 @@ _COMPARED = [
 
 
 def _all_options(command: Any) -> Any:
-    for option in reversed([*_ABOUT, *_ROLLOUTS, *_ALGORITHM, *_SPLIT, *_COMPARED]):
+    for option in reversed([*_ABOUT, *_ROLLOUTS, *_ALGORITHM, *_TEXT, *_SPLIT, *_COMPARED]):
         command = option(command)
     return command
 

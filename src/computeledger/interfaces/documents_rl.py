@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
+from computeledger.frontier.text import epochs
 from computeledger.validation.rl_beta import PublishedBeta
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl import RLResult
@@ -138,6 +140,22 @@ def demand_document(flop: Num, demand: BudgetDemand) -> dict[str, Any]:
         "rollouts": quantity(demand.rollouts, ""),
         "steps": quantity(demand.steps, ""),
         "tasks": quantity(demand.tasks, ""),
+    }
+
+
+def text_document(run: RunCost, asked: tuple[Num, Num | None], stock: Num) -> dict[str, Any]:
+    """The same of RL on text: places, GPU-time, and text beside all that there is."""
+    flop, per_place = asked
+    demand, text = run.demand(flop, 1.0), run.text_tokens(flop, per_place)
+    whole = replace(run, steps=demand.steps)
+    return {
+        "places": quantity(demand.tasks, ""),
+        "text_tokens": quantity(text, "tokens"),
+        "text_stock_tokens": quantity(stock, "tokens"),
+        "passes_over_the_stock": quantity(epochs(text, stock), ""),
+        "gpu_hours": quantity(whole.gpu_hours, "GPU-hours"),
+        "days": quantity(whole.days, "days"),
+        "usd": quantity(whole.usd, "USD"),
     }
 
 

@@ -83,10 +83,7 @@ def _print_notes(out: Console, document: Mapping[str, Any]) -> None:
     if point(document["verifier_cores_needed"]):
         note(out, f"verifier cores that keep pace: {format_si(point(document['verifier_cores_needed']))}")
     note(out, f"beta: {document['beta']['convention']}")
-    demand = document["demand"]
-    tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
-    budget = format_si(point(demand["flop"]), "FLOP")
-    note(out, f"{budget} of RL like this: {tokens} tokens, {steps} steps, {tasks} verifiable tasks")
+    _print_demand(out, document["demand"])
     if "equal_gpu_time" in document:
         one = document["equal_gpu_time"]
         names = ("pretraining_flop", "rl_flop", "rl_flop_by_price_ratio")
@@ -95,6 +92,21 @@ def _print_notes(out: Console, document: Mapping[str, Any]) -> None:
         note(out, f"the {one['price_ratio']:.0f}-fold price of output over input tokens would suggest {priced}")
     if "interval" in document:
         note(out, f"interval of a {document['interval']['class']}")
+
+
+def _print_demand(out: Console, demand: Mapping[str, Any]) -> None:
+    """What a budget of FLOP asks for: tasks, or places of a text."""
+    tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
+    budget = format_si(point(demand["flop"]), "FLOP")
+    if "places" not in demand:
+        note(out, f"{budget} of RL like this: {tokens} tokens, {steps} steps, {tasks} verifiable tasks")
+        return
+    places, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
+    share = interval(demand["passes_over_the_stock"], "fraction")
+    note(out, f"{budget} of RL like this: {tokens} tokens sampled in {steps} steps, at {places} places of a text")
+    note(out, f"that is {text} tokens of text, {share} of all that is public")
+    hours, days = interval(demand["gpu_hours"], "GPU-hours"), interval(demand["days"], "days")
+    note(out, f"and {hours}, {days} on these GPUs")
 
 
 def _print_options(out: Console, options: Sequence[Mapping[str, Any]]) -> None:

@@ -92,15 +92,8 @@ class RLResult:
 
     @property
     def flop_by_phase(self) -> dict[str, Num]:
-        """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout."""
-        one = self.scenario
-        n = n_params_active(one.engine.model)
-        seen = one.algorithm.rollouts * one.sequence_tokens
-        return {
-            "generation": 2 * n * self.sampled_tokens,
-            "log-probs": 2 * n * one.algorithm.forward_passes * seen,
-            "update": 6 * n * one.algorithm.trained_passes * seen,
-        }
+        """FLOP of one step, as the scenario counts them [FLOP]."""
+        return self.scenario.flop_by_phase
 
     @property
     def flop_per_step(self) -> Num:
@@ -198,19 +191,22 @@ def passes_of(scenario: RLScenario) -> Passes:
     >>> passes_of.__name__
     'passes_of'
     """
-    algorithm = scenario.algorithm
+    algorithm, whole = scenario.algorithm, scenario.trained_tokens
+    plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
     return Passes(
         scenario.sequence_tokens,
         algorithm.rollouts * algorithm.forward_passes,
-        algorithm.rollouts * algorithm.trained_passes,
+        algorithm.rollouts * algorithm.trained_passes + plain,
         algorithm.optimizer_steps * algorithm.updates_per_batch,
+        whole,
+        scenario.scored,
     )
 
 
 def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     """Estimate an RL step.
 
-    Without a lag ``T = generation + exposed verification + log-probs + update + sync``; with a lag
+    Without a lag ``T = generation + exposed verification + scoring + log-probs + update + sync``; with a lag
     ``T = max(generation, log-probs + update, verification) + exposed sync``, where generation is spread over as many
     batches as the lag allows and never drains with in-flight updates.
 
@@ -352,6 +348,7 @@ def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
     generating = parts.made.busy_s * np.maximum(scenario.n_replicas, 1.0) * scenario.engine.layout.n_gpus
     phases: dict[str, Num] = {
         "generation": generating,
+        **{name: one_s * split.n_training for name, one_s in training.scoring_s.items()},
         "log-probs": training.logprob_s * split.n_training,
         "update": training.update_s * split.n_training,
         "weight sync": parts.sync_s * split.n_gpus,

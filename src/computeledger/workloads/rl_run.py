@@ -154,6 +154,32 @@ class RunCost:
         rollout = (one.sampling.lengths.mean_tokens, one.algorithm.rollouts)
         return budget_demand(flop, self.result.flop_per_token, rollout, (one.algorithm.group_size, epochs))
 
+    def text_tokens(self, flop: Num, spacing_tokens: Num | None = None) -> Num:
+        """Text that an amount of FLOP in RL on text asks for, ``rollouts / group x text each``, each place once.
+
+        Parameters
+        ----------
+        flop : float or ndarray
+            Budget [FLOP].
+        spacing_tokens : float or ndarray, optional
+            One place in so many tokens; context and gold, so that no token is read twice, when left out [token].
+
+        Returns
+        -------
+        float or ndarray
+            To be had [token].
+
+        Examples
+        --------
+        >>> RunCost.text_tokens.__name__
+        'text_tokens'
+        """
+        one = self.result.scenario
+        each = spacing_tokens
+        if each is None:
+            each = one.sampling.prompt_tokens + (0.0 if one.text is None else one.text.gold_tokens)
+        return self.demand(flop, 1.0).tasks * each
+
 
 def rl_figures(run: RunCost) -> tuple[Figure, ...]:
     """Show the working of the headline figures.
@@ -196,11 +222,24 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
         Term("RL", result.gpu_s_per_token, "s"),
         Term("pretraining", run.pretraining_gpu_s_per_token, "s"),
     )
+    beta = "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled"
+    scores: tuple[Term, ...] = ()
+    counts: tuple[Term, ...] = ()
+    if one.text is not None:
+        step = step.replace("log-probs", "thought scoring + baseline + log-probs")
+        beta = (
+            "(2 (sampled + read + scored) + 2 passes (prompt + rollout) + 6 (updates kept trained + plain)) / sampled"
+        )
+        scores = tuple(Term(name, part, "s") for name, part in result.training.scoring_s.items())
+        counts = (
+            Term("prompts read, of a step", one.read_tokens, "tokens"),
+            *(Term(f"{name}, of a step", tokens * n, "tokens") for name, (tokens, n) in one.scored.items()),
+            Term("trained, of a rollout", one.trained_tokens, "tokens"),
+            Term("plain, of a step", one.text.plain_tokens, "tokens"),
+        )
     return (
-        Figure("rl.step", result.step_s, "s", step, parts),
-        Figure(
-            "rl.beta_flop", result.beta_flop, "", "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled", passes
-        ),
+        Figure("rl.step", result.step_s, "s", step, (*parts, *scores)),
+        Figure("rl.beta_flop", result.beta_flop, "", beta, (*passes, *counts)),
         Figure(
             "rl.beta_gpu_time",
             run.beta_gpu_time,

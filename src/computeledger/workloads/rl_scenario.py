@@ -10,6 +10,7 @@ from computeledger.arrays import Num
 from computeledger.errors import QuantityError
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.roofline import Machine
+from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths
 from computeledger.workloads.rl_training import Trainer
@@ -88,6 +89,28 @@ class Algorithm:
 
 
 @dataclass(frozen=True, slots=True)
+class TextReward:
+    """RL on text: a thought is worth what it adds to the likelihood of the gold, the text that goes on behind it.
+
+    A place of a text is a prompt, its context. Behind every thought the gold is scored, and once per place without one;
+    for all of it the context is read once.
+
+    Attributes
+    ----------
+    gold_tokens : float or ndarray
+        Of one place [token].
+    is_gold_trained : bool
+        Whether the update goes over the gold as well, for its likelihood.
+    plain_tokens : float or ndarray
+        Of next-token training beside the update, in a step [token].
+    """
+
+    gold_tokens: Num
+    is_gold_trained: bool = False
+    plain_tokens: Num = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """Who has which GPUs.
 
@@ -133,6 +156,8 @@ class RLScenario:
         Who has which GPUs.
     domains : tuple of Domain
         Verifiers by kind of task; none where checking takes no time.
+    text : TextReward or None
+        What rewards a thought about a text; None where rollouts are verified.
     """
 
     engine: ServingScenario
@@ -141,6 +166,7 @@ class RLScenario:
     trainer: Trainer
     split: Split
     domains: tuple[Domain, ...] = ()
+    text: TextReward | None = None
 
     @property
     def breaks_off(self) -> bool:
@@ -167,11 +193,51 @@ class RLScenario:
         return self.sampling.prompt_tokens + self.taken_tokens
 
     @property
+    def trained_tokens(self) -> Num:
+        """Mean length of a sequence of the update: prompt, rollout, and gold where it is trained on [token]."""
+        gold = self.text.gold_tokens if self.text is not None and self.text.is_gold_trained else 0.0
+        return self.sequence_tokens + gold
+
+    @property
+    def read_tokens(self) -> Num:
+        """Prompt tokens that the generators read for one step, once per group where its cache is shared [token]."""
+        each = self.algorithm.group_size if self.sampling.is_prefix_shared else 1.0
+        return self.algorithm.rollouts * self.sampling.prompt_tokens / each
+
+    @property
+    def scored(self) -> dict[str, tuple[Num, Num]]:
+        """Passes that score a text: mean length of their sequences [token] and how many [-], by phase."""
+        if self.text is None:
+            return {}
+        one, gold = self.algorithm, self.text.gold_tokens
+        shared = self.sampling.prompt_tokens / one.group_size
+        return {
+            "thought scoring": (shared + self.taken_tokens + gold, one.rollouts),
+            "baseline": (gold, one.prompts_per_step),
+        }
+
+    @property
     def sampled_tokens(self) -> Num:
         """Tokens generated for one step, dropped ones included [token]."""
         ratio = self.algorithm.started_ratio if self.breaks_off else 1.0
         rollouts = self.algorithm.rollouts * self.algorithm.sampling_rounds
         return rollouts * ratio * self.written.mean_tokens
+
+    @property
+    def flop_by_phase(self) -> dict[str, Num]:
+        """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout.
+
+        Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
+        thought. Of other rollouts reading the prompt is left out.
+        """
+        n, one = n_params_active(self.engine.model), self.algorithm
+        read, plain = (0.0, 0.0) if self.text is None else (self.read_tokens, self.text.plain_tokens)
+        return {
+            "generation": 2 * n * (self.sampled_tokens + read),
+            **{name: 2 * n * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
+            "log-probs": 2 * n * one.forward_passes * one.rollouts * self.sequence_tokens,
+            "update": 6 * n * (one.trained_passes * one.rollouts * self.trained_tokens + plain),
+        }
 
     @property
     def n_replicas(self) -> Num:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,16 +73,22 @@ class Training:
         Wall time [s].
     step : StepTime
         One optimiser step by part.
+    scoring_s : mapping of str to float or ndarray
+        Of the passes that score a text, by phase [s].
     """
 
     logprob_s: Num
     update_s: Num
     step: StepTime
+    scoring_s: Mapping[str, Num] = field(default_factory=dict)
 
     @property
     def wall_s(self) -> Num:
-        """Both [s]."""
-        return self.logprob_s + self.update_s
+        """All of it [s]."""
+        whole = self.logprob_s + self.update_s
+        for part in self.scoring_s.values():
+            whole = whole + part
+        return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +103,18 @@ class Passes:
         Rollouts times forward passes, and times updates [-].
     optimizer_steps : float or ndarray
         Into which the update is cut [-].
+    trained_tokens : float or ndarray or None
+        Mean length of what the update goes over; as ``sequence_tokens`` when left out [token].
+    apart : mapping of str to tuple of float or ndarray
+        Forward passes of other lengths, by phase: mean length [token], and sequences [-].
     """
 
     sequence_tokens: Num
     scored: Num
     trained: Num
     optimizer_steps: Num
+    trained_tokens: Num | None = None
+    apart: Mapping[str, tuple[Num, Num]] = field(default_factory=dict)
 
 
 def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine, RLFactors]) -> Training:
@@ -136,14 +149,21 @@ def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine
     True
     """
     machine, factors = made_of
-    batch = trainer.batch(passes.sequence_tokens, passes.trained / passes.optimizer_steps)
+    whole = passes.sequence_tokens if passes.trained_tokens is None else passes.trained_tokens
+    batch = trainer.batch(whole, passes.trained / passes.optimizer_steps)
     step = step_time(model, batch, trainer.layout, trainer.precision, machine)
-    sweep = trainer.batch(passes.sequence_tokens, np.maximum(passes.scored, 1.0))
-    scored = step_time(model, sweep, trainer.layout, trainer.precision, machine)
-    forward_s = (scored.microbatch_s * scored.microbatches + scored.bubble_s) / (3 + batch.forward_again)
+
+    def forward_s(tokens: Num, sequences: Num) -> Num:
+        """Time of a forward pass over sequences."""
+        sweep = trainer.batch(tokens, np.maximum(sequences, 1.0))
+        one = step_time(model, sweep, trainer.layout, trainer.precision, machine)
+        took_s = (one.microbatch_s * one.microbatches + one.bubble_s) / (3 + batch.forward_again)
+        return factors.rl_training_ratio * np.where(np.asarray(sequences) > 0, took_s, 0.0)
+
     return Training(
-        logprob_s=factors.rl_training_ratio * np.where(np.asarray(passes.scored) > 0, forward_s, 0.0),
+        logprob_s=forward_s(passes.sequence_tokens, passes.scored),
         update_s=factors.rl_training_ratio
         * np.where(np.asarray(passes.trained) > 0, passes.optimizer_steps * step.step_s, 0.0),
         step=step,
+        scoring_s={name: forward_s(*one) for name, one in passes.apart.items()},
     )

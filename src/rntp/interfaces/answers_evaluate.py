@@ -20,7 +20,7 @@ from rntp.control_runs import TRAINED, mixed_rows, rival_spec, token_budget, tra
 from rntp.corpus import chunks, stream
 from rntp.evaluate import Evaluation, Roles, evaluate, evaluate_answers, places_of
 from rntp.models import load_model
-from rntp.positions import Place, places
+from rntp.positions import Place, places, wanted
 from rntp.problems import problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import parse_recipe, read_recipe
@@ -202,7 +202,7 @@ def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampli
     def text(seed: int) -> Any:
         return chunks(stream(recipe.corpus, recipe.folder, seed), tokenizer, length)  # type: ignore[arg-type]
 
-    plain = (one.ids for one in text(_STREAM + recipe.seed) if len(one.ids) > 1 and (not kinds or one.kind in kinds))
+    plain = (one.ids for one in text(_STREAM + recipe.seed) if len(one.ids) > 1 and wanted(one.kind, kinds))
     if name != "mixed-sft":
         return plain
     thinker = load(found.base, recipe, model.device)[0] if found.base else model

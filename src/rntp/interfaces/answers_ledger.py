@@ -14,6 +14,7 @@ from computeledger.actuals.run_summary import summary
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.cli_options import write_bytes
 from computeledger.interfaces.executors import needs_extra
+from rntp.cost import costs
 
 
 def ledger_answer(path: Path, workload: str | None, run: str | None, parquet: str | None) -> dict[str, Any]:
@@ -27,6 +28,13 @@ def ledger_answer(path: Path, workload: str | None, run: str | None, parquet: st
         write_bytes(parquet, parquet_bytes(entries), "--parquet", str(path))
     damaged = [dataclasses.asdict(one) for one in reading.damaged]
     return {**summary(entries, workload), "entries": len(entries), "damaged_lines": damaged}
+
+
+def costs_answer(folders: Sequence[Path], place: str | None, beside: Sequence[str]) -> dict[str, Any]:
+    """Set runs beside their predictions; ``beside`` names options that belong to one ledger."""
+    if beside:
+        raise InputError(f"{beside[0]}: belongs to one LEDGER.jsonl, not to folders of runs")
+    return costs(folders, place)
 
 
 def _types(arrow: Any) -> dict[str, Any]:

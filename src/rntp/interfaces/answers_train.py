@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,16 +65,25 @@ def experiment_answer(asked: Asked, report: Report, *, fresh: bool) -> dict[str,
     return experiment(recipe, Plan(asked.places, judge, asked.kinds, share), report, fresh=fresh)
 
 
+def study_answer(path: Path, jobs: int | None, told: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """Carry a study out, its parts side by side on the cores; of results that are there, give those."""
+    if path.suffix == ".json":
+        from rntp.results import read_results
+
+        return read_results(path)
+    _ready()
+    from rntp.study import carry_out, read_study
+
+    cores = len(os.sched_getaffinity(0))
+    share = int(os.environ.get("OMP_NUM_THREADS", "0")) or max(1, cores // (jobs or cores))
+    return carry_out(read_study(path), told, jobs=jobs or max(1, cores // share), thread_count=share)
+
+
 def _ready() -> None:
-    """Refuse to begin without the packages; keep their bars and advice from the terminal, but not their errors."""
+    """Refuse to begin without the packages, and keep their chatter from the terminal."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"training needs {', '.join(missing)}: pip install 'computeledger[train,verify]'")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|trl)\.")
-    import datasets
-    import transformers
+    from rntp.quiet import hush
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
+    hush()

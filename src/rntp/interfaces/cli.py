@@ -11,6 +11,7 @@ from rntp.interfaces.cli_evaluate import evaluate
 from rntp.interfaces.cli_experiment import experiment
 from rntp.interfaces.cli_ledger import ledger
 from rntp.interfaces.cli_soup import soup
+from rntp.interfaces.cli_study import study
 from rntp.interfaces.cli_train import train
 from rntp.interfaces.cli_verify import verify
 
@@ -23,7 +24,7 @@ def cli(context: click.Context) -> None:
     help_alone(context)
 
 
-for command in (evaluate, experiment, ledger, soup, train, verify):
+for command in (evaluate, experiment, ledger, soup, study, train, verify):
     cli.add_command(command)
 
 

@@ -66,4 +66,7 @@ def _print_beta(console: Console, document: dict[str, Any]) -> None:
         console.print("no next-token reference in this ledger: GPU-time has nothing to be compared with")
     else:
         per_token = format_si(reference["device_s_per_token"], "s")
+        error, count = reference["standard_error_fraction"], reference["measurements"]
         console.print(f"reference: {per_token} per token of next-token training, from {reference['measured_in']}")
+        if error is not None:
+            console.print(f"{count} steps of it were measured; standard error {format_percent(error)}")

@@ -1,0 +1,41 @@
+"""Results of a study, as its file keeps them; read without what training needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import InputError
+
+#: Version of the file.
+SCHEMA = "rntp-study/1"
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read what a study found.
+
+    Parameters
+    ----------
+    path : Path
+        ``results.json``.
+
+    Returns
+    -------
+    dict
+        As :func:`rntp.study.carry_out` returns it.
+
+    Examples
+    --------
+    >>> read_results(Path("pyproject.toml"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: pyproject.toml: no results of a study
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        found = None
+    if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
+        raise InputError(f"{path}: no results of a study")
+    return dict(found)

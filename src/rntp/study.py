@@ -1,0 +1,323 @@
+"""A study: variants of one recipe at several seeds, all from the same pretrained models, in one table.
+
+The folder holds ``pretraining/seed-S/``, ``VARIANT/seed-S/`` (an experiment each, as :mod:`rntp.experiment` leaves it)
+and, once everything is measured, ``results.json``, a row for each variant and seed. Killed at any moment, the same
+command goes on. The judge of a seed is the pretrained model of the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import InputError, nearest, shown
+from rntp.experiment import Checkpoints, Plan, experiment, fractions, measure_models, pretrained
+from rntp.quiet import hush
+from rntp.recipe import Recipe
+from rntp.recipe_file import read_recipe, record
+from rntp.results import SCHEMA
+from rntp.run_folder import BASE, FINAL, write_json
+from rntp.soup import open_checkpoint, write_soup
+
+PRETRAINING, RESULTS, SOUP = "pretraining", "results.json", "soup"
+#: Tables that pretraining is made by; a variant shares it and so cannot change them.
+_SHARED = ("model", "pretrain")
+#: Told what was ended, how many are, and of how many.
+Told = Callable[[str, int, int], None]
+#: What is carried out in a process of its own: its name, a function, and what it is given.
+Part = tuple[str, Callable[..., None], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A change of the recipe.
+
+    Attributes
+    ----------
+    name : str
+        Of the variant; its folder is named after it.
+    group : str
+        Heading that it stands under.
+    set : tuple of str
+        Changes, ``table.key=value``.
+    measure : tuple of str
+        Further changes, to the places that are measured only.
+    kinds : tuple of str
+        Kinds of documents measured; empty for those trained on.
+    places : int
+        Held-out places; 0 for the study's own.
+    rival : bool
+        Whether plain next-token training for as long is measured beside.
+    samples : int
+        Thoughts at each place for pass@k; 0 for none.
+    soup : tuple of str
+        Variants whose models are averaged in place of training one.
+    seeds : tuple of int
+        Of the study's, those that it is carried out at; empty for all.
+    """
+
+    name: str = ""
+    group: str = ""
+    set: tuple[str, ...] = ()
+    measure: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    places: int = field(default=0, metadata={"low": 0, "high": float("inf")})
+    rival: bool = False
+    samples: int = field(default=0, metadata={"low": 0, "high": float("inf")})
+    soup: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """Its name in small letters and hyphens."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What a study file says.
+
+    Attributes
+    ----------
+    name : str
+        Of the study.
+    recipe : str
+        File of the recipe, relative to the study's.
+    output : str
+        Folder, relative to where the command is given.
+    pretrained : str
+        Output of another study that pretrains the same; empty for its own.
+    seeds : tuple of int
+        Two at least.
+    places : int
+        Held-out places of each variant.
+    set : tuple of str
+        Changes of the recipe that all variants share, pretraining included.
+    variants : tuple of Variant
+        In the order of the table; all are held against the first.
+    folder : Path
+        Where the file stands.
+    """
+
+    name: str = ""
+    recipe: str = "config.toml"
+    output: str = ""
+    pretrained: str = ""
+    seeds: tuple[int, ...] = (0, 1)
+    places: int = field(default=384, metadata={"low": 2, "high": float("inf")})
+    set: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    folder: Path = field(default=Path(), compare=False)
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study.
+
+    Parameters
+    ----------
+    path : Path
+        TOML file.
+
+    Returns
+    -------
+    Study
+        Whole and consistent; ``InputError`` with one line otherwise.
+
+    Examples
+    --------
+    >>> read_study(Path("nowhere.toml"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.toml'
+    """
+    try:
+        given = tomllib.loads(path.read_text("utf-8"))
+        study: Study = record(Study, {"name": path.stem, **given}, "")
+        study = replace(study, folder=path.parent, output=study.output or f"runs/{study.name}")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, InputError) as error:
+        raise InputError(f"{path}: {error}") from None
+    for problem in _problems(study):
+        raise InputError(f"{path}: {problem}")
+    for variant in (None, *study.variants):
+        recipe_of(study, variant, study.seeds[0])
+    return study
+
+
+def _problems(study: Study) -> Iterator[str]:
+    """What does not go together."""
+    if len(set(study.seeds)) != len(study.seeds) or len(study.seeds) < 2:
+        yield f"seeds {shown(list(study.seeds))}: at least two different ones are needed, the spread is the point"
+    if not study.variants:
+        yield "no [[variants]]: at least one is needed"
+    names = [one.folder for one in study.variants]
+    for one in study.variants:
+        if not one.folder or names.count(one.folder) > 1 or one.folder == PRETRAINING:
+            yield f"[[variants]] name {shown(one.name)}: a name of its own is needed for each, and not {PRETRAINING!r}"
+        for setting in (*one.set, *one.measure):
+            if setting.partition(".")[0].strip() in _SHARED:
+                yield f"[[variants]] {shown(one.name)}: {shown(setting)} would change the pretraining that all share"
+        trained = [other.name for other in study.variants if not other.soup]
+        if stranger := set(one.seeds) - set(study.seeds):
+            yield f"[[variants]] {shown(one.name)}: seeds {shown(sorted(stranger))} are not among the study's"
+        for part in one.soup:
+            if part not in trained:
+                yield f"[[variants]] {shown(one.name)}: soup of {shown(part)}: {nearest(part, trained)}"
+
+
+def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
+    """Make the recipe of a variant, or of the pretraining.
+
+    Parameters
+    ----------
+    study : Study
+        Any.
+    variant : Variant or None
+        None for the pretraining.
+    seed : int
+        One of the study's.
+
+    Returns
+    -------
+    Recipe
+        Whose output is a folder in the study's.
+
+    Examples
+    --------
+    >>> study = Study(recipe="config.toml", output="runs/a", folder=Path("recipes/must_think"))
+    >>> recipe_of(study, Variant("Half as many", set=("rl.steps=80",)), 1).output
+    'runs/a/half-as-many/seed-1'
+    """
+    path = study.folder / study.recipe
+    whole, part = (study.output, variant.folder) if variant else (study.pretrained or study.output, PRETRAINING)
+    output = f"{whole}/{part}/seed-{seed}"
+    settings = [*study.set, f"seed={seed}", f"output={output}"]
+    if variant is None:
+        return read_recipe(path, settings)
+    base = os.path.relpath(_base(study, seed), path.parent)
+    return read_recipe(path, [*settings, f"model.path={base}", *variant.set])
+
+
+def _base(study: Study, seed: int) -> Path:
+    return Path(study.pretrained or study.output) / PRETRAINING / f"seed-{seed}" / BASE
+
+
+def _plan(study: Study, variant: Variant, seed: int, thread_count: int) -> Plan:
+    """What of a variant is measured, and by whom it is judged."""
+    after = study.seeds[(study.seeds.index(seed) + 1) % len(study.seeds)]
+    where = recipe_of(study, replace(variant, set=(*variant.set, *variant.measure)), seed) if variant.measure else None
+    places = variant.places or study.places
+    return Plan(places, _base(study, after), variant.kinds, thread_count, variant.rival, variant.samples, where)
+
+
+def _silent(*_: object) -> None:
+    """Say nothing of the steps."""
+
+
+def _trained(study: Study, variant: Variant, seed: int, thread_count: int) -> None:
+    """Carry a variant out, in a process of its own."""
+    experiment(recipe_of(study, variant, seed), _plan(study, variant, seed, thread_count), _silent)
+
+
+def _souped(study: Study, variant: Variant, seed: int, thread_count: int) -> None:
+    """Average the models of variants and measure that."""
+    recipe, plan = recipe_of(study, variant, seed), _plan(study, variant, seed, thread_count)
+    folder = Path(recipe.output)
+    by_name = {one.name: one for one in study.variants}
+    if not (folder / SOUP).exists():
+        parts = [Path(recipe_of(study, by_name[name], seed).output) / "run" / FINAL for name in variant.soup]
+        folder.mkdir(parents=True, exist_ok=True)
+        write_soup([open_checkpoint(one) for one in parts], [1 / len(parts)] * len(parts), "linear", folder / SOUP)
+    begun = time.perf_counter()
+    there = Checkpoints(_base(study, seed), folder / SOUP, plan.judge or _base(study, seed))
+    measured = measure_models(recipe, there, plan)
+    wall_s = time.perf_counter() - begun
+    write_json(folder / "summary.json", {**fractions(measured), "measured": measured, "curve": [], "wall_s": wall_s})
+
+
+def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict[str, Any]:
+    """Carry a study out, or go on with it.
+
+    Parameters
+    ----------
+    study : Study
+        Read before.
+    told : callable
+        Told whenever a part has ended.
+    jobs : int
+        Processes side by side [-].
+    thread_count : int
+        Threads of each [-].
+
+    Returns
+    -------
+    dict
+        ``schema``, ``name`` and ``rows``, one for each variant and seed.
+
+    Examples
+    --------
+    >>> carry_out(Study(output="docs/book"), print, jobs=1, thread_count=1)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: output 'docs/book': holds other files and no study; choose another folder
+    """
+    folder = Path(study.output)
+    if folder.is_dir() and any(folder.iterdir()) and not any(folder.glob("*/seed-*/")):
+        raise InputError(f"output {shown(study.output)}: holds other files and no study; choose another folder")
+    every = [(one, seed) for one in study.variants for seed in one.seeds or study.seeds]
+    plan = Plan(thread_count=thread_count)
+    bases: list[Part] = [
+        (f"seed {seed}", pretrained, (recipe_of(study, None, seed), plan, False)) for seed in study.seeds
+    ]
+    parts = [
+        (one.soup, (f"{one.name}, seed {seed}", _souped if one.soup else _trained, (study, one, seed, thread_count)))
+        for one, seed in every
+    ]
+    stages: tuple[list[Part], ...] = (
+        bases, [part for soup, part in parts if not soup], [part for soup, part in parts if soup],
+    )  # fmt: skip
+    total, ended = sum(map(len, stages)), 0
+    for stage in stages:
+        for name in _side_by_side(stage, jobs):
+            ended += 1
+            told(name, ended, total)
+    rows = [_row(study, one, seed) for one, seed in every]
+    results = {"schema": SCHEMA, "name": study.name, "places": study.places, "rows": rows}
+    write_json(folder / RESULTS, results)
+    return results
+
+
+def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
+    """Carry parts out, each in a process of its own where several run; a part that fails ends the study."""
+    if jobs == 1:
+        for name, what, given in stage:
+            what(*given)
+            yield name
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, initializer=hush, max_tasks_per_child=1) as pool:
+        asked = {pool.submit(what, *given): name for name, what, given in stage}
+        try:
+            for one in as_completed(asked):
+                one.result()
+                yield asked[one]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _row(study: Study, variant: Variant, seed: int) -> dict[str, Any]:
+    """What stands in the table of a variant at a seed."""
+    output = Path(recipe_of(study, variant, seed).output)
+    summary = json.loads((output / "summary.json").read_text("utf-8"))
+    kept = ("beta_flop", "beta_gpu_time", "wall_s", "pretraining_wall_s", "steps", "phases", "ntp_equal_time", "curve")
+    return {
+        "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set),
+        **fractions(summary["measured"]), "measured": summary["measured"],
+        **{name: summary.get(name) for name in kept},
+    }  # fmt: skip
