@@ -19,6 +19,11 @@ def test_quantiles_are_those_of_numpy(n_samples: int) -> None:
     assert all(np.isnan(one) for one in unknown.values())
 
 
+def test_one_number_stays_one_number_also_where_it_is_not_known() -> None:
+    assert isinstance(quantiles(float("nan")), float)
+    assert isinstance(quantiles(np.array(np.inf)), float)
+
+
 def test_equal_samples_rank_in_their_order() -> None:
     values = np.array([2.0, 1.0, 2.0, 1.0, 3.0])
     assert np.argsort(centred_ranks(values)).tolist() == [1, 3, 0, 2, 4]

@@ -247,7 +247,10 @@ def quantiles(value: Num) -> dict[str, float] | float:
     >>> quantiles(np.arange(101.0))["p90"]
     90.0
     """
-    rising = np.sort(np.asarray(value, float), axis=None)
+    array = np.asarray(value, float)
+    if array.ndim == 0:
+        return float(array)
+    rising = np.sort(array, axis=None)
     if rising[-1] == rising[0]:
         return float(rising[0])
     # as np.quantile, which takes five times as long for a few thousand samples
