@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -25,8 +26,12 @@ from playwright.sync_api import Page, sync_playwright
 MOVES = 100
 USERS, QUESTIONS, PAUSE_S = 20, 12, 1.0
 INTERACTIONS = 1000
-#: Control that is dragged, and the range of slider positions it moves over.
-DRAGS = {"serve": ("batch", 300, 700), "life": ("inference.rate", 400, 800)}
+#: Controls that are dragged in turn: each move recomputes another part of the answer, from the middle of its slider.
+DRAGS = {
+    "serve": ("batch", "input-tokens", "output-tokens", "price"),
+    "life": ("inference.rate", "rl.rollout", "pretraining.tokens", "price", "inference.output", "rl.steps"),
+}
+PLACES = range(400, 700)
 
 
 @contextmanager
@@ -57,8 +62,7 @@ def first_interactive_s(page: Page, address: str) -> float:
 
 
 def drag_s(page: Page, address: str, name: str) -> list[float]:
-    """From a slider's movement to the updated plot, for each move."""
-    control, low, high = DRAGS[name]
+    """From a slider's movement to the updated plots, for each move to a place where the slider never was."""
     page.goto(f"{address}/{name}")
     page.wait_for_selector(".canvas .main-svg")
     page.wait_for_timeout(500)
@@ -70,10 +74,12 @@ def drag_s(page: Page, address: str, name: str) -> list[float]:
       slider.dispatchEvent(new Event("input", { bubbles: true }));
       while (root.dataset.shown === before) await new Promise((go) => setTimeout(go, 1));
       await new Promise((go) => requestAnimationFrame(() => setTimeout(go, 0)));
+      if (document.querySelector("#answer.stale")) throw new Error(`refused: ${slider.getAttribute("aria-valuetext")}`);
       return (performance.now() - start) / 1000;
     }"""
-    places = random.Random(1).sample(range(low, high), MOVES)  # noqa: S311
-    return [page.evaluate(script, [control, place]) for place in places]
+    controls = itertools.cycle(DRAGS[name])
+    places = random.Random(1).sample(PLACES, MOVES)  # noqa: S311
+    return [page.evaluate(script, [control, place]) for control, place in zip(controls, places, strict=False)]
 
 
 async def users_s(address: str) -> list[float]:

@@ -154,8 +154,12 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
             out[name] = float(value)
             continue
         stream = np.random.default_rng([seed, *name.encode()])
-        strata = (stream.permutation(n_samples) + stream.random(n_samples)) / n_samples
-        out[name] = value.quantile(_normal_quantile(strata))
+        places = stream.permutation(n_samples)
+        strata = (places + stream.random(n_samples)) / n_samples
+        # looked up in order, which a table's search finds from one to the next
+        rising = np.empty_like(strata)
+        rising[places] = strata
+        out[name] = value.quantile(_normal_quantile(rising)[places])
     return out
 
 
@@ -210,12 +214,17 @@ def centred_ranks(values: Num) -> NDArray[np.float64]:
     array = np.asarray(values, float)
     if array.ndim == 0 or np.ptp(array) == 0:
         return np.zeros(1)
+    order = np.argsort(array)
+    rising = array[order]
+    if np.any(rising[1:] == rising[:-1]):
+        order = np.argsort(array, kind="stable")
     ranks = np.empty(array.size)
-    ranks[np.argsort(array, kind="stable")] = np.arange(array.size) - (array.size - 1) / 2
+    ranks[order] = np.arange(array.size) - (array.size - 1) / 2
     return ranks / np.linalg.norm(ranks)
 
 
 QUANTILES = {"p05": 0.05, "p10": 0.10, "p50": 0.50, "p90": 0.90, "p95": 0.95}
+_SHARES = np.array(list(QUANTILES.values()))
 
 
 def quantiles(value: Num) -> dict[str, float] | float:
@@ -239,10 +248,18 @@ def quantiles(value: Num) -> dict[str, float] | float:
     90.0
     """
     array = np.asarray(value, float)
-    if array.ndim == 0 or np.ptp(array) == 0:
-        return float(array.reshape(-1)[0])
-    points = np.quantile(array, list(QUANTILES.values()))
-    return {name: float(point) for name, point in zip(QUANTILES, points, strict=True)}
+    if array.ndim == 0:
+        return float(array)
+    rising = np.sort(array, axis=None)
+    if rising[-1] == rising[0]:
+        return float(rising[0])
+    # as np.quantile, which takes five times as long for a few thousand samples
+    place = (rising.size - 1) * _SHARES
+    low, share = place.astype(int), place % 1
+    start, end = rising[low], rising[np.minimum(low + 1, rising.size - 1)]
+    points = np.where(share < 0.5, start + (end - start) * share, end - (end - start) * (1 - share))
+    points = np.where(np.isnan(rising[-1]), rising[-1], points)
+    return dict(zip(QUANTILES, points.tolist(), strict=True))
 
 
 def median(value: Num) -> float:

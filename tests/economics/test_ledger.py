@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import Range, median, sample
+from computeledger.economics import ledger as ledger_module
 from computeledger.economics.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.documents import plan_document
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.efficiency_training import training_efficiency
@@ -241,3 +243,29 @@ def test_a_facts_own_value_is_the_median_of_its_range() -> None:
     assert float(np.median(drawn)) == pytest.approx(fact.value, rel=1e-2)
     assert fact.low is not None and fact.high is not None
     np.testing.assert_allclose(np.quantile(drawn, [0.05, 0.95]), [fact.low, fact.high], rtol=2e-2)
+
+
+def test_a_kept_rl_step_is_the_one_that_would_be_worked_out() -> None:
+    """Whatever was asked before, a plan's answer is the same: the kept step depends on all that it follows from."""
+    base = BASE | {"price": "2..3 $/h", "rl": {**BASE["rl"], "rollout": "2K..4K tokens"}}
+    base |= {"pretraining": {"tokens": "15T tokens", "utilization": "40%"}, "inference": {"skip": "not served"}}
+    changes: list[dict[str, Any]] = [
+        {}, {"price": "$5/h"}, {"model": "qwen3-8b"}, {"system": "h200-nvl8"}, {"precision": "fp8"},
+        {"efficiency": {"host_step_s": "2 ms"}},
+    ]  # fmt: skip
+    changes += [
+        {"rl": {**base["rl"], **one}} for one in (
+            {"steps": 5000}, {"rollout": "3K..5K tokens"}, {"group_size": 16}, {"gpus": 32}, {"longest_over_mean": 2.0},
+            {"price": "$9/h"}, {"layout": "tp2"}, {"verifier_time": "1 s", "verifier_cores": 8},
+        )
+    ]  # fmt: skip
+    plans = [read_plan({**base, **change}) for change in changes]
+    ledger_module._modelled.cache_clear()
+    kept = [plan_document(estimate_ledger(plan, 64, seed), True) for seed in (0, 1) for plan in plans]
+    assert ledger_module._modelled.cache_info().hits >= 2
+    fresh = []
+    for seed in (0, 1):
+        for plan in plans:
+            ledger_module._modelled.cache_clear()
+            fresh.append(plan_document(estimate_ledger(plan, 64, seed), True))
+    assert kept == fresh

@@ -142,10 +142,29 @@ def test_a_drag_changes_the_figure_and_undo_takes_it_back(visit: Any) -> None:
 
 def test_a_range_stays_a_range_under_the_slider(visit: Any) -> None:
     page = visit("/life")
+    drag(page, "inference.rate", 159)  # the ends stand on both sides of 10K, below which no suffix is written
+    assert page.locator("[name='inference.rate']").input_value() == "5800..17.4K"
     drag(page, "inference.rate", 700)
     low, high = page.locator("[name='inference.rate']").input_value().split("..")
     assert low.endswith("M")
     assert high.endswith("M")
+    assert page.locator("#answer.stale").count() == 0
+
+
+def test_only_plots_that_changed_are_drawn_again(visit: Any) -> None:
+    page = visit("/life")
+    page.evaluate("""() => {
+      window.drawn = [];
+      const react = Plotly.react;
+      Plotly.react = (canvas, ...rest) => {
+        drawn.push(canvas.closest("figure").dataset.plot);
+        return react(canvas, ...rest);
+      };
+    }""")
+    drag(page, "inference.rate", 650)
+    drawn = set(page.evaluate("drawn"))
+    assert "shares" in drawn
+    assert "bounds" not in drawn  # what binds a step does not change with the traffic
 
 
 def test_the_link_restores_the_scenario_and_two_readers_do_not_mix(visit: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from computeledger.arrays import Num, Range, Uncertain, centred_ranks, sample
 from computeledger.display import Displayed
 from computeledger.economics.phase_inference import inference_phase
 from computeledger.economics.phase_pretraining import pretraining_phase
-from computeledger.economics.phase_rl import rl_phase
+from computeledger.economics.phase_rl import LATER_KEYS, RLModel, model_rl, rl_phase
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import (
@@ -23,6 +24,7 @@ from computeledger.economics.setting import (
     system_of,
     uncertain_inputs,
 )
+from computeledger.facts.catalog import user_path
 from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.facts.schema import Fact
 from computeledger.physics.blackboard import tokens_inference_balanced, tokens_rl_balanced
@@ -175,7 +177,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     draws = sample(inputs, n_samples, seed)
     planned = {name: section for name, section in plan.sections.items() if "skip" not in section}
     settings = {name: _settings(plan, section, draws) for name, section in planned.items() if name != "experiments"}
-    phases = _phases(settings)
+    phases = _phases(settings, functools.partial(_rl_model, plan, n_samples, seed))
     if "experiments" in planned:
         phases["experiments"] = _experiments(plan, draws, phases)
     balance, working = _balance(phases)
@@ -201,7 +203,49 @@ def _settings(plan: Plan, section: Section, draws: Mapping[str, Num]) -> list[tu
     return [(make_setting(plan, section, draws, stream.text("model")), stream) for stream in streams]
 
 
-def _phases(settings: Mapping[str, list[tuple[Setting, Section]]]) -> dict[str, Phase]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an RL step follows from; the setting is made of it, so it is not compared."""
+
+    top: Section
+    section: Section
+    efficiency: Section
+    system_and_model: tuple[str, str]
+    n_samples: int
+    seed: int
+    setting: Setting = field(compare=False, repr=False)
+
+
+#: RL steps kept, and the longest sample axis of one: a plan that differs elsewhere only does not model it again.
+_KEPT, _MOST_SAMPLES = 4, 8192
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _modelled(asked: _Asked) -> tuple[RLModel, tuple[Term, ...]]:
+    """The RL step, and what was assumed for it."""
+    return model_rl(asked.setting), tuple(asked.setting.defaults)
+
+
+def _rl_model(plan: Plan, n_samples: int, seed: int, setting: Setting) -> RLModel:
+    section = setting.section
+    names = (setting.machine.system.id, setting.model.id)
+    top, stated = (
+        replace(one, values={key: value for key, value in one.values.items() if key not in dropped})
+        for one, dropped in ((plan.top, {"title", "price"}), (section, LATER_KEYS))
+    )
+    asked = _Asked(top, stated, plan.efficiency, names, n_samples, seed, setting)
+    parts = (plan.top, section, plan.sections["pretraining"])
+    texts = [part.text(key) for part in parts for key in ("system", "model")]
+    # a user's file is read afresh, and a long sample axis is not held on to
+    own = any(text is not None and user_path(text) is not None for text in texts)
+    model, assumed = _modelled.__wrapped__(asked) if own or n_samples > _MOST_SAMPLES else _modelled(asked)
+    setting.defaults[:] = assumed
+    return model
+
+
+def _phases(
+    settings: Mapping[str, list[tuple[Setting, Section]]], modelled: Callable[[Setting], RLModel]
+) -> dict[str, Phase]:
     """Inference first, as pretraining may balance with it, then pretraining, then RL."""
     phases: dict[str, Phase] = {}
     for name in counted([one for one in ("inference", "pretraining", "rl") if one in settings], "ledgers"):
@@ -210,7 +254,7 @@ def _phases(settings: Mapping[str, list[tuple[Setting, Section]]]) -> dict[str, 
         elif name == "pretraining":
             phases[name] = _pretraining(settings[name][0][0], phases.get("inference"))
         else:
-            phases[name] = _rl(settings[name][0][0], phases.get("pretraining"))
+            phases[name] = _rl(setting, modelled(setting), phases.get("pretraining"))
     return {name: phases[name] for name in ("pretraining", "rl", "inference") if name in phases}
 
 
@@ -223,13 +267,14 @@ def _pretraining(setting: Setting, inference: Phase | None) -> Phase:
     return pretraining_phase(setting, tokens, "balanced: GPU-time equal to inference, D_pre = D_inf / (3 e)")
 
 
-def _rl(setting: Setting, pretraining: Phase | None) -> Phase:
+def _rl(setting: Setting, modelled: RLModel, pretraining: Phase | None) -> Phase:
     """Beta compares with the plan's own pretraining where model and chip are the same."""
     if pretraining is None:
-        return rl_phase(setting, None, 0.0)
+        return rl_phase(setting, modelled, None, 0.0)
     runs_on = (setting.machine.system.accelerator.id, setting.model.id)
     same = (pretraining.accelerator, pretraining.model) == runs_on
-    return rl_phase(setting, pretraining.gpu_s_per_token if same else None, pretraining.gpu_hours)
+    compared_s = pretraining.gpu_s_per_token if same else None
+    return rl_phase(setting, modelled, compared_s, pretraining.gpu_hours)
 
 
 def _experiments(plan: Plan, draws: Mapping[str, Num], phases: Mapping[str, Phase]) -> Phase:

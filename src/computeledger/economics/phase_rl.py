@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +33,63 @@ from computeledger.workloads.serving_search import check_batch, layouts_that_fit
 LIVE_LIMIT = 1024.0
 
 
-def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_gpu_hours: Num) -> Phase:
+@dataclass(frozen=True, slots=True)
+class RLModel:
+    """The modelled RL step of a plan, before money and before anything is compared with pretraining.
+
+    Attributes
+    ----------
+    step : RLResult
+        Along the sample axis.
+    trainer_s_per_token : float or ndarray
+        GPU-time of one token that the trainer sees [s/token].
+    choices : mapping of str to str
+        Layouts and mode.
+    decode : tuple of Operation
+        One decode step at the live batch.
+    """
+
+    step: RLResult
+    trainer_s_per_token: Num
+    choices: Mapping[str, str]
+    decode: tuple[Operation, ...]
+
+
+#: Keys of the section that :func:`model_rl` does not read.
+LATER_KEYS = frozenset({"steps", "tokens", "gpu_hours", "price"})
+
+
+def model_rl(setting: Setting) -> RLModel:
+    """Model the RL step of a section.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the section; its price and its number of steps do not matter.
+
+    Returns
+    -------
+    RLModel
+        For :func:`rl_phase`.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the model.
+
+    Examples
+    --------
+    >>> model_rl.__name__
+    'model_rl'
+    """
+    run, choices, trainer = _run(setting)
+    step = estimate_rl(run, _machines(setting))
+    return RLModel(step, trainer.gpu_s_per_token, choices, _decode(step, setting))
+
+
+def rl_phase(
+    setting: Setting, modelled: RLModel, pretraining_s_per_token: Num | None, pretraining_gpu_hours: Num
+) -> Phase:
     """Estimate the RL ledger, ``C = beta_flop N D`` with ``D`` in sampled tokens.
 
     ``beta_gpu_time = 6 (GPU-s per sampled token) / (GPU-s per pretraining token)``
@@ -42,6 +98,8 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
     ----------
     setting : Setting
         Of the section.
+    modelled : RLModel
+        Its step.
     pretraining_s_per_token : float or ndarray or None
         GPU-time of one pretraining token on the same chip, which beta compares with; the trainer's own where the plan
         has no pretraining [s/token].
@@ -55,8 +113,8 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
 
     Raises
     ------
-    DoesNotFitError
-        Where no layout holds the model.
+    PlanError
+        Where the plan's GPU-hours are fewer than the chips can do it in.
 
     Examples
     --------
@@ -68,13 +126,12 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
     ...                   "rl": {"gpus": 64, "steps": 1000, "prompts_per_step": 128, "group_size": 8,
     ...                          "rollout": "4K tokens", "prompt": "400 tokens"}})
     >>> setting = make_setting(plan, plan.sections["rl"], sample(uncertain_inputs(plan)))
-    >>> phase = rl_phase(setting, None, 0.0)
+    >>> phase = rl_phase(setting, model_rl(setting), None, 0.0)
     >>> round(phase.tokens), round(float(phase.details["beta_flop"][0]), 6)
     (4096000000, 10.8)
     """
-    run, choices, trainer = _run(setting)
-    step = estimate_rl(run, _machines(setting))
-    compared_s = trainer.gpu_s_per_token if pretraining_s_per_token is None else pretraining_s_per_token
+    step = modelled.step
+    compared_s = modelled.trainer_s_per_token if pretraining_s_per_token is None else pretraining_s_per_token
     per_token_s = _gpu_s_per_token(setting, step, compared_s)
     tokens, origin = _tokens(setting, step, pretraining_gpu_hours * HOUR_S / per_token_s)
     hours = _gpu_hours(setting, step, tokens, per_token_s)
@@ -99,8 +156,8 @@ def rl_phase(setting: Setting, pretraining_s_per_token: Num | None, pretraining_
             hours,
             _beta_gpu_time(beta, hours.value * HOUR_S / tokens, compared_s),
         ),
-        choices=choices,
-        operations={"rollout decode": _decode(step, setting)},
+        choices=modelled.choices,
+        operations={"rollout decode": modelled.decode},
     )
     return make_phase("rl", setting, spent)
 

@@ -92,6 +92,9 @@ class Section:
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
+    def __hash__(self) -> int:
+        return hash((self.name, frozenset(self.values.items()), self.kinds, self.traffic))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

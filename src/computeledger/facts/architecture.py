@@ -6,6 +6,7 @@ counts and costs that follow from it are functions in :mod:`computeledger.physic
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -155,7 +156,7 @@ class VisionEncoder:
     tokens_per_image: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Model:
     """A language model's shape and the figures published about it.
 
@@ -203,7 +204,23 @@ class Model:
     aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def n_layers(self) -> int:
         """``L``, all layers of the model proper [-]."""
         return sum(group.count for group in self.layers)
+
+    @functools.cached_property
+    def mixers(self) -> tuple[tuple[int, Attention], ...]:
+        """Each mixer of the layers, with the number of layers that have it [-]."""
+        counts: dict[Attention, int] = {}
+        for group in self.layers:
+            counts[group.attention] = counts.get(group.attention, 0) + group.count
+        return tuple((count, mixer) for mixer, count in counts.items() if mixer.kind != "none")
+
+    @functools.cached_property
+    def feed_forwards(self) -> tuple[tuple[int, FeedForward], ...]:
+        """Each MLP of the layers, with the number of layers that have it [-]."""
+        counts: dict[FeedForward, int] = {}
+        for group in self.layers:
+            counts[group.feed_forward] = counts.get(group.feed_forward, 0) + group.count
+        return tuple((count, part) for part, count in counts.items() if part.width or part.n_experts)

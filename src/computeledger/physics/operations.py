@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
+from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
@@ -72,22 +72,6 @@ def _cut(step: Step, layout: Layout) -> _Cut:
         tokens=sequences * step.new_tokens / layout.cp,
         stage_tokens=np.maximum(per_stage, 1.0) * step.new_tokens,
     )
-
-
-@functools.cache
-def _mixers(layers: tuple[LayerGroup, ...]) -> tuple[tuple[int, Attention], ...]:
-    counts: dict[Attention, int] = {}
-    for group in layers:
-        counts[group.attention] = counts.get(group.attention, 0) + group.count
-    return tuple((count, attention) for attention, count in counts.items() if attention.kind != "none")
-
-
-@functools.cache
-def _feed_forwards(layers: tuple[LayerGroup, ...]) -> tuple[tuple[int, FeedForward], ...]:
-    counts: dict[FeedForward, int] = {}
-    for group in layers:
-        counts[group.feed_forward] = counts.get(group.feed_forward, 0) + group.count
-    return tuple((count, part) for part, count in counts.items() if part.width or part.n_experts)
 
 
 def distinct_experts(n_experts: int, n_active: int, tokens: Num) -> Num:
@@ -224,7 +208,7 @@ def _mixer_operations(
     params: Num = 0.0
     flop: dict[str, Num] = {"attention": 0.0, "latent attention": 0.0}
     bytes_: dict[str, Num] = {"attention": 0.0, "latent attention": 0.0}
-    for count, attention in _mixers(model.layers):
+    for count, attention in model.mixers:
         params = params + count * transformer.attention_params(attention, model.hidden_size)
         latent = "latent attention" if attention.kind == "mla" else "attention"
         if step.decode:
@@ -267,7 +251,7 @@ def _feed_forward_operations(
     precision, machine = made_of
     eff = machine.efficiency
     dense: float = 0.0
-    for count, part in _feed_forwards(model.layers):
+    for count, part in model.feed_forwards:
         dense += count * transformer.always_active_params(part, model.hidden_size)
     if dense:
         weights = dense / layout.tp
@@ -278,7 +262,7 @@ def _feed_forward_operations(
             flop_per_s=machine.gemm_flop_per_s(precision.dense),
             bytes_per_s=machine.weight_bytes_per_s,
         )
-    for count, part in _feed_forwards(model.layers):
+    for count, part in model.feed_forwards:
         if not part.n_experts:
             continue
         expert = transformer.expert_params(part, model.hidden_size)
@@ -324,21 +308,23 @@ def activation_bytes(model: Model, tokens: Num, tp: Num, copies: Num | None = No
     >>> round(float(activation_bytes(load_model("llama-3.1-8b"), 1.0, 1)) / 1e6, 1)
     8.9
     """
-    residual, wide, routed = _activation_values(model.layers, model.hidden_size)
+    residual, wide, routed = _activation_values(model.mixers, model.feed_forwards, model.hidden_size)
     return ACTIVATION_BYTES * (tokens * (residual + wide / tp) + (tokens if copies is None else copies) * routed)
 
 
 @functools.cache
-def _activation_values(layers: tuple[LayerGroup, ...], hidden_size: int) -> tuple[float, float, float]:
+def _activation_values(
+    mixers: tuple[tuple[int, Attention], ...], feed_forwards: tuple[tuple[int, FeedForward], ...], hidden_size: int
+) -> tuple[float, float, float]:
     """Values per token: of the residual stream, of wide intermediates, of the copies that experts take and return."""
     residual = wide = routed = 0.0
-    for count, mixer in _mixers(layers):
+    for count, mixer in mixers:
         residual += count * 4 * hidden_size
         heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
         wide += (
             count * 2 * (heads + mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim) * (not mixer.kv_lora_rank))
         )
-    for count, part in _feed_forwards(layers):
+    for count, part in feed_forwards:
         residual += count * 4 * hidden_size
         routed += count * 4 * (part.latent_width or hidden_size) * part.n_experts_active
         width = part.width + part.n_experts_active * part.expert_width + part.n_shared_experts * part.shared_width
@@ -369,9 +355,9 @@ def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine)
 
 def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Iterator[Operation]:
     residual = cut.tokens * model.hidden_size * ACTIVATION_BYTES
-    n_mixers = sum(count for count, _ in _mixers(model.layers))
-    n_dense = sum(count for count, part in _feed_forwards(model.layers) if not part.n_experts)
-    n_moe = sum(count for count, part in _feed_forwards(model.layers) if part.n_experts)
+    n_mixers = sum(count for count, _ in model.mixers)
+    n_dense = sum(count for count, part in model.feed_forwards if not part.n_experts)
+    n_moe = sum(count for count, part in model.feed_forwards if part.n_experts)
     spread = np.asarray(layout.dp) > 1
     n_reduce = n_mixers + n_dense + np.where(spread, 0, n_moe)
     yield Operation(
@@ -381,7 +367,7 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
     )
     if n_moe:
         sent, once = 0.0 * cut.tokens, 0.0 * cut.tokens
-        for count, part in _feed_forwards(model.layers):
+        for count, part in model.feed_forwards:
             if part.n_experts:
                 ranks = layout.ep * (1 - (1 - 1 / np.asarray(layout.ep, float)) ** part.n_experts_active)
                 width = part.latent_width or model.hidden_size
@@ -411,11 +397,11 @@ def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Mac
     precision, machine = made_of
     eff = machine.efficiency
     floor: Num = 0.0
-    for count, mixer in _mixers(model.layers):
+    for count, mixer in model.mixers:
         floor = floor + count * (eff.mixer_floor_s + _further_floor_s(mixer, eff))
     narrow = machine.system.accelerator.native_precision(precision.experts) == "fp4"
     experts_floor_s = eff.experts_floor_s * (eff.fp4_floor_ratio if narrow else 1.0)
-    for count, part in _feed_forwards(model.layers):
+    for count, part in model.feed_forwards:
         floor = floor + count * (experts_floor_s if part.n_experts else eff.mlp_floor_s)
     yield Operation("launch floors", overhead_s=floor * eff.floor_ratio)
     if step.decode:
@@ -464,9 +450,9 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     operations = forward(model, step, layout, precision, machine)
     eff = machine.efficiency
     once = eff.prefill_layer_s * model.n_layers
-    for count, mixer in _mixers(model.layers):
+    for count, mixer in model.mixers:
         once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
-    for count, part in _feed_forwards(model.layers):
+    for count, part in model.feed_forwards:
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
     operations = [_slowed(one, eff.prefill_ratio) for one in operations]
     work_s = total_s(operations)

@@ -59,7 +59,11 @@ class Operation:
     @property
     def time_s(self) -> Num:
         """Time of the operation [s]."""
-        return np.maximum(self.compute_s, self.memory_s) + self.network_s + self.overhead_s
+        time_s = np.maximum(self.compute_s, self.memory_s)
+        for further_s in (self.network_s, self.overhead_s):
+            if not isinstance(further_s, float) or further_s:  # most have neither, and adding nothing takes as long
+                time_s = time_s + further_s
+        return time_s
 
     @property
     def intensity_flop_per_byte(self) -> Num:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ _SHORTEST = 1.0
 _CLOSE, _MOST_STEPS, _FLAT = 1e-6, 60, 1e-3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lengths:
     """A distribution of rollout lengths.
 
@@ -60,14 +61,21 @@ class Lengths:
         100.0
         """
         values = np.asarray(rate)
-        return single(np.sum((values[1:] + values[:-1]) / 2 * np.diff(self.tokens, axis=0), axis=0))
+        middle = np.asarray(values[1:] + values[:-1])
+        middle /= 2
+        return single(np.sum(middle * self._widths, axis=0))
 
-    @property
+    @functools.cached_property
+    def _widths(self) -> Array:
+        """Between the positions."""
+        return np.diff(self.tokens, axis=0)
+
+    @functools.cached_property
     def mean_tokens(self) -> Num:
         """Mean length [token]."""
         return self.integral(_COLUMN)
 
-    @property
+    @functools.cached_property
     def mean_age_tokens(self) -> Num:
         """Tokens that a rollout under way has written on average, ``E[L^2] / 2 E[L]`` [token]."""
         return self.integral(_COLUMN * self.tokens) / self.mean_tokens
@@ -116,9 +124,10 @@ class Lengths:
         >>> float(exact_lengths(10.0).any_alive(4.0)[0, 0])
         1.0
         """
-        survival = _COLUMN
         with np.errstate(divide="ignore"):
-            return np.asarray(-np.expm1(n * np.log1p(-survival)))
+            found = np.asarray(n * np.log1p(-_COLUMN))
+        np.expm1(found, out=found)
+        return np.negative(found, out=found)
 
     def until(self, survival_fraction: Num) -> Lengths:
         """Cut where a share of rollouts is still being written.

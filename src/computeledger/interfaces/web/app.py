@@ -173,7 +173,7 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     answer = page.answer(values, working)
     if working:
         return _json({"working": answer.document.get("working", []), "command": answer.command})
-    view = dataclasses.asdict(page.view(answer))
+    view = _fields(page.view(answer))
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": _resolved(page, answer.document)})
 
 
@@ -187,5 +187,14 @@ def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
+def _fields(one: Any) -> dict[str, Any]:
+    """A part of a view by its fields, without copying what they hold."""
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+
+
 def _json(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=float).encode()
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain_value).encode()
+
+
+def _plain_value(value: Any) -> Any:
+    return _fields(value) if dataclasses.is_dataclass(value) else float(value)

@@ -6,7 +6,7 @@ const controls = new Map(given.controls.map((one) => [one.name, one]));
 const form = document.getElementById("controls");
 const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
-const SUFFIX = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e4, "K"]];
+const SUFFIX = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
 const SCALE = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, B: 1e9, T: 1e12, P: 1e15 };
 
 // ---- numbers as people type them ----
@@ -19,15 +19,17 @@ function parsed(text) {
 function ends(text) {
   const parts = text.split("..");
   if (parts.length > 2) return null;
-  const suffix = /[kKMGBTP]\s*$/.exec(parts.at(-1))?.[0] ?? "";
-  const values = parts.map((part) => parsed(/[a-zA-Z]\s*$/.test(part) ? part : part + suffix));
+  const values = parts.map(parsed);
+  const scale = SCALE[parts.at(-1).trim().at(-1)] ?? 1;
+  // a suffix written once holds for both ends, as long as they stay in order
+  if (parts.length === 2 && !/[a-zA-Z]\s*$/.test(parts[0]) && values[0] * scale < values[1]) values[0] *= scale;
   return values.every((value) => value >= 0) ? values : null;
 }
 
 function written(value, whole) {
-  if (whole && value < 1e4) return String(Math.round(value));
-  for (const [size, name] of SUFFIX) if (value >= size * 0.9995) return Number((value / size).toPrecision(3)) + name;
-  return String(Number(value.toPrecision(3)));
+  if (value < 1e4 * 0.9995) return String(whole ? Math.round(value) : Number(value.toPrecision(3)));
+  const [size, name] = SUFFIX.find(([least]) => value >= least * 0.9995);
+  return Number((value / size).toPrecision(3)) + name;
 }
 
 function positionOf(one, text) {
@@ -297,6 +299,9 @@ const seen = new IntersectionObserver((entries) => {
 }, { rootMargin: "200px" });
 
 function paint(canvas, figure) {
+  const asked = JSON.stringify(figure);
+  if (canvas.asked === asked) return; // as it is drawn, or waits to be
+  canvas.asked = asked;
   waiting.set(canvas, figure);
   canvas.style.minHeight = `${figure.layout.height}px`;
   const bounds = canvas.getBoundingClientRect();
