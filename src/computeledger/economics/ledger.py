@@ -254,6 +254,7 @@ def _phases(
         elif name == "pretraining":
             phases[name] = _pretraining(settings[name][0][0], phases.get("inference"))
         else:
+            setting = settings[name][0][0]
             phases[name] = _rl(setting, modelled(setting), phases.get("pretraining"))
     return {name: phases[name] for name in ("pretraining", "rl", "inference") if name in phases}
 
