@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.economics.inversion import Inversion, PriceClues, invert_prices
+from computeledger.economics.inversion import Inversion, PriceClues, invert_prices, premium_of
 from computeledger.economics.price_evidence import PriceEvidence, price_evidence
 from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
 from computeledger.economics.price_readings import (
@@ -19,6 +19,7 @@ from computeledger.economics.price_readings import (
 from computeledger.economics.prices import PriceSheet, read_sheet
 from computeledger.errors import InputError
 from computeledger.interfaces.price_source import load_sheet
+from computeledger.physics.efficiency import middle
 from computeledger.workloads.result import quantity
 
 #: Below so many effective samples the weights are rough.
@@ -47,9 +48,10 @@ def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
             raise InputError(f"--{name.partition('_')[0]} {options[name]:g}: a price must be greater than 0")
     tiers: tuple[PriceTier, ...] = ()
     if options["threshold"] is not None:
-        if not options["threshold"] >= 1:
-            raise InputError(f"--threshold {options['threshold']:g}: expected a number of tokens of 1 or more")
-        tiers = (PriceTier(int(options["threshold"]), Decimal(str(options["input_price"])) * 2),)
+        threshold = middle(options["threshold"])
+        if not threshold >= 1:
+            raise InputError(f"--threshold {threshold:g}: expected a number of tokens of 1 or more")
+        tiers = (PriceTier(int(threshold), Decimal(str(options["input_price"])) * 2),)
     rates = {
         "input": Rate(Decimal(str(options["input_price"])), tiers),
         "output": Rate(Decimal(str(options["output_price"]))),
@@ -65,9 +67,10 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(f"{sheet.name}: the {missing[0]} price is missing or 0, so nothing can be learnt from it")
     steps = sheet.rates["input"].tiers
     provider = options["provider"] or sheet.name.partition("/")[0]
+    premium, spread = premium_of(options["premium"], options["premium_spread"])
     clues = PriceClues(
         float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
-        float(steps[0].threshold_tokens) if steps else None, options["premium"], options["premium_spread"],
+        float(steps[0].threshold_tokens) if steps else None, premium, spread,
         options["fast_price"], options["fast_speed"],
     )  # fmt: skip
     found = invert_prices(clues, options["samples"], options["seed"])

@@ -24,6 +24,17 @@ _ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", ""
 _rate, _flop = quantity_option("tokens_per_s", "tokens/s"), quantity_option("flop", "FLOP")
 
 
+def _one(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Read one exact number: a price list states no ranges."""
+    from computeledger.arrays import Range
+    from computeledger.errors import InputError
+
+    value = _ratio(context, parameter, text)
+    if isinstance(value, Range):
+        raise InputError(f"{parameter.opts[0]} {text!r}: one number is expected; --premium takes a range")
+    return None if value is None else float(value)
+
+
 def at_least_thousand(_context: click.Context, parameter: click.Parameter, value: int) -> int:
     """Refuse fewer samples than hypotheses need, and more than memory holds."""
     from computeledger.errors import InputError
@@ -112,16 +123,23 @@ def _laws(as_json: bool) -> None:
 @click.command()
 @click.argument("sheet_file", metavar="[SHEET.toml]", required=False)
 @click.option("--model", metavar="PROVIDER/NAME", help="A sheet of genai-prices, where it is installed.")
-@click.option("--input", "input_price", type=float, metavar="USD", help="Price per million input tokens.")
-@click.option("--output", "output_price", type=float, metavar="USD", help="Price per million output tokens.")
+@click.option("--input", "input_price", callback=_one, metavar="USD", help="Price per million input tokens.")
+@click.option("--output", "output_price", callback=_one, metavar="USD", help="Price per million output tokens.")
 @click.option("--threshold", callback=parse_tokens, metavar="N", help="Prompt beyond which it costs more.")
 @click.option("--provider", metavar="NAME", help="Who sells it; told from --model when left out.")
-@click.option("--premium", default=1.0, show_default=True, metavar="X", help="Price over that of the open market.")
+@click.option(
+    "--premium",
+    default="1",
+    show_default=True,
+    callback=_ratio,
+    metavar="X",
+    help="Price over that of the open market, such as 3 or 1.5..6.",
+)
 @click.option("--premium-spread", default=0.0, show_default=True, metavar="S", help="Log standard deviation of that.")
 @click.option(
-    "--fast-price", type=float, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
+    "--fast-price", callback=_one, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
 )
-@click.option("--fast-speed", type=float, metavar="X", help="And its speed over the plain one.")
+@click.option("--fast-speed", callback=_one, metavar="X", help="And its speed over the plain one.")
 @click.option("--samples", default=200_000, show_default=True, callback=at_least_thousand, help="Samples drawn.")
 @seed_option
 @json_option

@@ -180,6 +180,29 @@ def interval_words(value: Any, unit: str) -> str:
     return span(point(value, "p05"), point(value, "p95"), unit)
 
 
+def price_words(price: Mapping[str, Any]) -> str:
+    """Where the price of a GPU-hour comes from.
+
+    Parameters
+    ----------
+    price : mapping
+        As documents carry it.
+
+    Returns
+    -------
+    str
+        With its source and date, where it is not the reader's own.
+
+    Examples
+    --------
+    >>> price_words({"origin": "given", "edition": None})
+    'price: as given'
+    """
+    if price["origin"] == "given":
+        return "price: as given"
+    return f"price: {price['given']}, {price['source']} of {price['date']}"
+
+
 def percent(share: Any) -> str:
     """The median of a share.
 

@@ -14,11 +14,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from computeledger.errors import InputError, nearest
+from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.page import version
 from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.interfaces.web.shell import page_html
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
+from computeledger.interfaces.web.working import working_view
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
@@ -144,6 +145,10 @@ async def _view(page: Page, request: Request) -> Response:
 def _answered(page: Page, request: Request, render: Callable[[str, tuple[tuple[str, str], ...]], bytes]) -> Response:
     """An answer, or one line about what was asked."""
     query = {name: text for name, text in request.query_params.items() if name != "token"}
+    given = [name for name, _ in request.query_params.multi_items()]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        return _refused("", f"{shown(twice)} is given {given.count(twice)} times; once is read")
     try:
         body = render(page.name, tuple(sorted(query.items())))
     except ControlError as error:
@@ -171,9 +176,10 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     values = checked(page, asked)
     answer = page.answer(values, working)
     if working:
-        return _json({"working": answer.document.get("working", []), "command": answer.command})
+        return _json({"working": working_view(answer.document), "command": answer.command})
     view = dataclasses.asdict(page.view(answer))
-    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": _resolved(page, answer.document)})
+    resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
+    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
 
 
 def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:
