@@ -16,8 +16,10 @@ from computeledger.economics.price_readings import (
     lifetime_readings,
     store_or_resend_s,
 )
+from computeledger.economics.price_working import inversion_figures
 from computeledger.economics.prices import PriceSheet, read_sheet
 from computeledger.errors import InputError
+from computeledger.interfaces.documents import figure_document
 from computeledger.interfaces.price_source import load_sheet
 from computeledger.physics.efficiency import middle
 from computeledger.workloads.result import quantity
@@ -104,6 +106,8 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         f"{markup[1]:.2f} times the cost so counted, log sd {found.markup.covariance[0, 0] ** 0.5:.2f} and "
         f"{found.markup.covariance[1, 1] ** 0.5:.2f}"),
     ]  # fmt: skip
+    if options.get("working"):
+        document["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
     return document
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from computeledger.interfaces.cli_options import (
     quantity_option,
     samples_option,
     seed_option,
+    working_option,
 )
 
 _ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", "")
@@ -33,6 +35,14 @@ def _one(context: click.Context, parameter: click.Parameter, text: str | None) -
     if isinstance(value, Range):
         raise InputError(f"{parameter.opts[0]} {text!r}: one number is expected; --premium takes a range")
     return None if value is None else float(value)
+
+
+def _print_working(document: Mapping[str, Any]) -> None:
+    """Print the working where it was asked for."""
+    if "working" in document:
+        from computeledger.interfaces.tables import console, print_working
+
+        print_working(console(), document)
 
 
 def at_least_thousand(_context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -141,6 +151,7 @@ def _laws(as_json: bool) -> None:
 )
 @click.option("--fast-speed", callback=_one, metavar="X", help="And its speed over the plain one.")
 @click.option("--samples", default=200_000, show_default=True, callback=at_least_thousand, help="Samples drawn.")
+@working_option
 @seed_option
 @json_option
 def invert(as_json: bool, **options: Any) -> None:
@@ -157,6 +168,7 @@ def invert(as_json: bool, **options: Any) -> None:
     from computeledger.interfaces.tables_money import print_inversion
 
     print_inversion(document)
+    _print_working(document)
 
 
 @click.command()
@@ -164,6 +176,7 @@ def invert(as_json: bool, **options: Any) -> None:
 @click.option("--attempts", metavar="F.csv", help="Fit models to attempts: model, task, success, cost; CSV or JSONL.")
 @click.option("--check", is_flag=True, help="Predict cascades of one half of the attempts' tasks from the other half.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the front as one self-contained HTML file.")
+@working_option
 @seed_option
 @json_option
 def route(as_json: bool, html_file: str | None, **options: Any) -> None:
@@ -184,6 +197,7 @@ def route(as_json: bool, html_file: str | None, **options: Any) -> None:
     from computeledger.interfaces.tables_money import print_route, print_routing_check
 
     (print_routing_check if options["check"] else print_route)(document)
+    _print_working(document)
     if html_file is not None:
         click.echo(f"report: {html_file}")
 

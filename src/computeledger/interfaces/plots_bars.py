@@ -12,7 +12,7 @@ from computeledger.interfaces.wording import interval_words, percent, point, wor
 _ROW_PX, _LINE_PX = 44, 22
 #: Parts smaller than this share of the whole are nothing to the eye.
 _SEEN, _NEARLY_NOTHING = 1e-4, "under 0.01 %"
-#: Paul Tol's muted scheme, told apart by readers who see few colours; its indigo is his brighter blue, seen on dark too.
+#: Paul Tol's muted scheme, told apart by readers who see few colours; for its indigo his blue, which dark pages show.
 SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
 
 

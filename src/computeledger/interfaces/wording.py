@@ -51,7 +51,7 @@ def show(value: float, unit: str) -> str:
         return f"{format_si(value / DAY_S)} days"
     if unit == "s" and value >= KILO:
         return f"{format_si(value / HOUR_S)} h" if value >= HOUR_S else f"{format_si(value / MINUTE_S)} min"
-    if unit in ("days", "x"):
+    if unit in ("days", "years", "x", "bits", "samples"):
         return f"{format_si(value)} {unit}"
     return format_si(value, "" if unit == "GPU-hours" else unit)
 

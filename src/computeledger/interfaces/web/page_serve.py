@@ -12,7 +12,7 @@ from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
 from computeledger.interfaces.web.working import BELOW
-from computeledger.interfaces.wording import percent, price_words, sureness_words, words
+from computeledger.interfaces.wording import percent, point, price_words, sureness_words, words
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
@@ -90,7 +90,8 @@ def _searched(document: Mapping[str, Any]) -> dict[str, str]:
 
 def _limit(document: Mapping[str, Any]) -> str:
     limit = document["physical_limit"]
-    return f"physical limit: {words(limit['tpot_s'], 's')} per token, {words(limit['ttft_s'], 's')} to the first"
+    token, first = (words(point(limit[name]), "s") for name in ("tpot_s", "ttft_s"))
+    return f"physical limit: {token} per token, {first} to the first"
 
 
 def _rivals(answer: Answer) -> tuple[Table, ...]:

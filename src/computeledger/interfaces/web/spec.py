@@ -45,6 +45,8 @@ class Control:
         Whether the left end of a slider in equal ratios is nothing at all.
     ends : tuple of str
         What the two ends of the slider are called, where they have names.
+    only : str
+        The choice of another control under which it matters, such as ``about=sites|growth``; empty for always.
     help : str
         One line.
     group : str
@@ -64,6 +66,7 @@ class Control:
     blank: str = "searched"
     has_zero: bool = False
     ends: tuple[str, str] = ("", "")
+    only: str = ""
     help: str = ""
     group: str = ""
 

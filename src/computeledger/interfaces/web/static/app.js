@@ -110,8 +110,15 @@ function buttons() {
   byId("undo").disabled = depth === 0;
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(pinned !== null));
+  for (const [name, one] of controls) if (one.only) holder(name).hidden = !matters(one.only);
+  for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])");
   const preset = byId("preset");
   if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";
+}
+
+function matters(only) {
+  const [name, words] = only.split("=");
+  return words.split("|").includes(box(name).value);
 }
 
 // whether the boxes hold a preset's values, and defaults elsewhere
@@ -429,6 +436,7 @@ form.addEventListener("input", (event) => {
     ask();
   } else if (event.target.tagName === "SELECT" || event.target.type === "checkbox") {
     keep();
+    buttons();
     ask();
   } else placeSlider(name);
 });
