@@ -74,7 +74,7 @@ def _view(answer: Answer) -> View:
     return View(
         f"{page.lead}.",
         tuple(Tile(label, value, remark, key=key(label)) for label, value, remark in page.tiles),
-        tuple(Plot(each, heading, text, figure, _figure_key(name, each) or key(heading))
+        tuple(Plot(each, heading, text, figure, _figure_key(name, each) or key(heading), each == "fits")
               for each, heading, text, figure in page.figures),
         tuple(Table(heading, columns, rows, key(heading)) for heading, columns, rows in page.tables),
         (credit,) if credit else (),

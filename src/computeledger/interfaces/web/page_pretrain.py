@@ -94,7 +94,7 @@ def _total(held: Any) -> float:
 
 def _advice(document: Any) -> Table:
     rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in document["advice"]]
-    return Table("What would help", ["change", "gain #", "remark"], rows)
+    return Table("What would help", ["change", "gain #", "remark"], rows, "step_s")
 
 
 def _notes(document: Any) -> tuple[str, ...]:

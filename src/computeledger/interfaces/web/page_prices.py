@@ -67,11 +67,14 @@ def _tile(document: Any, key: str) -> Tile:
 
 def _plots(document: Any) -> tuple[Plot, ...]:
     bits = {_NAMES[key][0]: max(value, 0.0) for key, value in document["bits"].items() if key in _NAMES}
-    weights = {one["name"]: one["weight"] for one in document["hypotheses"] if one["rejected"] is None}
+    likely = [one for one in document["hypotheses"] if one["rejected"] is None]
+    weights = {one["name"].rpartition(", ")[0]: one["weight"] for one in likely}
+    speeds = dict.fromkeys(", ".join(one["name"].split(", ")[1:]) for one in likely)
     return (
         Plot("bits", "What the prices told", "Bits by which each interval is narrower than before any price was seen.",
              bars_figure(bits, "bits", PHASE_COLORS["pretraining"]), "bits"),
-        Plot("hypotheses", "Hypotheses", "Weight of each chip, precision and speed target that the prices allow.",
+        Plot("hypotheses", "Hypotheses", "Weight of each chip, precision and speed target that the prices allow: "
+             f"{'; '.join(speeds)}.",
              bars_figure(weights, "fraction", PHASE_COLORS["inference"], most=10), "hypotheses"),
     )  # fmt: skip
 

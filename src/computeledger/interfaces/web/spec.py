@@ -9,6 +9,7 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.wording import interval_words, point, words
+from computeledger.sources import load_sources
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
@@ -45,6 +46,8 @@ class Control:
         Whether the left end of a slider in equal ratios is nothing at all.
     ends : tuple of str
         What the two ends of the slider are called, where they have names.
+    is_wide : bool
+        Whether the box takes a line of its own.
     only : str
         The choice of another control under which it matters, such as ``about=sites|growth``; empty for always.
     help : str
@@ -66,6 +69,7 @@ class Control:
     blank: str = "searched"
     has_zero: bool = False
     ends: tuple[str, str] = ("", "")
+    is_wide: bool = False
     only: str = ""
     help: str = ""
     group: str = ""
@@ -137,6 +141,8 @@ class Plot:
         A plotly specification without a theme.
     key : str
         Of the working that explains it.
+    is_wide : bool
+        Whether it needs the width of two.
     """
 
     name: str
@@ -144,6 +150,7 @@ class Plot:
     caption: str
     figure: Mapping[str, Any]
     key: str = ""
+    is_wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +347,30 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
             return one.name
     quoting = [name for name, text in given.items() if text and f"'{text}'" in message]
     return quoting[0] if len(quoting) == 1 else ""
+
+
+def cited(source: str, locator: str) -> Cell:
+    """Where a figure was read: the publication with its address, and the place in it.
+
+    Parameters
+    ----------
+    source : str
+        Key.
+    locator : str
+        Page, table or line.
+
+    Returns
+    -------
+    Cell
+        For a table.
+
+    Examples
+    --------
+    >>> cited("user", "a plan").text
+    'user'
+    """
+    known = load_sources().get(source)
+    return Cell(source, below=locator) if known is None else Cell(known.title, known.url, locator)
 
 
 def rent(document: Mapping[str, Any]) -> dict[str, str]:

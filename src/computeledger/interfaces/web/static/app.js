@@ -220,7 +220,7 @@ function show(view, other) {
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
   for (const [name, one] of controls) {
     if (one.kind === "choice" || one.kind === "switch") continue;
-    box(name).placeholder = view.resolved[name] ?? "";
+    box(name).placeholder = view.resolved[name] ?? (one.default ? "" : one.blank);
     if (!box(name).value.trim()) placeSlider(name);
   }
   draw(byId("now"), view, other, other ? "This scenario" : "");
@@ -246,7 +246,7 @@ function draw(place, view, other, heading) {
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
       const name = `computeledger-${given.page}-${one.name}`;
-      plots.append(element("figure", { "data-plot": one.name }, element("h2", {}, one.title), canvas,
+      plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, element("h2", {}, one.title), canvas,
         element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
@@ -303,7 +303,7 @@ function table(one) {
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title },
-    element("table", { role: "table", class: names.length > 3 ? "cards" : null },
+    element("table", { role: "table", class: names.length > 2 ? "cards" : null },
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
