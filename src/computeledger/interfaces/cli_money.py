@@ -33,7 +33,7 @@ def _one(context: click.Context, parameter: click.Parameter, text: str | None) -
 
     value = _ratio(context, parameter, text)
     if isinstance(value, Range):
-        raise InputError(f"{parameter.opts[0]} {text!r}: one number is expected; --premium takes a range")
+        raise InputError(f"{parameter.opts[0]} {text!r}: one exact number is expected")
     return None if value is None else float(value)
 
 

@@ -17,7 +17,7 @@ from computeledger.interfaces.wording import percent, point, price_words, words
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
     Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
-    Control("gpus", "GPUs", unit="GPUs", default="2048", low=8, high=32768, whole=True, group="What"),
+    Control("gpus", "GPUs", unit="GPUs", default="2048", low=8, high=32768, whole=True, is_power=True, group="What"),
     Control("tokens", "Tokens of the run", unit="tokens", default="14.8T", low=2e9, high=1e14, group="Run"),
     Control("sequence-tokens", "Sequence", unit="tokens", default="4096", low=512, high=131072, whole=True,
             group="Run"),

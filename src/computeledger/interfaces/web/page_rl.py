@@ -16,7 +16,7 @@ from computeledger.interfaces.wording import percent, point, price_words, words
 _CONTROLS = (
     Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()), group="What"),
     Control("system", "System", "choice", default="h100-nvl8", choices=tuple(system_ids()), group="What"),
-    Control("gpus", "GPUs", unit="GPUs", default="64", low=8, high=16384, whole=True, group="What"),
+    Control("gpus", "GPUs", unit="GPUs", default="64", low=8, high=16384, whole=True, is_power=True, group="What"),
     Control("rollout", "Rollout, mean", unit="tokens", default="4K..8K", low=128, high=131072, whole=True,
             group="Sampling"),
     Control("prompt", "Prompt, mean", unit="tokens", default="500", low=16, high=65536, whole=True, group="Sampling"),
@@ -31,7 +31,8 @@ _CONTROLS = (
     Control("max-lag", "Versions behind", unit="steps", default="0", low=0, high=8, log=False, whole=True,
             group="Asynchrony",
             help="0: generators and trainer take turns."),
-    Control("training-gpus", "GPUs that only train", unit="GPUs", low=8, high=16384, whole=True, group="Asynchrony",
+    Control("training-gpus", "GPUs that only train", unit="GPUs", low=8, high=16384, whole=True, is_power=True,
+            group="Asynchrony",
             help="With a lag; empty: searched."),
     Control("in-flight", "Update weights in flight", "switch", group="Asynchrony"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),

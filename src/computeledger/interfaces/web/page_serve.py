@@ -17,7 +17,7 @@ from computeledger.interfaces.wording import percent, point, price_words, surene
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
     Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()), group="What"),
-    Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, group="What",
+    Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, is_power=True, group="What",
             help="Empty: as many as the best layout asks for."),
     Control("layout", "Layout", "text", group="What", help="Such as tp8 or tp1-dp32-ep32; empty: searched."),
     Control("batch", "Batch", unit="sequences", low=1, high=16384, whole=True, group="Load",
@@ -44,11 +44,11 @@ def _answer(values: Values, working: bool) -> Answer:
 def _view(answer: Answer) -> View:
     document = answer.document
     bound = max(document["bound_fractions"], key=document["bound_fractions"].get)
-    cost = words(document["usd_per_mtok_output"]["p50"], "USD/Mtok")
+    cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok")
     headline = (
         f"{document['layout']} at batch {document['batch']:g}: a million output tokens cost "
         f"{cost.removesuffix('/Mtok')}, and each user sees "
-        f"{words(document['output_tokens_per_s_per_user']['p50'], 'tokens/s')}. Decoding waits mostly for {bound}."
+        f"{words(point(document['output_tokens_per_s_per_user']), 'tokens/s')}. Decoding waits mostly for {bound}."
     )
     return View(
         headline,

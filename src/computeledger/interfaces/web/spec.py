@@ -42,6 +42,8 @@ class Control:
         Of a ``choice``; an empty one leaves it open.
     blank : str
         What an empty box or choice means; said where the engine names nothing.
+    is_power : bool
+        Whether the slider stops at powers of two only, as counts of GPUs do that layouts divide.
     has_zero : bool
         Whether the left end of a slider in equal ratios is nothing at all.
     ends : tuple of str
@@ -67,6 +69,7 @@ class Control:
     whole: bool = False
     choices: tuple[str, ...] = ()
     blank: str = "searched"
+    is_power: bool = False
     has_zero: bool = False
     ends: tuple[str, str] = ("", "")
     is_wide: bool = False

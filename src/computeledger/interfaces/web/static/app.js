@@ -25,7 +25,7 @@ function ends(text) {
 }
 
 function written(value, whole) {
-  if (whole && value < 1e4) return String(Math.round(value));
+  if (whole && (value < 1e4 || Number.isInteger(Math.log2(value)))) return String(Math.round(value));
   if (value >= 1e17) return value.toExponential(2).replace("+", "").replace(/\.?0+e/, "e");
   for (const [size, name] of SUFFIX) if (value >= size * 0.9995) return Number((value / size).toPrecision(3)) + name;
   return String(Number(value.toPrecision(3)));
@@ -44,7 +44,8 @@ function positionOf(one, text) {
 function textAt(one, position, before) {
   const share = position / 1000;
   if (one.has_zero && position === 0) return "0";
-  const value = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
+  const free = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
+  const value = one.is_power ? 2 ** Math.round(Math.log2(free)) : free;
   const old = ends(before);
   if (!old || old.length === 1 || !(old[0] > 0)) return written(value, one.whole);
   const middle = one.log ? Math.sqrt(old[0] * old[1]) : (old[0] + old[1]) / 2;
