@@ -117,6 +117,13 @@ def test_no_control_reads_a_file(client: TestClient, repository: Any) -> None:
         assert "not one of the choices" in answer.json()["message"]
 
 
+def test_an_address_that_is_no_page_names_the_nearest_one(client: TestClient) -> None:
+    answer = client.get("/serv")
+    assert answer.status_code == 404
+    assert "did you mean 'serve'?" in answer.json()["message"]
+    assert client.get("/view/serve?working=perhaps").status_code == 422
+
+
 def test_other_host_names_are_refused_and_a_token_is_needed_for_others(client: TestClient) -> None:
     assert client.get("/serve", headers={"host": "example.org"}).status_code == 403
     guarded = TestClient(create_app("secret"))

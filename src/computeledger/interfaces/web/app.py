@@ -61,6 +61,12 @@ def create_app(token: str | None = None) -> FastAPI:
     def static(name: str) -> Response:
         return _static(name)
 
+    @app.exception_handler(404)
+    def absent(request: Request, _error: Exception) -> Response:
+        names = [page.name for page in PAGES]
+        name = request.url.path.strip("/").rpartition("/")[2]
+        return _plain(404, f"{shown(name)}: no such page; {nearest(name, names)}")
+
     for page in PAGES:
         app.add_api_route(f"/{page.name}", functools.partial(_shell, page), include_in_schema=False)
         app.add_api_route(
@@ -172,7 +178,9 @@ def _document_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
 def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """What the page shows; ``working`` asks for formulas, inputs and sources instead."""
     page, asked = page_named(name), dict(query)
-    working = asked.pop("working", "") == "on"
+    working = asked.get("working") == "on"
+    if working:
+        del asked["working"]
     values = checked(page, asked)
     answer = page.answer(values, working)
     if working:
