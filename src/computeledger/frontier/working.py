@@ -154,12 +154,12 @@ def _run(name: str, run: Trainable, of: tuple[TrainingSystem, float, Num], step_
     return tuple(out)
 
 
-def served_figures(sampled: Num, served: Num, fit: Fit) -> tuple[Figure, ...]:
+def served_figures(sampled_tokens_per_s: Num, output_tokens_per_s: Num, fit: Fit) -> tuple[Figure, ...]:
     """Show where the tokens that a system samples and serves come from.
 
     Parameters
     ----------
-    sampled, served : float or ndarray
+    sampled_tokens_per_s, output_tokens_per_s : float or ndarray
         By the first generation with the reference model [token/s].
     fit : Fit
         That model in the first scale-up domain.
@@ -178,9 +178,9 @@ def served_figures(sampled: Num, served: Num, fit: Fit) -> tuple[Figure, ...]:
     rollout = Term("mean rollout", ROLLOUT_TOKENS, "tokens", "assumption", model)
     limit = Term("slowest time per token", SERVED_TPOT_S, "s", "assumption", model)
     return (
-        Figure("rl.sampled_tokens_per_s", sampled, "tokens/s",
+        Figure("rl.sampled_tokens_per_s", sampled_tokens_per_s, "tokens/s",
                "scale-up domains x rollouts that fit one / step of the operation model of decoding", (rollout,)),
-        Figure("serves.output_tokens_per_s", served, "tokens/s",
+        Figure("serves.output_tokens_per_s", output_tokens_per_s, "tokens/s",
                "chips x output tokens per GPU of serve, within the slowest time per token", (limit,)),
         Figure("fits.weights_fraction", fit.weights_fraction, "fraction",
                f"8-bit weights / HBM of a scale-up domain, here {fit.model} on {fit.system}; above 1 they do not fit",
