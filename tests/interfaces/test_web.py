@@ -52,9 +52,48 @@ def test_every_preset_of_every_page_answers(page: Any, client: TestClient) -> No
         assert answer.json()["headline"]
 
 
+_ASKED = [*((page.name, SMALL.get(page.name, {})) for page in PAGES if page.name not in ("claims", "facts")),
+          *(("frontier", {"about": about}) for about in ("a run", "sites", "growth"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "query"), _ASKED, ids=str)
+def test_every_figure_shows_formula_inputs_and_sources(name: str, query: dict[str, str], client: TestClient) -> None:
+    shown = client.get(f"/view/{name}", params=query).json()
+    working = client.get(f"/view/{name}", params={**query, "working": "on"}).json()["working"]
+    known = {one["name"] for one in working}
+    known |= {one.rpartition(".")[2] for one in known}
+    for figure in (*shown["tiles"], *shown["plots"], *shown["tables"]):
+        assert figure["key"] in known, figure.get("label") or figure["title"]
+    assert all(one["formula"] for one in working)
+    facts = [term for one in working for term in one["terms"] if term["origin"] == "fact"]
+    assert all(term["source"] and term["href"].startswith("https://") for term in facts), facts
+    if name not in ("route", "prices", "life"):
+        assert facts
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/view/rl?price=2..3",
+        "/view/pretrain?model=meta-llama/Meta-Llama-3.1-8B&price=2&gpus=64&tokens=1T",
+        "/view/serve?price=2..3&input-tokens=1K..2K&batch=16&layout=tp8",
+        "/view/serve?price=0&batch=16&layout=tp8",
+        "/view/life?price=0&rl.prompts_per_step=16..64",
+        "/view/prices?premium=1.5..6",
+    ],
+)
+def test_boxes_take_ranges_and_prices(path: str, client: TestClient) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+
+
 @pytest.mark.parametrize(
     ("path", "control", "part"),
     [
+        ("/view/serve?batch=8&batch=16", "", "'batch' is given 2 times"),
+        ("/view/prices?input=1e30", "", "must be greater than 0, from 1e-05 to 100000"),
+        ("/view/prices?input=3..4", "input", "one exact number is expected"),
+        ("/view/prices?fast-price=2..3", "fast-price", "one exact number is expected"),
         ("/view/serve?batch=many", "batch", "not a number or a range"),
         ("/view/serve?system=h100-nvl9", "system", "did you mean 'h100-nvl8'?"),
         ("/view/serve?colour=red", "", "no control of this page"),
@@ -76,6 +115,13 @@ def test_no_control_reads_a_file(client: TestClient, repository: Any) -> None:
         answer = client.get("/view/serve", params={name: str(repository / "pyproject.toml")})
         assert answer.status_code == 422
         assert "not one of the choices" in answer.json()["message"]
+
+
+def test_an_address_that_is_no_page_names_the_nearest_one(client: TestClient) -> None:
+    answer = client.get("/serv")
+    assert answer.status_code == 404
+    assert "did you mean 'serve'?" in answer.json()["message"]
+    assert client.get("/view/serve?working=perhaps").status_code == 422
 
 
 def test_other_host_names_are_refused_and_a_token_is_needed_for_others(client: TestClient) -> None:

@@ -185,6 +185,8 @@ def test_bad_input_stands_at_its_box_and_the_last_answer_stays(visit: Any) -> No
     assert "not a number" in page.locator("#e-batch").inner_text()
     assert value(page) == kept
     assert page.locator("#c-batch").get_attribute("aria-invalid") == "true"
+    page.locator("#e- a").click()
+    assert page.evaluate("document.activeElement.id") == "c-batch"
 
 
 def test_two_scenarios_stand_side_by_side(visit: Any) -> None:
@@ -212,11 +214,52 @@ def test_downloads_are_what_they_say(visit: Any, tmp_path: Path) -> None:
     assert saved("figure button:text('SVG')").startswith(b"<svg")
 
 
-def test_every_large_figure_shows_its_working(visit: Any) -> None:
+def test_the_working_follows_the_sliders_and_gives_the_focus_back(visit: Any) -> None:
     page = visit("/serve?layout=tp8&batch=16")
-    page.locator("#now .why").first.click()
+    page.locator("#now .why").nth(1).click()
     page.wait_for_selector("#working details[open]")
-    assert "tokens" in page.locator("#working details[open]").first.inner_text()
+    opened = page.locator("#working details[open]").first
+    assert "price / 3600" in opened.inner_text()
+    assert opened.locator("a[href^='https://']").count() > 0  # the rent of a GPU-hour has a source
+    first = opened.locator("summary").inner_text()
+    drag(page, "batch", 440)
+    page.wait_for_function(
+        "before => document.querySelector('#working details[open] summary').innerText !== before", arg=first
+    )
+    page.keyboard.press("Escape")
+    assert page.locator("#working").is_hidden()
+    assert page.evaluate("document.activeElement.className") == "why"
+
+
+def test_a_link_with_strange_words_is_answered_and_says_so(visit: Any) -> None:
+    page = visit("/facts?words=h200&colour=red")
+    assert "colour" in page.locator("#e-").inner_text()
+    assert page.locator("#now tbody tr").count() > 5
+    page = visit("/claims?verdict=maybe")
+    assert "not one of the choices" in page.locator("#e-verdict").inner_text()
+
+
+def test_a_slider_reaches_nothing_and_gpus_stop_at_powers_of_two(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16&cached-tokens=1024")
+    drag(page, "cached-tokens", 0)
+    assert page.locator("#c-cached-tokens").input_value() == "0"
+    drag(page, "gpus", 400)
+    assert page.locator("#c-gpus").input_value() in ("8", "16")
+
+
+def test_frontier_asks_only_what_matters_and_claims_can_be_searched(visit: Any) -> None:
+    page = visit("/frontier?about=sites")
+    assert page.locator("[name='site']").is_visible()
+    assert page.locator("[name='spec']").is_hidden()
+    page = visit("/claims", 390)
+    rows = page.locator("#now section").first.locator("tbody tr:visible")
+    every = rows.count()
+    page.locator(".find input").first.fill("B200")
+    assert 0 < rows.count() < every
+    nav = page.locator("nav [aria-current]").bounding_box()
+    assert nav is not None
+    assert nav["x"] >= 0
+    assert nav["x"] + nav["width"] <= 390
 
 
 def test_the_keyboard_is_enough(visit: Any) -> None:

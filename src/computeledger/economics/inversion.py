@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.arrays import Z_95, Range, Uncertain
 from computeledger.display import Displayed
 from computeledger.economics.price_markup import Markup, fit_markup, gross_margin_fraction, log_ratios
 from computeledger.economics.price_physics import SPEED_TARGETS, Cell, ServingPrior, Supposed
@@ -51,6 +52,8 @@ _THRESHOLD_SPREAD, _SPEED_SPREAD = 0.35, 0.25
 _CONVENTION_NATS = math.log(125.0)
 #: A meaning less likely than this is rejected (assumption).
 _REJECTED = 0.05
+#: Ends of what a price list may say, USD/Mtok, and of how unsure a premium may be (limits of the regression's reach).
+_DEAREST, _WIDEST = 1e5, 3.0
 #: Bins of size within which weights add up alike.
 _BINS = 40
 
@@ -207,17 +210,49 @@ def invert_prices(
     )
 
 
+def premium_of(given: Uncertain, spread: float = 0.0) -> tuple[float, float]:
+    """A premium that may be a range, as its median and the standard deviation of its logarithm.
+
+    Parameters
+    ----------
+    given : float or Range
+        Price over that of the open market [-].
+    spread : float
+        Standard deviation of its logarithm, where it is given apart [-].
+
+    Returns
+    -------
+    tuple of float
+        Median [-] and standard deviation of the logarithm [-].
+
+    Examples
+    --------
+    >>> median, spread = premium_of(Range(2.0, 8.0))
+    >>> round(median, 6), round(spread, 3)
+    (4.0, 0.421)
+    """
+    if not isinstance(given, Range):
+        return float(given), spread
+    if spread:
+        raise InputError(f"premium_spread {spread:g}: the range of the premium says it already")
+    if not given.low > 0:
+        raise InputError(f"premium {given.low:g}..{given.high:g}: must be greater than 0")
+    return math.sqrt(given.low * given.high), math.log(given.high / given.low) / (2 * Z_95)
+
+
 def _check(clues: PriceClues) -> None:
-    for name in ("usd_per_mtok_input", "usd_per_mtok_output", "premium_ratio"):
+    for name, most in (("usd_per_mtok_input", _DEAREST), ("usd_per_mtok_output", _DEAREST), ("premium_ratio", 1e3)):
         value = getattr(clues, name)
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{name.removesuffix('_ratio')} {value:g}: must be greater than 0")
-    if not (math.isfinite(clues.premium_spread) and clues.premium_spread >= 0):
-        raise InputError(f"premium_spread {clues.premium_spread:g}: must not be negative")
+        if not 1 / most <= value <= most:
+            raise InputError(
+                f"{name.removesuffix('_ratio')} {value:g}: must be greater than 0, from {1 / most:g} to {most:g}"
+            )
+    if not 0 <= clues.premium_spread <= _WIDEST:
+        raise InputError(f"premium_spread {clues.premium_spread:g}: must not be negative, and at most {_WIDEST:g}")
     for name in ("fast_price_ratio", "fast_speed_ratio"):
         value = getattr(clues, name)
-        if value is not None and not (math.isfinite(value) and value > 1):
-            raise InputError(f"{name} {value:g}: a fast mode is dearer and faster than the plain one, so above 1")
+        if value is not None and not 1 < value <= 1e3:
+            raise InputError(f"{name} {value:g}: a fast mode is dearer and faster than the plain one, from 1 to 1000")
     if (clues.fast_price_ratio is None) != (clues.fast_speed_ratio is None):
         raise InputError("a fast mode needs both its price and its speed over the plain mode")
     if clues.threshold_tokens is not None and not clues.threshold_tokens > 0:

@@ -44,8 +44,17 @@ from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, l
 from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import text_facts
+from computeledger.frontier.working import (
+    growth_figures,
+    reached_figures,
+    run_figures,
+    served_figures,
+    site_figures,
+    system_figures,
+)
 from computeledger.interfaces import documents_frontier as documents
 from computeledger.interfaces.answers_setting import check_positive, whole_number
+from computeledger.interfaces.documents import figure_document
 from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.units import KILO, MONTH_S
@@ -70,15 +79,15 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
     document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16"}
     document["trains"] |= {name: documents.timed_run_document(run, timed[name]) for name, run in runs.items()}
     models = [load_model(REFERENCE_MODEL), *(run_model(run, name) for name, run in runs.items())]
-    document |= documents.decoding_document(
-        [reinforces(model, one) for model in models for one in system.generations],
-        [serves(model, one) for model in models for one in system.generations],
-    )
+    rl = [reinforces(model, one) for model in models for one in system.generations]
+    served = [serves(model, one) for model in models for one in system.generations]
+    document |= documents.decoding_document(rl, served)
     stock = text_facts()["stock_tokens"]
     document["text"] = {"stock_tokens": documents.quantity(stock.value, "tokens"), "low": stock.low, "high": stock.high}
     names = [one.system.id for one in system.generations if one.system is not None]
     domains = list(dict.fromkeys([*names, *SYSTEMS]))
-    document["fits"] = documents.fits_document(weights_fractions([*MODELS, *models[1:]], domains))
+    fits = weights_fractions([*MODELS, *models[1:]], domains)
+    document["fits"] = documents.fits_document(fits)
     document["assumptions"] = {
         "utilization_fraction": utilization,
         "sequence_tokens": SEQUENCE_TOKENS,
@@ -89,6 +98,16 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "moe_tokens_ratio": MIXTURE.tokens_ratio,
         "moe_compute_ratio": MIXTURE.compute_ratio,
     }
+    if options["working"]:
+        steps = {name: document["trains"][name]["step_s"] for name in runs}
+        own = len(system.generations)
+        sampled = sum((one.sampled_tokens_per_s for one in rl[:own]), start=0.0)
+        sold = sum((one.output_tokens_per_s for one in served[:own]), start=0.0)
+        first = next(one for one in fits if one.model == REFERENCE_MODEL)
+        document["working"] = [figure_document(one) for one in (
+            *system_figures(system), *run_figures(runs, system, (duration, utilization), steps),
+            *served_figures(sampled, sold, first),
+        )]  # fmt: skip
     return document
 
 
@@ -118,7 +137,9 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
     kept = [row for row in rows if options["site"] is None or options["site"].lower() in row.published.name.lower()]
     if not kept:
         raise InputError(f"--site {options['site']!r}: {nearest(options['site'], {r.published.name for r in rows})}")
-    return documents.sites_document([row for row in kept if date is None or row.published.date <= date], shares)
+    rows = [row for row in kept if date is None or row.published.date <= date]
+    working = {"working": [figure_document(one) for one in site_figures(rows, shares["power_checked"])]}
+    return documents.sites_document(rows, shares) | (working if options["working"] else {})
 
 
 def _sites(options: Mapping[str, Any]) -> Any:
@@ -138,6 +159,7 @@ def answer_growth(options: Mapping[str, Any]) -> dict[str, Any]:
     years = np.arange(options["years"] + 1.0)
     found = [project(one, fits, years) for one in load_scenarios(options["scenario"]).values()]
     return {
+        **({"working": [figure_document(one) for one in growth_figures(fits)]} if options["working"] else {}),
         "growth": [documents.growth_document(one, dated[one.name]) for one in fits.values()],
         "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
         "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
@@ -173,6 +195,13 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     document["sites_ahead"] = documents.ahead_document(site_series(), ends, ahead)
     document["known_systems"] = documents.known_systems_document(largest_systems())
     document["fits"] = documents.fits_document(weights_fractions())
+    if options["working"]:
+        steps = {name: document["trains"][name]["step_s"] for name in needed.runs}
+        given = (duration, utilization)
+        document["working"] = [figure_document(one) for one in (
+            *reached_figures(reached), *system_figures(needed.system),
+            *run_figures(needed.runs, needed.system, given, steps),
+        )]  # fmt: skip
     return document | {"credit": CREDIT}
 
 

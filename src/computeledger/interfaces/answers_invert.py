@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.economics.inversion import Inversion, PriceClues, invert_prices
+from computeledger.economics.inversion import Inversion, PriceClues, invert_prices, premium_of
 from computeledger.economics.price_evidence import PriceEvidence, price_evidence
 from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
 from computeledger.economics.price_readings import (
@@ -16,9 +16,12 @@ from computeledger.economics.price_readings import (
     lifetime_readings,
     store_or_resend_s,
 )
+from computeledger.economics.price_working import inversion_figures
 from computeledger.economics.prices import PriceSheet, read_sheet
 from computeledger.errors import InputError, nearest, shown
+from computeledger.interfaces.documents import figure_document
 from computeledger.interfaces.price_source import load_sheet
+from computeledger.physics.efficiency import middle
 from computeledger.workloads.result import quantity
 
 #: Below so many effective samples the weights are rough.
@@ -47,9 +50,10 @@ def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
             raise InputError(f"--{name.partition('_')[0]} {options[name]:g}: a price must be greater than 0")
     tiers: tuple[PriceTier, ...] = ()
     if options["threshold"] is not None:
-        if not options["threshold"] >= 1:
-            raise InputError(f"--threshold {options['threshold']:g}: expected a number of tokens of 1 or more")
-        tiers = (PriceTier(int(options["threshold"]), Decimal(str(options["input_price"])) * 2),)
+        threshold = middle(options["threshold"])
+        if not threshold >= 1:
+            raise InputError(f"--threshold {threshold:g}: expected a number of tokens of 1 or more")
+        tiers = (PriceTier(int(threshold), Decimal(str(options["input_price"])) * 2),)
     rates = {
         "input": Rate(Decimal(str(options["input_price"])), tiers),
         "output": Rate(Decimal(str(options["output_price"]))),
@@ -68,9 +72,10 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
     sellers = fit_sizes(shipped_points()).provider_effects
     if options["provider"] and provider not in sellers:
         raise InputError(f"--provider {shown(provider)}: no price of theirs is known: {nearest(provider, sellers)}")
+    premium, spread = premium_of(options["premium"], options["premium_spread"])
     clues = PriceClues(
         float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
-        float(steps[0].threshold_tokens) if steps else None, options["premium"], options["premium_spread"],
+        float(steps[0].threshold_tokens) if steps else None, premium, spread,
         options["fast_price"], options["fast_speed"],
     )  # fmt: skip
     found = invert_prices(clues, options["samples"], options["seed"])
@@ -104,6 +109,8 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         f"{markup[1]:.2f} times the cost so counted, log sd {found.markup.covariance[0, 0] ** 0.5:.2f} and "
         f"{found.markup.covariance[1, 1] ** 0.5:.2f}"),
     ]  # fmt: skip
+    if options.get("working"):
+        document["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
     return document
 
 

@@ -72,7 +72,7 @@ def answer_rl(options: Mapping[str, Any]) -> dict[str, Any]:
     document |= {"price": asked.price_ground, "backend": options["backend"], "assumptions": _assumptions(options)}
     document["interval"] = {"class": asked.sureness}
     if options["working"]:
-        document["working"] = [documents.figure_document(one) for one in rl_figures(run)]
+        document["working"] = documents.working_document(rl_figures(run), asked.price_ground)
         document["efficiency"] = _grounds()
     return document
 

@@ -18,7 +18,9 @@ from computeledger.economics.routing_choice import (
 )
 from computeledger.economics.routing_fit import fit_attempts, read_attempts
 from computeledger.economics.routing_task import MODEL_RANGE, RouteQuestion, at, read_route, route_task
+from computeledger.economics.routing_working import route_figures
 from computeledger.errors import InputError
+from computeledger.interfaces.documents import figure_document
 from computeledger.interfaces.price_source import load_sheet
 from computeledger.progress import counted
 from computeledger.validation.routing import check_attempts
@@ -69,6 +71,9 @@ def answer_question(
         "attempts": list(facts) or None,
         "assumptions": _assumptions(question), "remark": _remark(question, out, singles),
     }  # fmt: skip
+    if options.get("working"):
+        figures = route_figures(question, out.policies[best], rows[0])
+        document["working"] = [figure_document(one) for one in figures]
     return {key: value for key, value in document.items() if value is not None}
 
 

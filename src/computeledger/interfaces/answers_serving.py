@@ -102,7 +102,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
     if options["working"] or options.get("html"):
-        document["working"] = [documents.figure_document(one) for one in serving_figures(result)]
+        document["working"] = documents.working_document(serving_figures(result), price_ground)
         document["efficiency"] = documents.efficiency_document(engine)
     return document
 

@@ -75,7 +75,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     document |= {"asked_global_batch_tokens": question.wanted_tokens}
     document["stops"] = documents_training.stops_document(question.stops)
     if options["working"] or options.get("html_file") is not None:
-        document["working"] = [documents.figure_document(one) for one in _figures(result, run)]
+        document["working"] = documents.working_document(_figures(result, run), question.price)
         document["efficiency"] = documents.efficiency_document()
         document["step"] = documents_training.step_document(step_working(result, question.typical), result)
     return document

@@ -18,6 +18,7 @@ from computeledger.interfaces.cli_options import (
     quantity_option,
     samples_option,
     seed_option,
+    working_option,
     write_file,
 )
 
@@ -53,6 +54,10 @@ def _answer(document: dict[str, Any], as_json: bool, command: str, html_file: st
     from computeledger.interfaces.tables_frontier import print_frontier
 
     print_frontier(command, document)
+    if "working" in document:
+        from computeledger.interfaces.tables import console, print_working
+
+        print_working(console(), document)
     if html_file is not None:
         click.echo(f"report: {html_file}")
 
@@ -64,6 +69,7 @@ def _answer(document: dict[str, Any], as_json: bool, command: str, html_file: st
 @samples_option
 @seed_option
 @_html
+@working_option
 @json_option
 def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options: Any) -> None:
     """A system by chips, power, money or buildings: what it has, costs, trains, and serves.
@@ -84,6 +90,7 @@ def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options:
 @click.option("--claim", callback=quantity_option("w", "MW"), metavar="W", help="Facility power claimed for --site.")
 @click.option("--date", metavar="YYYY-MM-DD", help="Day of the claim, or the last day shown.")
 @_html
+@working_option
 @json_option
 def frontier_sites(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Data-centre sites over time: H100-equivalents recomputed from chip counts, beside the published ones."""
@@ -111,6 +118,7 @@ def frontier_backtest(as_json: bool, html_file: str | None, **options: Any) -> N
 @click.option("--years", default=5, show_default=True, callback=at_least_one, help="Years that scenarios look ahead.")
 @_data
 @_html
+@working_option
 @json_option
 def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Growth fitted on data with its interval, and scenarios of what bounds it."""
@@ -128,6 +136,7 @@ def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> Non
 @click.option("--samples", default=10_000, show_default=True, help="Paths of the forecast.")
 @seed_option
 @_html
+@working_option
 @json_option
 def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options: Any) -> None:
     """When is a run of FLOP (such as 1e28) possible, with what chance, and what does it take."""

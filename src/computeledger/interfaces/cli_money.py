@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -18,10 +19,30 @@ from computeledger.interfaces.cli_options import (
     quantity_option,
     samples_option,
     seed_option,
+    working_option,
 )
 
 _ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", "")
 _rate, _flop = quantity_option("tokens_per_s", "tokens/s"), quantity_option("flop", "FLOP")
+
+
+def _one(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Read one exact number: a price list states no ranges."""
+    from computeledger.arrays import Range
+    from computeledger.errors import InputError
+
+    value = _ratio(context, parameter, text)
+    if isinstance(value, Range):
+        raise InputError(f"{parameter.opts[0]} {text!r}: one exact number is expected")
+    return None if value is None else float(value)
+
+
+def _print_working(document: Mapping[str, Any]) -> None:
+    """Print the working where it was asked for."""
+    if "working" in document:
+        from computeledger.interfaces.tables import console, print_working
+
+        print_working(console(), document)
 
 
 def at_least_thousand(_context: click.Context, parameter: click.Parameter, value: int) -> int:
@@ -112,17 +133,25 @@ def _laws(as_json: bool) -> None:
 @click.command()
 @click.argument("sheet_file", metavar="[SHEET.toml]", required=False)
 @click.option("--model", metavar="PROVIDER/NAME", help="A sheet of genai-prices, where it is installed.")
-@click.option("--input", "input_price", type=float, metavar="USD", help="Price per million input tokens.")
-@click.option("--output", "output_price", type=float, metavar="USD", help="Price per million output tokens.")
+@click.option("--input", "input_price", callback=_one, metavar="USD", help="Price per million input tokens.")
+@click.option("--output", "output_price", callback=_one, metavar="USD", help="Price per million output tokens.")
 @click.option("--threshold", callback=parse_tokens, metavar="N", help="Prompt beyond which it costs more.")
 @click.option("--provider", metavar="NAME", help="Who sells it; told from --model when left out.")
-@click.option("--premium", default=1.0, show_default=True, metavar="X", help="Price over that of the open market.")
+@click.option(
+    "--premium",
+    default="1",
+    show_default=True,
+    callback=_ratio,
+    metavar="X",
+    help="Price over that of the open market, such as 3 or 1.5..6.",
+)
 @click.option("--premium-spread", default=0.0, show_default=True, metavar="S", help="Log standard deviation of that.")
 @click.option(
-    "--fast-price", type=float, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
+    "--fast-price", callback=_one, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
 )
-@click.option("--fast-speed", type=float, metavar="X", help="And its speed over the plain one.")
+@click.option("--fast-speed", callback=_one, metavar="X", help="And its speed over the plain one.")
 @click.option("--samples", default=200_000, show_default=True, callback=at_least_thousand, help="Samples drawn.")
+@working_option
 @seed_option
 @json_option
 def invert(as_json: bool, **options: Any) -> None:
@@ -139,6 +168,7 @@ def invert(as_json: bool, **options: Any) -> None:
     from computeledger.interfaces.tables_money import print_inversion
 
     print_inversion(document)
+    _print_working(document)
 
 
 @click.command()
@@ -146,6 +176,7 @@ def invert(as_json: bool, **options: Any) -> None:
 @click.option("--attempts", metavar="F.csv", help="Fit models to attempts: model, task, success, cost; CSV or JSONL.")
 @click.option("--check", is_flag=True, help="Predict cascades of one half of the attempts' tasks from the other half.")
 @click.option("--html", "html_file", metavar="FILE", help="Write the front as one self-contained HTML file.")
+@working_option
 @seed_option
 @json_option
 def route(as_json: bool, html_file: str | None, **options: Any) -> None:
@@ -166,6 +197,7 @@ def route(as_json: bool, html_file: str | None, **options: Any) -> None:
     from computeledger.interfaces.tables_money import print_route, print_routing_check
 
     (print_routing_check if options["check"] else print_route)(document)
+    _print_working(document)
     if html_file is not None:
         click.echo(f"report: {html_file}")
 

@@ -161,6 +161,16 @@ def figure_document(figure: Figure) -> dict[str, Any]:
     }
 
 
+def working_document(figures: Iterable[Figure], price: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Figures with their working; the price of a GPU-hour carries its source."""
+    found = [figure_document(one) for one in figures]
+    given = price["origin"] == "given"
+    ground = "--price" if given else f"{price['source']}, {price['date']}, {price.get('locator', '')}".rstrip(", ")
+    for term in (term for one in found for term in one["terms"] if term["name"] == "price"):
+        term |= {"origin": "plan" if given else "fact", "ground": ground}
+    return found
+
+
 def efficiency_document(profile: str = DEFAULT_ENGINE, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Efficiency factors with their grounds; what a plan overrides is the plan's."""
     out = {}

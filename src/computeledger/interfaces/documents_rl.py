@@ -37,6 +37,8 @@ def rl_document(run: RunCost) -> dict[str, Any]:
         "beta_flop": quantity(result.beta_flop, ""),
         "beta_gpu_time": quantity(run.beta_gpu_time, ""),
         "utilization_fraction": quantity(result.utilization_fraction, ""),
+        "idle_fraction": quantity(result.idle_fraction, ""),
+        "timeline_s": {side: _quantities(spans, "s") for side, spans in result.timeline_s.items()},
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
         "beta": {
@@ -70,8 +72,8 @@ def rl_document(run: RunCost) -> dict[str, Any]:
     }
 
 
-def _quantities(values: Mapping[str, Num]) -> dict[str, Any]:
-    return {name: quantity(value, "") for name, value in values.items()}
+def _quantities(values: Mapping[str, Num], unit: str = "") -> dict[str, Any]:
+    return {name: quantity(value, unit) for name, value in values.items()}
 
 
 def _generation_document(result: RLResult) -> dict[str, Any]:

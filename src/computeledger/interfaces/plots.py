@@ -420,7 +420,7 @@ def speed_figure(ledger: Ledger) -> Spec:
 def _end_labels(ends: list[tuple[float, float, str, str, int]]) -> list[Spec]:
     """Labels of the curves' ends, without those that would stand on another."""
     notes: list[Spec] = []
-    for x, y, text, xanchor, shift in ends:
+    for x, y, text, xanchor, shift in (one for one in ends if one[1] > 0):
         at = math.log10(x), math.log10(y)
         if all(
             abs(at[0] - one["x"]) > 0.1 or abs(at[1] - one["y"]) > 0.2 for one in notes if one["xanchor"] == xanchor

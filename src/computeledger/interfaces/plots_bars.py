@@ -9,13 +9,15 @@ from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import Spec, plain, rounded
 from computeledger.interfaces.wording import interval_words, percent, point, words
 
-_ROW_PX = 44
-#: Colours of Paul Tol's muted scheme, told apart by readers who see few colours.
-SHADES = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
+_ROW_PX, _LINE_PX = 44, 22
+#: Parts smaller than this share of the whole are nothing to the eye.
+_SEEN, _NEARLY_NOTHING = 1e-4, "under 0.01 %"
+#: Paul Tol's muted scheme, told apart by readers who see few colours; for its indigo his blue, which dark pages show.
+SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
 
 
 def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) -> Spec:
-    """Quantities as bars from zero with their 90 % intervals, the largest first.
+    """Quantities as bars from zero with their 90 % intervals, the largest first; what is too small to see is left out.
 
     Parameters
     ----------
@@ -38,8 +40,9 @@ def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) 
     >>> bars_figure({"a": 1.0, "b": 2.0, "none": 0.0}, "s", "#0072B2")["data"][0]["x"]
     [2.0, 1.0]
     """
-    shown = sorted(((name, value) for name, value in rows.items() if point(value) > 0), key=lambda row: -point(row[1]))
-    shown = shown[:most]
+    largest = max((point(value) for value in rows.values()), default=0.0)
+    seen = ((name, value) for name, value in rows.items() if point(value) > _SEEN * largest)
+    shown = sorted(seen, key=lambda row: -point(row[1]))[:most]
     places = list(range(len(shown)))[::-1]
     sizes = [point(value) for _, value in shown]
     ends = [(point(value, "p05"), point(value, "p95")) for _, value in shown]
@@ -69,13 +72,17 @@ def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) 
     return {"data": data, "layout": layout}
 
 
-def strip_figure(shares: Mapping[str, Any]) -> Spec:
-    """Shares of a whole as one bar.
+def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, unit: str = "fraction") -> Spec:
+    """Parts of a whole as one bar, and below it a line for each, so that no part is too small to be read.
 
     Parameters
     ----------
-    shares : mapping of str to float or dict
-        Name and share [-].
+    parts_of : mapping of str to float or dict
+        Name and size, in one unit.
+    colors : sequence of str
+        ``#RRGGBB``, in the order of the parts.
+    unit : str
+        Of :func:`computeledger.interfaces.wording.words`.
 
     Returns
     -------
@@ -87,29 +94,85 @@ def strip_figure(shares: Mapping[str, Any]) -> Spec:
     >>> [trace["name"] for trace in strip_figure({"a": 0.25, "b": 0.75})["data"]]
     ['a', 'b']
     """
-    shown = [(name, point(value)) for name, value in shares.items() if point(value) > 0]
-    data = [
-        {"type": "bar", "orientation": "h", "name": plain(name), "x": [share], "y": [0], "width": [0.6],
-         "marker": {"color": SHADES[place % len(SHADES)]}, "textangle": 0, "textposition": "inside",
-         "insidetextanchor": "middle", "text": [percent(share) if share > 0.08 else ""],
-         "insidetextfont": {"color": _ink(SHADES[place % len(SHADES)])},
-         "hovertemplate": f"{plain(name)}: {percent(share)}<extra></extra>"}
-        for place, (name, share) in enumerate(shown)
-    ]  # fmt: skip
-    return {"data": data, "layout": _strip_layout(sum(share for _, share in shown), len(shown))}
-
-
-def _strip_layout(whole: float, count: int) -> Spec:
-    return parts.layout(
-        110 + 20 * (count // 4),
-        [],
+    shown = [(name, value, colors[place % len(colors)]) for place, (name, value) in enumerate(parts_of.items())]
+    shown = [one for one in shown if point(one[1]) > 0]
+    whole = sum(point(value) for _, value, _ in shown) or 1.0
+    data, notes = [], []
+    for place, (name, value, color) in enumerate(shown):
+        size = point(value)
+        said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
+        notes.append(_line(name, color, said, band, -place - 1.0))
+        data.append({
+            "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
+            "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
+            "text": [percent(size / whole) if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
+            "hovertemplate": f"{plain(name)}: {said}<extra></extra>",
+        })  # fmt: skip
+    layout = parts.layout(
+        _LINE_PX * (len(shown) + 2),
+        notes,
         barmode="stack",
-        showlegend=True,
-        legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, whole or 1.0], "visible": False, "fixedrange": True},
-        yaxis={"range": [-0.4, 0.4], **parts.ROWS},
-        margin={"l": 4, "r": 4, "t": 36 + 20 * (count // 4), "b": 8},
+        xaxis={"range": [0, whole], "visible": False, "fixedrange": True},
+        yaxis={"range": [-len(shown) - 0.6, 1.2], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
     )
+    return {"data": data, "layout": layout}
+
+
+def _line(name: str, color: str, said: str, band: str, y: float) -> Spec:
+    """A line of a legend that says its value; the interval stands beside it where there is one."""
+    square = f'<span style="color:{color}">\u25a0</span>'
+    return parts.note(f"{square} {plain(name)}  <b>{said}</b>" + (f"  {band}" if band else ""), y)
+
+
+def turns_figure(sides: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """What happens one after the other on each side, as bars over time; what waits is hatched.
+
+    Parameters
+    ----------
+    sides : mapping of str to mapping
+        By side, phase and how long it takes [s].
+
+    Returns
+    -------
+    dict
+        A plotly figure.
+
+    Examples
+    --------
+    >>> [trace["base"] for trace in turns_figure({"all": {"read": 2.0, "write": 1.0}})["data"]]
+    [[0.0], [2.0]]
+    """
+    names = list(dict.fromkeys(name for spans in sides.values() for name in spans))
+    shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(names)}
+    data, notes, line = [], [], 0.0
+    for side, spans in sides.items():
+        line -= 1.3
+        notes.append(parts.note(f"<b>{plain(side)}</b>", line + 1.1))
+        begin = 0.0
+        for name, value in spans.items():
+            length = point(value)
+            data.append({
+                "type": "bar", "orientation": "h", "base": [begin], "x": [length], "y": [line], "width": [1.0],
+                "marker": {"color": shades[name], "line": {"width": 0},
+                           "pattern": {"shape": "/" if "waiting" in name else ""}},
+                "hovertemplate": f"{plain(side)}: {plain(name)}, {words(length, 's')}<extra></extra>",
+            })  # fmt: skip
+            begin += length
+        for name, value in spans.items():
+            line -= 1.0
+            notes.append(_line(name, shades[name], words(point(value), "s"), interval_words(value, "s"), line))
+        line -= 0.4
+    end = max(sum(point(value) for value in spans.values()) for spans in sides.values())
+    layout = parts.layout(
+        _LINE_PX * (1 - line),
+        notes,
+        barmode="overlay",
+        xaxis={"range": [0, end * 1.001 or 1.0], "visible": False, "fixedrange": True},
+        yaxis={"range": [line, 0.6], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+    )
+    return {"data": data, "layout": layout}
 
 
 def _ink(color: str) -> str:

@@ -8,7 +8,10 @@ from typing import Any
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
 from computeledger.interfaces.wording import point, show
-from computeledger.units import MONTH_S, format_percent, format_si
+from computeledger.units import MONTH_S, format_si
+
+#: A share is written as a multiple from here on.
+_MULTIPLE = 10.0
 
 
 def cost_figure(document: Mapping[str, Any]) -> Spec:
@@ -41,16 +44,24 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
     models, systems = (list(dict.fromkeys(one[name] for one in fits)) for name in ("model", "system"))
     share = {(one["model"], one["system"]): one["weights_fraction"] for one in fits}
     cells = [[share[model, system] for system in systems] for model in models]
+    said = [[_share(one) for one in row] for row in cells]
     data: list[Spec] = [
         {"type": "heatmap", "x": systems, "y": models, "z": [[min(one, 1.0) for one in row] for row in cells],
-         "text": [[format_percent(one) for one in row] for row in cells], "texttemplate": "%{text}", "zmin": 0,
-         "zmax": 1, "colorscale": [[0, "#E3EEF6"], [0.5, "#8FA9C2"], [0.999, "#46688A"], [1, "#D55E00"]],
-         "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} of its HBM<extra></extra>"},
+         "text": said, "texttemplate": "%{text}", "textfont": {"size": 11}, "zmin": 0, "zmax": 1,
+         "colorscale": [[0, "#E3EEF6"], [0.5, "#8FA9C2"], [0.999, "#46688A"], [1, "#D55E00"]],
+         "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its HBM)<extra></extra>"},
     ]  # fmt: skip
     layout = parts.layout(60 + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
                           yaxis={"fixedrange": True, "autorange": "reversed", "automargin": True})  # fmt: skip
     layout["margin"] = {"l": 4, "r": 8, "t": 8, "b": 60}
     return {"data": data, "layout": layout}
+
+
+def _share(one: float) -> str:
+    """Percent in as few digits as a cell of a phone holds; from ten times on the multiple."""
+    if one >= _MULTIPLE:
+        return f"{one:.0f}x"
+    return f"{100 * one:.2g}" if one < 1 else f"{100 * one:.0f}"
 
 
 def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Spec:
@@ -182,19 +193,21 @@ def growth_figure(document: Mapping[str, Any], name: str, unit: str) -> Spec:
 def batches_figure(document: Mapping[str, Any]) -> Spec:
     """MFU of a step by batch: how far the critical batch feeds the chips."""
     data: list[Spec] = []
-    for place, name in enumerate(("dense", "moe")):
+    for place, (name, said) in enumerate((("dense", "dense model"), ("moe", "mixture of experts"))):
         rows = [row for row in document["trains"][name]["batches"] if not row["problem"]]
         if rows:
             data.append({
-                "type": "scatter", "mode": "lines+markers", "name": name, "line": {"color": SERIES[1 + place]},
+                "type": "scatter", "mode": "lines+markers", "name": said, "line": {"color": SERIES[1 + place]},
                 "x": rounded(row["batch_tokens"] for row in rows), "y": rounded(row["mfu_fraction"] for row in rows),
                 "marker": {"symbol": parts.MARKS[place], "size": 9},
                 "text": [f"{show(row['step_s'], 's')} a step, {row['busy_s'] / MONTH_S:.3g} months" for row in rows],
                 "hovertemplate": "%{y:.1%}: %{text}<extra></extra>",
             })  # fmt: skip
     every = [value for one in data for value in one["x"]] or [1.0]
-    across = parts.log_axis(every, lambda value: show(value, "tokens"))
-    return _framed(data, {**across, "title": {"text": "batch"}}, {"tickformat": ".0%", "rangemode": "tozero"}, 300)
+    across = parts.log_axis(every, lambda value: show(value, ""))
+    return _framed(
+        data, {**across, "title": {"text": "batch, tokens →"}}, {"tickformat": ".0%", "rangemode": "tozero"}, 300
+    )
 
 
 def backtest_figure(document: Mapping[str, Any], place: int) -> Spec:

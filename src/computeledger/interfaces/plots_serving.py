@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots import roofline_of
+from computeledger.interfaces.plots_bars import strip_figure
 from computeledger.interfaces.wording import percent, point, words
 from computeledger.units import format_si, format_usd
 
@@ -124,29 +125,9 @@ def memory_figure(document: Mapping[str, Any]) -> Spec:
     ['weights', 'KV cache', 'activations', 'engine', 'free']
     """
     held = document["memory_bytes"]
-    colors = dict(zip(_HELD, ("#46688A", "#009E73", "#A87B2D", "#D8BC86"), strict=True))
-    sizes = [(_TENANTS[name], held[name], colors[name]) for name in _HELD]
-    sizes.append(("free", max(0.0, held["capacity"] - sum(size for _, size, _ in sizes)), "rgba(127,127,127,0.18)"))
-    data = [
-        {"type": "bar", "orientation": "h", "name": name, "x": [size], "y": [0], "width": [0.6],
-         "marker": {"color": color}, "hovertemplate": f"{name}: {words(size, 'B')}<extra></extra>",
-         "text": [f"{percent(size / held['capacity'])}" if size > 0.1 * held["capacity"] else ""],
-         "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
-         **({"insidetextfont": {"color": "#FFFFFF" if name == "weights" else "#000000"}} if name != "free" else {})}
-        for name, size, color in sizes
-    ]  # fmt: skip
-    layout = parts.layout(
-        120,
-        [],
-        barmode="stack",
-        showlegend=True,
-        legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, max(held["capacity"], sum(size for _, size, _ in sizes))], "fixedrange": True,
-               "showgrid": False, "tickvals": [0, held["capacity"]], "ticktext": ["0", words(held["capacity"], "B")]},
-        yaxis={"range": [-0.4, 0.4], **parts.ROWS},
-        margin={"l": 4, "r": 40, "t": 36, "b": 28},
-    )  # fmt: skip
-    return {"data": data, "layout": layout}
+    sizes = {_TENANTS[name]: held[name] for name in _HELD}
+    free = {"free": max(0.0, held["capacity"] - sum(sizes.values()))}
+    return strip_figure({**sizes, **free}, ("#46688A", "#009E73", "#A87B2D", "#D8BC86", "#B8BEC4"), "B")
 
 
 def step_bounds(document: Mapping[str, Any]) -> Spec:

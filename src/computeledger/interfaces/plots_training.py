@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import BOUND_COLORS, Spec, faint, plain, rounded
+from computeledger.interfaces.plots_bars import strip_figure
 from computeledger.interfaces.wording import percent, point, words
 
 PASS_COLORS = {"forward": "#56B4E9", "backward": "#0072B2", "weights": "#009E73"}
@@ -208,31 +209,5 @@ def goodput_figure(spent: Mapping[str, Any]) -> Spec:
     >>> [one["name"] for one in goodput_figure({"shares": {"useful": 0.9, "lost": 0.1}})["data"]]
     ['useful', 'work done again']
     """
-    data = []
-    for name, value in spent["shares"].items():
-        share = point(value)
-        data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": rounded([share]),
-                "y": [0],
-                "width": [0.6],
-                "name": LOSS_NAMES[name],
-                "marker": {"color": LOSS_COLORS[name], "line": {"width": 0}},
-                "text": [percent(share)] if share > 0.05 else [""],
-                **parts.bar_text(LOSS_COLORS[name]),
-                "hovertemplate": f"{LOSS_NAMES[name]}: {percent(share)}<extra></extra>",
-            }
-        )
-    layout = parts.layout(
-        150,
-        [],
-        barmode="stack",
-        showlegend=True,
-        legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, 1.0], "visible": False, "fixedrange": True},
-        yaxis={"range": [-0.5, 0.5], **parts.ROWS},
-        margin={"l": 4, "r": 4, "t": 84, "b": 4},
-    )
-    return {"data": data, "layout": layout}
+    shares = spent["shares"]
+    return strip_figure({LOSS_NAMES[name]: shares[name] for name in shares}, [LOSS_COLORS[name] for name in shares])

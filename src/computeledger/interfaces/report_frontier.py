@@ -75,6 +75,7 @@ def _heading(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+_RUN_NAMES = {"dense": "dense model", "moe": "mixture of experts"}
 _QUANTITIES = ("Quantity", "median", "90 % interval")
 
 
@@ -84,7 +85,7 @@ def _rows(rows: list[tuple[str, Any, str]]) -> list[tuple[str, ...]]:
 
 def _system_tables(system: Document, trains: Document) -> list[Table]:
     runs: list[Table] = [
-        (f"The run: {name}", _QUANTITIES, _rows(run_rows(name, trains[name]))) for name in ("dense", "moe")
+        (f"The run: {said}", _QUANTITIES, _rows(run_rows(said, trains[name]))) for name, said in _RUN_NAMES.items()
     ]
     return [_steps_table(trains), ("The system", _QUANTITIES, _rows(system_rows(system))), *runs]
 
@@ -94,7 +95,7 @@ _STEPS = ("Model", "batch", "step", "MFU", "months, no stop", "with stops", "lay
 
 def _steps_table(trains: Document) -> Table:
     rows: list[tuple[str, ...]] = [
-        (name, words(row["batch_tokens"], "tokens"), *_step_cells(row)) for name in ("dense", "moe")
+        (said, words(row["batch_tokens"], "tokens"), *_step_cells(row)) for name, said in _RUN_NAMES.items()
         for row in trains[name]["batches"]
     ]  # fmt: skip
     return "The step, from the operation model", _STEPS, rows
@@ -115,7 +116,7 @@ _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
     "largest one, from revisions of the data."
 )
-_FITS = "8-bit weights over the HBM of a scale-up domain; from 100 % on they do not fit."
+_FITS = "8-bit weights over the HBM of a scale-up domain, in percent, or a multiple; from 100 on they do not fit."
 
 
 def _forecast(document: Document) -> Page:
@@ -129,7 +130,10 @@ def _forecast(document: Document) -> Page:
          plots.cost_figure(document)),
         ("fits", "What fits where", _FITS, plots.fits_figure(document)),
     ]  # fmt: skip
-    lead = f"The trend of the largest runs reaches it on {date['p50']}, 90 % interval {date['p05']} to {date['p95']}"
+    lead = (
+        f"The trend of the largest runs reaches {format_si(document['target'], 'FLOP')} on {date['p50']}, 90 % "
+        f"interval {date['p05']} to {date['p95']}"
+    )
     title = f"A run of {format_si(document['target'], 'FLOP')}"
     tables = _system_tables(document["needs"], document["trains"])
     return Page(title, lead, _forecast_tiles(document), figures, tables)
@@ -163,7 +167,11 @@ def _systems(document: Document) -> Page:
         ),
         ("Facility power", words(point(document["power_w"]["facility"]), "W"), "cooling and losses included"),
         ("Capital", words(point(document["capex_usd"]), "USD"), interval_words(document["capex_usd"], "USD")),
-        ("Step, dense", step, f"at the critical batch; {words(point(dense['step_s_allowed']), 's')} would be in time"),
+        (
+            "Step, dense",
+            step,
+            f"at the critical batch; a run in time allows {words(point(dense['step_s_allowed']), 's')}",
+        ),
     ]
     figures = [
         ("batches", "MFU by batch", _BATCHES, plots.batches_figure(document)),
@@ -177,7 +185,13 @@ def _systems(document: Document) -> Page:
         for one, two in zip(rl["by"], document["serves"]["by"], strict=True)
     ]  # fmt: skip
     counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
-    lead = "{} H100-equivalents in bf16, {} in 8 bit".format(*counts)
+    bf16, eight_bit = counts
+    months, tokens = document["trains"]["months"], words(point(dense["tokens"]), "tokens")
+    lead = (
+        f"{words(point(document['chips']), '')} chips, {bf16} H100-equivalents in bf16 and {eight_bit} in 8 bit: in "
+        f"{months:.3g} months {words(point(dense['flop']), 'FLOP')}, a dense model of "
+        f"{words(point(dense['n_params_active']), 'params')} parameters on {tokens}"
+    )
     tables: list[Table] = [("RL and serving", columns, able), *_system_tables(document, trains)]
     return Page(document["spec"], lead, tiles, figures, tables)
 

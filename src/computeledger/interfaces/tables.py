@@ -206,8 +206,10 @@ def print_figure(out: Console, figure: Mapping[str, Any]) -> None:
 
 def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
     """Print the efficiency factors with their grounds."""
+    if "efficiency" not in document:
+        return
     table = new_table("Efficiency factors", "factor", "90 % interval", "ground")
-    for name, one in document.get("efficiency", {}).items():
+    for name, one in document["efficiency"].items():
         unit = "s" if name.endswith("_s") else ""
         ends = span(one["low"], one["high"], unit)
         source = "" if one["source"] == "assumption" else f" ({one['source']})"

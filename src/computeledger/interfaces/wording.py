@@ -28,6 +28,8 @@ _SPELT = {
 }
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
             "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
+_FACT_WORDS = {"flop": "FLOP", "hbm": "HBM", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
+               "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.
 _SPACE = "\u00a0"
 
@@ -51,7 +53,7 @@ def show(value: float, unit: str) -> str:
         return f"{format_si(value / DAY_S)} days"
     if unit == "s" and value >= KILO:
         return f"{format_si(value / HOUR_S)} h" if value >= HOUR_S else f"{format_si(value / MINUTE_S)} min"
-    if unit in ("days", "x"):
+    if unit in ("days", "years", "x", "bits", "samples"):
         return f"{format_si(value)} {unit}"
     return format_si(value, "" if unit == "GPU-hours" else unit)
 
@@ -178,6 +180,53 @@ def interval_words(value: Any, unit: str) -> str:
     ('1 – 3', '')
     """
     return span(point(value, "p05"), point(value, "p95"), unit)
+
+
+def fact_words(name: str) -> str:
+    """Name of a fact in words; its unit stands with its value.
+
+    Parameters
+    ----------
+    name : str
+        Dotted, such as ``peak_flop_per_s.bf16``.
+
+    Returns
+    -------
+    str
+        Such as ``"peak FLOP/s, bf16"``.
+
+    Examples
+    --------
+    >>> fact_words("peak_flop_per_s.bf16"), fact_words("hbm_bytes_per_s"), fact_words("usd_per_gpu_hour.rent")
+    ('peak FLOP/s, bf16', 'HBM bytes/s', 'USD per GPU hour, rent')
+    """
+    text = name.replace(".", ", ").replace("_per_s", "/s").replace("_", " ")
+    for plain, written in _FACT_WORDS.items():
+        text = re.sub(rf"(?<![-\w]){plain}(?![-\w])", written, text)
+    return text
+
+
+def price_words(price: Mapping[str, Any]) -> str:
+    """Where the price of a GPU-hour comes from.
+
+    Parameters
+    ----------
+    price : mapping
+        As documents carry it.
+
+    Returns
+    -------
+    str
+        With its source and date, where it is not the reader's own.
+
+    Examples
+    --------
+    >>> price_words({"origin": "given", "edition": None})
+    'price: as given'
+    """
+    if price["origin"] == "given":
+        return "price: as given"
+    return f"price: {price['given']}, {price['source']} of {price['date']}"
 
 
 def percent(share: Any) -> str:

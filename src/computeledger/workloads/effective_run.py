@@ -71,12 +71,19 @@ class EffectiveRun:
         hours = Term("GPU-hours without failures", self.result.gpu_hours, "GPU-hours")
         share = Term("goodput", self.goodput_fraction, "fraction")
         power = Term("facility power per GPU", self.facility_w_per_gpu, "W")
+        used = Term("effective GPU-hours", self.effective_gpu_hours, "GPU-hours")
+        asked = self.result.scenario
+        gpus, price = Term("GPUs", asked.layout.n_gpus, "GPUs"), Term("price", asked.usd_per_gpu_hour, "USD/h")
         interval = Term("checkpoint interval", spent.interval_s, "s")
         shares = "1 - stragglers - pauses - lost work - restarts - planned stops (Daly: pieces between checkpoints)"
         return (
             Figure("goodput_fraction", self.goodput_fraction, "fraction", shares, (between, interval, *parts)),
             Figure("effective_gpu_hours", self.effective_gpu_hours, "GPU-hours", "GPU-hours / goodput", (hours, share)),
-            Figure("energy_j", self.energy_j, "J", "effective GPU-hours x facility power", (power,)),
+            Figure(
+                "effective_days", self.effective_days, "days", "effective GPU-hours x 3600 / GPUs / 86400", (used, gpus)
+            ),
+            Figure("effective_usd", self.usd, "USD", "effective GPU-hours x price", (used, price)),
+            Figure("energy_j", self.energy_j, "J", "effective GPU-hours x facility power", (used, power)),
         )
 
 

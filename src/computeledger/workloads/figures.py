@@ -31,7 +31,17 @@ def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
     >>> serving_figures(estimate_serving(scenario, Machine(load_system("h100-nvl8"))))[0].name
     'decode_s'
     """
-    return (*_times(result), *_costs(result))
+    return (*_times(result), *_costs(result), _memory(result))
+
+
+def _memory(result: ServingResult) -> Figure:
+    held, chip = result.memory, "HBM of one GPU"
+    parts = ("weights", "kv_cache", "activations", "workspace")
+    tenants = tuple(Term(name.replace("_", " "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
+    one = Term("cache of one more sequence", held.sequence_bytes, "bytes")
+    formula = "weights + KV cache + activations + workspace, on the busiest GPU"
+    return Figure("memory_bytes", held.total_bytes, "bytes", formula,
+                  (*tenants, one, Term(chip, held.capacity_bytes, "bytes")))  # fmt: skip
 
 
 def _times(result: ServingResult) -> tuple[Figure, ...]:
@@ -70,6 +80,7 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
         "cached_read": (f"{reuse} {rate}", (cached, gpus, price)),
     }
     return (
+        Figure("output_tokens_per_s_per_user", result.output_tokens_per_s_per_user, "tokens/s", "1 / TPOT", (tpot,)),
         Figure("output_tokens_per_s_per_gpu", speed, "tokens/s", "B / (TPOT x GPUs)", (batch, tpot, gpus)),
         *(
             Figure(f"usd_per_mtok_{kind}", getattr(result, f"usd_per_mtok_{kind}"), "USD/Mtok", formula, terms)
@@ -115,7 +126,10 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
         Term("once per step", step.fixed_s, "s"),
     )
     batch = Term("global batch", asked.global_batch_tokens, "tokens")
+    held = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
+    tenants = tuple(Term(name, getattr(result.memory, f"{name}_bytes"), "bytes") for name in held)
     return (
+        Figure("memory_bytes", result.memory.total_bytes, "bytes", " + ".join(held) + ", on the busiest GPU", tenants),
         Figure(
             "microbatch_s",
             step.microbatch_s,

@@ -135,6 +135,24 @@ class RLResult(Displayed):
         return 6 * self.gpu_s_per_token / pretraining_gpu_s_per_token
 
     @property
+    def idle_fraction(self) -> Num:
+        """Share of a step's GPU-time in which GPUs wait for one another, for stragglers or for verdicts [-]."""
+        waiting = [part for name, part in self.phases_gpu_s.items() if "waiting" in name]
+        return sum(waiting, start=0.0) / self.gpu_s_per_step
+
+    @property
+    def timeline_s(self) -> dict[str, dict[str, Num]]:
+        """What each side of a step does, in order: phases by side, each as long as its mean GPU is in it [s]."""
+        split, spent = self.scenario.split, self.phases_gpu_s
+        both = {name: spent[name] / split.n_gpus for name in ("weight sync", "once per step")}
+        if split.is_colocated:
+            order = ("generation", "waiting for the longest rollouts", "waiting for verifiers", "log-probs", "update")
+            return {"all GPUs": {**{name: spent[name] / split.n_gpus for name in order}, **both}}
+        sides = {"generators": (split.n_generation, ("generation", "generators waiting")),
+                 "trainer": (split.n_training, ("trainer waiting for rollouts", "log-probs", "update"))}  # fmt: skip
+        return {side: {**{name: spent[name] / gpus for name in order}, **both} for side, (gpus, order) in sides.items()}
+
+    @property
     def utilization_fraction(self) -> Num:
         """FLOP of a step over what all GPUs could do in it, dense bf16 [-]."""
         return self.flop_per_step / (self.step_s * self.peak_flop_per_s)

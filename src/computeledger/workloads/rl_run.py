@@ -192,7 +192,7 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
     Returns
     -------
     tuple of Figure
-        Step, both betas, FLOP and GPU-hours.
+        Step, both betas, FLOP, GPU-hours, and what follows from them.
 
     Examples
     --------
@@ -247,10 +247,29 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
             "6 (GPU-s per sampled token) / (GPU-s per pretraining token)",
             times,
         ),
-        Figure(
-            "rl.flop", run.flop, "FLOP", "beta_flop N D, D counts sampled tokens", (Term("D", run.tokens, "tokens"),)
-        ),
-        Figure(
-            "rl.gpu_hours", run.gpu_hours, "GPU-hours", "steps x GPUs x step / 3600", (Term("steps", run.steps, ""),)
-        ),
+        *_run_figures(run),
     )
+
+
+def _run_figures(run: RunCost) -> tuple[Figure, ...]:
+    """What the whole run takes."""
+    result = run.result
+    beta, params = Term("beta_flop", result.beta_flop, ""), n_params_active(result.scenario.engine.model)
+    size, sampled = Term("N", float(params), "params"), Term("D", run.tokens, "tokens")
+    steps, step = Term("steps", run.steps, "", "plan", "steps"), Term("step", result.step_s, "s")
+    gpus, hours = Term("GPUs", result.scenario.split.n_gpus, "GPUs"), Term("GPU-hours", run.gpu_hours, "GPU-hours")
+    price, power = Term("price", run.usd_per_gpu_hour, "USD/h"), Term("facility power", run.facility_w_per_gpu, "W")
+    work, peak = Term("FLOP of a step", result.flop_per_step, "FLOP"), result.peak_flop_per_s
+    waiting = tuple(Term(name, part, "s") for name, part in result.phases_gpu_s.items() if "waiting" in name)
+    return (
+        Figure("rl.flop", run.flop, "FLOP", "beta_flop N D, D counts sampled tokens", (beta, size, sampled)),
+        Figure("rl.gpu_hours", run.gpu_hours, "GPU-hours", "steps x GPUs x step / 3600", (steps, gpus, step)),
+        Figure("rl.days", run.days, "days", "steps x step / 86400, without failures", (steps, step)),
+        Figure("rl.usd", run.usd, "USD", "GPU-hours x price", (hours, price)),
+        Figure("rl.energy_j", run.energy_j, "J", "GPU-hours x 3600 x facility power", (hours, power)),
+        Figure("rl.utilization_fraction", result.utilization_fraction, "fraction",
+               "FLOP of a step / (step x dense bf16 peak of all GPUs)",
+               (work, step, Term("dense bf16 peak", peak, "FLOP/s"))),
+        Figure("rl.idle_fraction", result.idle_fraction, "fraction", "GPU-time in which GPUs wait / (step x GPUs)",
+               (*waiting, step, gpus)),
+    )  # fmt: skip

@@ -13,12 +13,13 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from computeledger.errors import InputError, nearest
+from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.page import version
 from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.interfaces.web.shell import page_html
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
+from computeledger.interfaces.web.working import working_view
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
@@ -60,6 +61,12 @@ def create_app(token: str | None = None) -> FastAPI:
     @app.get("/static/{name}", include_in_schema=False)
     def static(name: str) -> Response:
         return _static(name)
+
+    @app.exception_handler(404)
+    def absent(request: Request, _error: Exception) -> Response:
+        names = [page.name for page in PAGES]
+        name = request.url.path.strip("/").rpartition("/")[2]
+        return _plain(404, f"{shown(name)}: no such page; {nearest(name, names)}")
 
     for page in PAGES:
         app.add_api_route(f"/{page.name}", functools.partial(_shell, page), include_in_schema=False)
@@ -145,6 +152,10 @@ async def _view(page: Page, request: Request) -> Response:
 def _answered(page: Page, request: Request, render: Render) -> Response:
     """An answer, or one line about what was asked."""
     query = {name: text for name, text in request.query_params.items() if name != "token"}
+    given = [name for name, _ in request.query_params.multi_items()]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        return _refused("", f"{shown(twice)} is given {given.count(twice)} times; once is read")
     try:
         body = render(page.name, tuple(sorted(query.items())))
     except ControlError as error:
@@ -168,13 +179,16 @@ def _document_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
 def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """What the page shows; ``working`` asks for formulas, inputs and sources instead."""
     page, asked = page_named(name), dict(query)
-    working = asked.pop("working", "") == "on"
+    working = asked.get("working") == "on"
+    if working:
+        del asked["working"]
     values = checked(page, asked)
     answer = page.answer(values, working)
     if working:
-        return _json({"working": answer.document.get("working", []), "command": answer.command})
+        return _json({"working": working_view(answer.document), "command": answer.command})
     view = _fields(page.view(answer))
-    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": _resolved(page, answer.document)})
+    resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
+    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
 
 
 def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:

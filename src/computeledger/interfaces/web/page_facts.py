@@ -9,14 +9,21 @@ from typing import Any
 from computeledger.interfaces.answers_facts import answer_search
 from computeledger.interfaces.cli_facts import facts_search
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Table, Values, View
-from computeledger.interfaces.wording import words
-from computeledger.sources import load_sources
+from computeledger.interfaces.web.spec import Answer, Cell, Control, Page, Table, Values, View, cited
+from computeledger.interfaces.wording import fact_words, words
 
 _MOST = 200
-_PRESETS = {"Bandwidth": "bandwidth", "Power": "power w", "Rent of a GPU-hour": "rent"}
+_PRESETS = {"All of the H200": "h200", "Memory bandwidth": "hbm bytes_per_s", "Power of a chip": "tdp",
+            "Rent of a GPU-hour": "rent", "Electricity": "electricity"}  # fmt: skip
 _CONTROLS = (
-    Control("words", "Search", "text", default="h200", help="Every word must be in the id, name, note or source."),
+    Control(
+        "words",
+        "Search",
+        "text",
+        default="h200",
+        is_wide=True,
+        help="Every word must be in the id, name, note or source.",
+    ),
 )
 
 
@@ -36,16 +43,14 @@ def _found(query: str) -> dict[str, Any]:
 
 def _view(answer: Answer) -> View:
     found = answer.document["results"]
-    sources = load_sources()
     rows = []
     for one in found[:_MOST]:
-        source = sources.get(one["source"])
-        where = ", ".join(part for part in (source.title if source else one["source"], one["locator"]) if part)
         value = words(one["value"], one["unit"]) if isinstance(one["value"], int | float) else str(one["value"])
-        rows.append([one["id"], one["name"].replace("_", " "), value, where, str(one["date"])])
+        name = Cell(fact_words(one["name"]), below=one.get("note", ""))
+        rows.append([one["id"], name, value, cited(one["source"], one["locator"]), str(one["date"])])
     headline = f"{len(found)} facts mention '{answer.document['query']}'" if found else "No fact mentions all of that"
     notes = (f"the first {_MOST} are shown",) if len(found) > _MOST else ()
-    columns = ["of", "figure", "value #", "source", "date"]
+    columns = ["of", "figure", "value #", "source", "date #"]
     return View(f"{headline}.", tables=(Table("Facts", columns, rows),) if rows else (), notes=notes)
 
 

@@ -19,14 +19,17 @@ _CONTROLS = (
     Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
     Control("price", "GPU-hour", unit="$/h", default="2", low=0.5, high=20, group="What"),
     Control("pretraining.tokens", "Tokens", unit="tokens", default="14.8T", low=1e11, high=1e14, group="Pretraining"),
-    Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=100000, whole=True,
+    Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=65536, whole=True, is_power=True,
             group="Pretraining"),
-    Control("pretraining.utilization", "Utilisation", unit="", low=0.05, high=0.7, log=False, group="Pretraining",
+    Control("pretraining.utilization", "Utilisation", unit="fraction", low=0.05, high=0.7, log=False,
+            group="Pretraining",
             help="FLOP over dense bf16 peak; empty: modelled."),
-    Control("rl.gpus", "GPUs", unit="GPUs", default="512", low=8, high=100000, whole=True, group="RL"),
+    Control("rl.gpus", "GPUs", unit="GPUs", default="512", low=8, high=65536, whole=True, is_power=True, group="RL"),
     Control("rl.steps", "Steps", unit="steps", default="8K..12K", low=10, high=100000, whole=True, group="RL"),
-    Control("rl.prompts_per_step", "Prompts a step", unit="", default="32", low=1, high=4096, whole=True, group="RL"),
-    Control("rl.group_size", "Rollouts a prompt", unit="", default="16", low=1, high=256, whole=True, group="RL"),
+    Control("rl.prompts_per_step", "Prompts a step", unit="prompts", default="32", low=1, high=4096, whole=True,
+            group="RL"),
+    Control("rl.group_size", "Rollouts a prompt", unit="rollouts", default="16", low=1, high=256, whole=True,
+            group="RL"),
     Control("rl.rollout", "Rollout", unit="tokens", default="4K..10K", low=128, high=131072, whole=True, group="RL"),
     Control("rl.prompt", "Prompt", unit="tokens", default="200..600", low=16, high=65536, whole=True, group="RL"),
     Control("inference.rate", "Traffic", unit="tokens/s", default="5M..15M", low=1e3, high=2e9, group="Inference"),
@@ -34,14 +37,16 @@ _CONTROLS = (
     Control("inference.input", "New input", unit="tokens", default="2000", low=64, high=131072, whole=True,
             group="Inference"),
     Control("inference.cached", "Cached prefix", unit="tokens", default="2500", low=64, high=131072, whole=True,
-            group="Inference"),
+            has_zero=True, group="Inference"),
     Control("inference.output", "Output", unit="tokens", default="1200", low=16, high=65536, whole=True,
             group="Inference"),
     Control("inference.tpot", "Slowest time per token", unit="ms", default="50", low=5, high=500, group="Inference"),
-    Control("inference.occupancy", "Busy share", unit="", default="0.6..0.95", low=0.05, high=1, log=False,
+    Control("inference.occupancy", "Busy share", unit="fraction", default="0.6..0.95", low=0.05, high=1, log=False,
             group="Inference", help="Busy GPU-hours over those paid for."),
 )  # fmt: skip
-_UNITS = {one.name: one.unit for one in _CONTROLS}
+#: Units that a plan's bare number has anyway.
+_UNWRITTEN = ("fraction", "rollouts")
+_UNITS = {one.name: "" if one.unit in _UNWRITTEN else one.unit for one in _CONTROLS}
 
 
 def plan_tables(values: Values) -> dict[str, Any]:
@@ -132,17 +137,19 @@ def _tiles(document: Any) -> tuple[Tile, ...]:
 def _plots(document: Any, ledger: Ledger) -> tuple[Plot, ...]:
     found = [
         Plot("shares", "Three ledgers, two currencies", "The same life counted in FLOP and in GPU-time: what is cheap "
-             "in one is dear in the other.", plots.shares_figure(document)),
+             "in one is dear in the other.", plots.shares_figure(document), "gpu_hours"),
         Plot("phases", "GPU-hours of each ledger", "Median and 90 % interval; the hill is the distribution.",
-             plots.phases_figure(ledger)),
-        Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.", plots.bounds_figure(ledger)),
+             plots.phases_figure(ledger), "gpu_hours"),
+        Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.", plots.bounds_figure(ledger),
+             "utilization_fraction"),
     ]  # fmt: skip
     if document["drivers"]:
         found.append(Plot("drivers", "What drives the spread", "Rank correlation of each uncertain input with the "
-                          "totals: narrow the upper ones first.", plots.drivers_figure(document, 6)))  # fmt: skip
+                          "totals: narrow the upper ones first.", plots.drivers_figure(document, 6),
+                          "gpu_hours"))  # fmt: skip
     if ledger.phases["inference"].curves:
         found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
-                          plots.speed_figure(ledger)))  # fmt: skip
+                          plots.speed_figure(ledger), "busy_gpu_hours"))  # fmt: skip
     return tuple(found)
 
 
@@ -153,7 +160,8 @@ def _phases(document: Any) -> Table:
     for name, phase in document["phases"].items():
         cells = [words(point(phase[key]), unit).replace("\u00a0GPU-hours", "") for key, _, unit in columns]
         rows.append([PHASE_NAMES[name], *cells])
-    return Table("The ledgers", ["ledger", *(f"{label} #" for _, label, _ in columns)], rows)
+    return Table("The ledgers", ["ledger", *(f"{label} #" for _, label, _ in columns)], rows,
+                 "gpu_hours")  # fmt: skip
 
 
 def _notes(document: Any) -> tuple[str, ...]:

@@ -11,13 +11,13 @@ from computeledger.interfaces.cli_training import pretrain
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure, strip_figure
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, tile
-from computeledger.interfaces.wording import percent, point, words
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.wording import percent, point, price_words, words
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
     Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
-    Control("gpus", "GPUs", unit="GPUs", default="2048", low=8, high=32768, whole=True, group="What"),
+    Control("gpus", "GPUs", unit="GPUs", default="2048", low=8, high=32768, whole=True, is_power=True, group="What"),
     Control("tokens", "Tokens of the run", unit="tokens", default="14.8T", low=2e9, high=1e14, group="Run"),
     Control("sequence-tokens", "Sequence", unit="tokens", default="4096", low=512, high=131072, whole=True,
             group="Run"),
@@ -45,9 +45,9 @@ def _view(answer: Answer) -> View:
     return View(
         headline,
         tiles=(
-            tile(document, "effective_days", "Takes, failures included", "days", "effective_gpu_hours"),
+            tile(document, "effective_days", "Takes, failures included", "days"),
             tile(document, "effective_gpu_hours", "GPU-time", "GPU-hours"),
-            tile(document, "effective_usd", "Cost", "USD", "effective_gpu_hours"),
+            tile(document, "effective_usd", "Cost", "USD"),
             tile(document, "mfu_fraction", "MFU", "fraction"),
             tile(document, "step_s", "Step", "s"),
             tile(document, "tokens_per_s_per_gpu", "Tokens per GPU", "tokens/s"),
@@ -55,6 +55,7 @@ def _view(answer: Answer) -> View:
         plots=_plots(document),
         tables=(_layouts(document), _advice(document)),
         notes=_notes(document),
+        chosen=rent(document),
     )
 
 
@@ -66,12 +67,14 @@ def _plots(document: Any) -> tuple[Plot, ...]:
     }
     return (
         Plot("parts", "Where a step's time goes", "Each part with its 90 % interval.",
-             bars_figure(document["components"], "s", PHASE_COLORS["pretraining"])),
-        Plot("binds", "What binds", "Shares of the step by what it waits for.", strip_figure(document["binds"])),
+             bars_figure(document["components"], "s", PHASE_COLORS["pretraining"]), "step_s"),
+        Plot("binds", "What binds", "Shares of the step by what it waits for.", strip_figure(document["binds"]),
+             "microbatch_s"),
         Plot("goodput", "What failures take", "Useful time, and what stops and slow hosts cost.",
-             plots_training.goodput_figure(document["goodput"])),
+             plots_training.goodput_figure(document["goodput"]), "goodput_fraction"),
         Plot("memory", "Memory of the busiest GPU", f"{words(document['memory_bytes']['total'], 'B')} of "
-             f"{words(document['memory_bytes']['usable'], 'B')}.", bars_figure(held, "B", PHASE_COLORS["inference"])),
+             f"{words(document['memory_bytes']['usable'], 'B')}.", bars_figure(held, "B", PHASE_COLORS["inference"]),
+             "memory_bytes"),
     )  # fmt: skip
 
 
@@ -82,7 +85,7 @@ def _layouts(document: Any) -> Table:
         for one in document["best_layouts"]
     ]  # fmt: skip
     columns = ["layout", "microbatch #", "recompute", "step #", "MFU #", "memory #"]
-    return Table(f"Best of {document['n_configurations']:,} configurations", columns, rows)
+    return Table(f"Best of {document['n_configurations']:,} configurations", columns, rows, "step_s")
 
 
 def _total(held: Any) -> float:
@@ -91,12 +94,12 @@ def _total(held: Any) -> float:
 
 def _advice(document: Any) -> Table:
     rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in document["advice"]]
-    return Table("What would help", ["change", "gain #", "remark"], rows)
+    return Table("What would help", ["change", "gain #", "remark"], rows, "step_s")
 
 
 def _notes(document: Any) -> tuple[str, ...]:
     fits = () if document["fits"] else ("this configuration does not fit in memory",)
-    return (*fits, f"price: {document['price']['given']}, {document['price']['source']} of {document['price']['date']}")
+    return (*fits, price_words(document["price"]))
 
 
 PAGE = Page(

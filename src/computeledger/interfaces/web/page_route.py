@@ -15,10 +15,10 @@ from computeledger.interfaces.wording import interval_words, percent, point, wor
 
 _MODELS = ("small", "large")
 _PER_MODEL = (
-    ("success", "Succeeds", "", ("0.35..0.5", "0.74"), 0.01, 0.99),
+    ("success", "Succeeds", "fraction", ("0.35..0.5", "0.74"), 0.01, 0.99),
     ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.35"), 0.001, 50.0),
     ("seconds", "Takes", "s", ("25", "90"), 1.0, 7200.0),
-    ("retry_correlation", "Failures repeat", "", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
+    ("retry_correlation", "Failures repeat", "correlation", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
 )
 _CONTROLS = (
     *(Control(f"{model}.{key}", label, unit=unit, default=defaults[place], low=low, high=high,
@@ -27,17 +27,17 @@ _CONTROLS = (
       for place, model in enumerate(_MODELS) for key, label, unit, defaults, low, high in _PER_MODEL),
     Control("verifier.usd", "One check", unit="USD", default="0.002", low=0.0001, high=10, group="The check"),
     Control("verifier.seconds", "Takes", unit="s", default="20", low=0.1, high=7200, group="The check"),
-    Control("verifier.false_accept", "Lets wrong ones pass", default="0.1", low=0, high=0.5, log=False,
+    Control("verifier.false_accept", "Lets wrong ones pass", unit="fraction", default="0.1", low=0, high=0.5, log=False,
             group="The check"),
-    Control("verifier.false_reject", "Refuses right ones", default="0.05", low=0, high=0.5, log=False,
+    Control("verifier.false_reject", "Refuses right ones", unit="fraction", default="0.05", low=0, high=0.5, log=False,
             group="The check"),
     Control("fallback.usd", "A person", unit="USD", default="6", low=0.1, high=500, group="Otherwise",
             help="Takes over what no model finishes."),
     Control("fallback.seconds", "Takes", unit="s", default="1800", low=10, high=100000, group="Otherwise"),
     Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
             group="Otherwise"),
-    Control("task.model_correlation", "Models fail alike", default="0.4..0.85", low=0.05, high=0.99, log=False,
-            group="Otherwise", help="0: what one cannot do says nothing of the other."),
+    Control("task.model_correlation", "Models fail alike", unit="correlation", default="0.4..0.85", low=0.05, high=0.99,
+            log=False, group="Otherwise", help="0: what one cannot do says nothing of the other."),
 )  # fmt: skip
 
 
@@ -87,10 +87,12 @@ def _number(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _answer(values: Values, _working: bool) -> Answer:
+def _answer(values: Values, working: bool) -> Answer:
     text = task_text(values)
     question = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
-    return Answer(answer_question(question, (), {"seed": 0}), "computeledger route TASK.toml", None, text)
+    return Answer(
+        answer_question(question, (), {"seed": 0, "working": working}), "computeledger route TASK.toml", None, text
+    )
 
 
 def _view(answer: Answer) -> View:
@@ -116,8 +118,9 @@ def _view(answer: Answer) -> View:
             _tile(best, "wrong_fraction", "Wrong or undone", "fraction"),
         ),
         plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
-                    front_figure(document)),),
-        tables=(Table(f"Best of {document['policies_compared']} policies", columns, rows),),
+                    front_figure(document), "usd_per_task"),),
+        tables=(Table(f"Best of {document['policies_compared']} policies", columns, rows,
+                      "usd_per_completed_task"),),
         notes=tuple(f"assumed: {one}" for one in document["assumptions"]),
     )  # fmt: skip
 
@@ -128,7 +131,7 @@ def _sentence(text: str) -> str:
 
 def _tile(row: Any, key: str, label: str, unit: str) -> Tile:
     interval = row["interval"][key]
-    return Tile(label, words(row[key], unit), interval_words(interval, unit), point(row[key]))
+    return Tile(label, words(row[key], unit), interval_words(interval, unit), point(row[key]), key)
 
 
 PAGE = Page(

@@ -10,22 +10,24 @@ from computeledger.interfaces import plots_serving as plots
 from computeledger.interfaces.answers_serving import answer_serve
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, tile
-from computeledger.interfaces.wording import percent, sureness_words, words
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.working import BELOW
+from computeledger.interfaces.wording import percent, point, price_words, sureness_words, words
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
     Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()), group="What"),
-    Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, group="What",
+    Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, is_power=True, group="What",
             help="Empty: as many as the best layout asks for."),
     Control("layout", "Layout", "text", group="What", help="Such as tp8 or tp1-dp32-ep32; empty: searched."),
     Control("batch", "Batch", unit="sequences", low=1, high=16384, whole=True, group="Load",
+            ends=("fast mode, dear", "slow mode, cheap"),
             help="Sequences decoding per replica; empty: the cheapest that is fast enough."),
-    Control("tpot", "Slowest time per token", unit="s", low=0.005, high=0.5, group="Load",
-            help="Where the batch is searched; empty: 50 ms."),
+    Control("tpot", "Slowest time per token", unit="s", low=0.005, high=0.5, group="Load", blank="none",
+            help="Where the batch is searched."),
     Control("input-tokens", "New input", unit="tokens", default="4096", low=64, high=131072, whole=True, group="Load"),
     Control("cached-tokens", "Cached prefix", unit="tokens", default="0", low=64, high=131072, whole=True,
-            group="Load"),
+            has_zero=True, group="Load"),
     Control("output-tokens", "Output", unit="tokens", default="1024", low=16, high=65536, whole=True, group="Load"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
     Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4"), blank="as stored",
@@ -42,16 +44,16 @@ def _answer(values: Values, working: bool) -> Answer:
 def _view(answer: Answer) -> View:
     document = answer.document
     bound = max(document["bound_fractions"], key=document["bound_fractions"].get)
-    cost = words(document["usd_per_mtok_output"]["p50"], "USD/Mtok")
+    cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok")
     headline = (
         f"{document['layout']} at batch {document['batch']:g}: a million output tokens cost "
         f"{cost.removesuffix('/Mtok')}, and each user sees "
-        f"{words(document['output_tokens_per_s_per_user']['p50'], 'tokens/s')}. Decoding waits mostly for {bound}."
+        f"{words(point(document['output_tokens_per_s_per_user']), 'tokens/s')}. Decoding waits mostly for {bound}."
     )
     return View(
         headline,
         tiles=(
-            tile(document, "output_tokens_per_s_per_user", "Speed for one user", "tokens/s", "tpot_s"),
+            tile(document, "output_tokens_per_s_per_user", "Speed for one user", "tokens/s"),
             tile(document, "usd_per_mtok_output", "Output", "USD/Mtok"),
             tile(document, "usd_per_mtok_input", "Input", "USD/Mtok"),
             tile(document, "ttft_s", "Time to first token", "s"),
@@ -60,27 +62,36 @@ def _view(answer: Answer) -> View:
         ),
         plots=(
             Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
-                 "The ring is the answer.", plots.pareto_figure(document)),
+                 "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
             Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
-                 "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document)),
+                 "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document), BELOW),
             Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
-                 plots.step_bounds(document)),
+                 plots.step_bounds(document), "decode_s"),
             Plot("memory", "Memory of the busiest GPU", f"{words(document['memory_bytes']['total'], 'B')} of "
                  f"{words(document['memory_bytes']['capacity'], 'B')}; the largest batch that fits is "
-                 f"{document['largest_batch']:g}.", plots.memory_figure(document)),
+                 f"{document['largest_batch']:g}.", plots.memory_figure(document), "memory_bytes"),
         ),
         tables=_rivals(answer),
         notes=(
             sureness_words(document["interval"]),
             _limit(document),
+            price_words(document["price"]),
             *document.get("remarks", ()),
         ),
+        chosen={**rent(document), **_searched(document)},
     )  # fmt: skip
+
+
+def _searched(document: Mapping[str, Any]) -> dict[str, str]:
+    limit = document["assumptions"].get("slowest_tpot_s_of_the_search")
+    gpus = {"gpus": f"{document['n_gpus_per_replica'] * document['n_replicas']:g}"}
+    return gpus if limit is None else {**gpus, "tpot": f"{limit:g}"}
 
 
 def _limit(document: Mapping[str, Any]) -> str:
     limit = document["physical_limit"]
-    return f"physical limit: {words(limit['tpot_s'], 's')} per token, {words(limit['ttft_s'], 's')} to the first"
+    token, first = (words(point(limit[name]), "s") for name in ("tpot_s", "ttft_s"))
+    return f"physical limit: {token} per token, {first} to the first"
 
 
 def _rivals(answer: Answer) -> tuple[Table, ...]:
@@ -94,7 +105,7 @@ def _rivals(answer: Answer) -> tuple[Table, ...]:
     ]  # fmt: skip
     return (
         Table("Layouts that come close", ["layout", "batch #", "tokens/s per user #", "USD/Mtok output #",
-                                          "chance to be better #"], rows),
+                                          "chance to be better #"], rows, "output_tokens_per_s_per_gpu"),
     )  # fmt: skip
 
 
@@ -109,7 +120,11 @@ PAGE = Page(
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
         "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},
         "Slow mode: as cheap as it gets": {"system": "gb200-nvl72", "gpus": "72", "tpot": "0.2"},
-        "Llama 3.1 70B on one node": {"model": "meta-llama/Meta-Llama-3.1-70B", "system": "h100-nvl8", "gpus": "8"},
+        "Llama 3.3 70B on eight H200": {
+            "model": "meta-llama/Llama-3.3-70B-Instruct",
+            "system": "h200-nvl8",
+            "gpus": "8",
+        },
         "Long context": {"input-tokens": "65536", "output-tokens": "2048"},
     },
 )

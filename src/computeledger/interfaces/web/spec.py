@@ -9,6 +9,7 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.wording import interval_words, point, words
+from computeledger.sources import load_sources
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
@@ -40,7 +41,17 @@ class Control:
     choices : tuple of str
         Of a ``choice``; an empty one leaves it open.
     blank : str
-        What the empty choice is called.
+        What an empty box or choice means; said where the engine names nothing.
+    is_power : bool
+        Whether the slider stops at powers of two only, as counts of GPUs do that layouts divide.
+    has_zero : bool
+        Whether the left end of a slider in equal ratios is nothing at all.
+    ends : tuple of str
+        What the two ends of the slider are called, where they have names.
+    is_wide : bool
+        Whether the box takes a line of its own.
+    only : str
+        The choice of another control under which it matters, such as ``about=sites|growth``; empty for always.
     help : str
         One line.
     group : str
@@ -58,8 +69,24 @@ class Control:
     whole: bool = False
     choices: tuple[str, ...] = ()
     blank: str = "searched"
+    is_power: bool = False
+    has_zero: bool = False
+    ends: tuple[str, str] = ("", "")
+    is_wide: bool = False
+    only: str = ""
     help: str = ""
     group: str = ""
+
+    @property
+    def unit_shown(self) -> str:
+        """The unit, where the label does not say it already."""
+        return "" if self.unit.lower() == self.label.lower() else self.unit
+
+    @property
+    def range_shown(self) -> str:
+        """The ends of the slider in words."""
+        low = "0" if self.has_zero else words(self.low, "")
+        return f"{low} to {words(self.high, '')} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +142,37 @@ class Plot:
         Its id, what it shows, and how to read it.
     figure : mapping
         A plotly specification without a theme.
+    key : str
+        Of the working that explains it.
+    is_wide : bool
+        Whether it needs the width of two.
     """
 
     name: str
     title: str
     caption: str
     figure: Mapping[str, Any]
+    key: str = ""
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table that is more than its text.
+
+    Attributes
+    ----------
+    text : str
+        What it says.
+    href : str
+        Where it leads.
+    below : str
+        A second line, such as the formula of what stands above it.
+    """
+
+    text: str
+    href: str = ""
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +185,16 @@ class Table:
         What it lists.
     columns : sequence of str
         Headings; one that ends in ``#`` is a column of numbers.
-    rows : sequence of sequence of str
+    rows : sequence of sequence of str or Cell
         Cells.
+    key : str
+        Of the working that explains it.
     """
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str | Cell]]
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +209,8 @@ class View:
         In reading order.
     notes : tuple of str
         What was assumed, and how sure the answer is.
+    chosen : mapping of str to str
+        What the engine took for boxes that were left empty.
     """
 
     headline: str
@@ -161,6 +218,7 @@ class View:
     plots: tuple[Plot, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +350,52 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
             return one.name
     quoting = [name for name, text in given.items() if text and f"'{text}'" in message]
     return quoting[0] if len(quoting) == 1 else ""
+
+
+def cited(source: str, locator: str) -> Cell:
+    """Where a figure was read: the publication with its address, and the place in it.
+
+    Parameters
+    ----------
+    source : str
+        Key.
+    locator : str
+        Page, table or line.
+
+    Returns
+    -------
+    Cell
+        For a table.
+
+    Examples
+    --------
+    >>> cited("user", "a plan").text
+    'user'
+    """
+    known = load_sources().get(source)
+    return Cell(source, below=locator) if known is None else Cell(known.title, known.url, locator)
+
+
+def rent(document: Mapping[str, Any]) -> dict[str, str]:
+    """The price of a GPU-hour that the engine took, where the reader gave none.
+
+    Parameters
+    ----------
+    document : mapping
+        Of an answer.
+
+    Returns
+    -------
+    dict of str to str
+        For ``View.chosen``.
+
+    Examples
+    --------
+    >>> rent({"price": {"origin": "fact", "value": 2.95}}), rent({"price": {"origin": "given"}})
+    ({'price': '2.95'}, {})
+    """
+    price = document["price"]
+    return {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
 
 
 def tile(document: Mapping[str, Any], key: str, label: str, unit: str, why: str = "") -> Tile:

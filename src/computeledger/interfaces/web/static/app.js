@@ -27,6 +27,8 @@ function ends(text) {
 }
 
 function written(value, whole) {
+  if (whole && (value < 1e4 || Number.isInteger(Math.log2(value)))) return String(Math.round(value));
+  if (value >= 1e17) return value.toExponential(2).replace("+", "").replace(/\.?0+e/, "e");
   if (value < 1e4 * 0.9995) return String(whole ? Math.round(value) : Number(value.toPrecision(3)));
   const [size, name] = SUFFIX.find(([least]) => value >= least * 0.9995);
   return Number((value / size).toPrecision(3)) + name;
@@ -35,6 +37,7 @@ function written(value, whole) {
 function positionOf(one, text) {
   const values = ends(text);
   if (!values) return null;
+  if (one.has_zero && Math.max(...values) === 0) return 0;
   const value = values.length === 1 ? values[0] : one.log ? Math.sqrt(values[0] * values[1]) : (values[0] + values[1]) / 2;
   const share = one.log ? Math.log(Math.max(value, one.low) / one.low) / Math.log(one.high / one.low)
     : (value - one.low) / (one.high - one.low);
@@ -43,7 +46,9 @@ function positionOf(one, text) {
 
 function textAt(one, position, before) {
   const share = position / 1000;
-  const value = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
+  if (one.has_zero && position === 0) return "0";
+  const free = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
+  const value = one.is_power ? 2 ** Math.round(Math.log2(free)) : free;
   const old = ends(before);
   if (!old || old.length === 1 || !(old[0] > 0)) return written(value, one.whole);
   const middle = one.log ? Math.sqrt(old[0] * old[1]) : (old[0] + old[1]) / 2;
@@ -71,6 +76,8 @@ function fillBoxes(query) {
     const text = query.has(name) ? query.get(name) : one.default;
     if (field.type === "checkbox") field.checked = text === "on";
     else field.value = text;
+    // a word that is no choice stays visible, and the server says what is allowed
+    if (field.tagName === "SELECT" && field.value !== text) { field.add(new Option(text, text)); field.value = text; }
     placeSlider(name);
   }
 }
@@ -79,12 +86,12 @@ function placeSlider(name, text = box(name).value) {
   const slider = holder(name)?.querySelector(".slider");
   if (!slider) return;
   const shown = text.trim() || box(name).placeholder;
-  const position = positionOf(controls.get(name), shown);
+  const position = shown ? positionOf(controls.get(name), shown) : 0;
   if (position !== null) slider.value = position;
   slider.setAttribute("aria-valuetext", `${shown || "chosen by the engine"} ${controls.get(name).unit}`.trim());
 }
 
-let pinned = null;
+let pinned = null, unread = "";
 
 function address() {
   const query = readBoxes();
@@ -107,12 +114,29 @@ function buttons() {
   byId("undo").disabled = depth === 0;
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(pinned !== null));
+  for (const [name, one] of controls) if (one.only) holder(name).hidden = !matters(one.only);
+  for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])");
+  const preset = byId("preset");
+  if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";
 }
+
+function matters(only) {
+  const [name, words] = only.split("=");
+  return words.split("|").includes(box(name).value);
+}
+
+// whether the boxes hold a preset's values, and defaults elsewhere
+const same = (preset) => [...controls].every(([name, one]) => {
+  const field = box(name);
+  return (field.type === "checkbox" ? (field.checked ? "on" : "") : field.value.trim()) === (preset[name] ?? one.default);
+});
 
 function fromAddress() {
   const query = new URLSearchParams(location.search);
   pinned = query.get("vs");
   query.delete("vs");
+  query.delete("token");
+  unread = [...new Set(query.keys())].filter((name) => !controls.has(name)).join(", ");
   fillBoxes(query);
   buttons();
 }
@@ -168,6 +192,7 @@ async function ask() {
     if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, asking.signal));
     const [view, other] = await Promise.all(wanted);
     complain(null);
+    if (unread) { byId("e-").textContent = `Left out of the address: ${unread} (no control of this page).`; byId("e-").hidden = false; unread = ""; }
     latest = { query, view };
     show(view, other ?? null);
   } catch (error) {
@@ -187,10 +212,17 @@ function complain(error) {
   for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
   byId("answer").classList.toggle("stale", error !== null);
   if (error === null) return;
-  const place = byId(`e-${error.control}`) ?? byId("e-");
+  const field = error.control ? box(error.control) : null;
+  const place = field ? byId(`e-${error.control}`) : byId("e-");
   place.textContent = error.message;
   place.hidden = false;
-  if (error.control && box(error.control)) box(error.control).setAttribute("aria-invalid", "true");
+  if (field) {
+    field.setAttribute("aria-invalid", "true");
+    byId("e-").replaceChildren(`${error.message}${latest ? ". The last good answer stays. " : ". "}`,
+      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); field.focus(); } },
+        `Go to ${controls.get(error.control).label}`));
+    byId("e-").hidden = false;
+  }
   shownCount += 1;
   root.dataset.shown = String(shownCount);
 }
@@ -216,13 +248,14 @@ function show(view, other) {
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
   for (const [name, one] of controls) {
     if (one.kind === "choice" || one.kind === "switch") continue;
-    box(name).placeholder = view.resolved[name] ?? "";
+    box(name).placeholder = view.resolved[name] ?? (one.default ? "" : one.blank);
     if (!box(name).value.trim()) placeSlider(name);
   }
   draw(byId("now"), view, other, other ? "This scenario" : "");
   byId("pinned").hidden = !other;
   byId("scenarios").classList.toggle("two", Boolean(other));
   if (other) draw(byId("pinned"), other, null, "Compared with");
+  if (explained !== null) work(explained);
   shownCount += 1;
   root.dataset.shown = String(shownCount);
 }
@@ -235,15 +268,15 @@ function draw(place, view, other, heading) {
     for (const one of view.tiles) {
       tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
         element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
-        one.key ? element("button", { type: "button", class: "why", onclick: () => work(one.key),
-          "aria-label": `working of ${one.label}` }, "working") : null)));
+        one.key ? why(one.key, one.label) : null)));
     }
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
       const name = `computeledger-${given.page}-${one.name}`;
-      plots.append(element("figure", { "data-plot": one.name }, element("h2", {}, one.title), canvas,
+      plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, element("h2", {}, one.title), canvas,
         element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
+          one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
             onclick: () => window.Plotly.downloadImage(canvas, { format, filename: name, width: 1200,
@@ -257,7 +290,8 @@ function draw(place, view, other, heading) {
   }
   view.tiles.forEach((one, index) => {
     const cell = place.querySelectorAll(".tiles > div")[index];
-    cell.querySelector(".value").textContent = one.text;
+    const [number, ...unit] = one.text.split("\u00a0");
+    cell.querySelector(".value").replaceChildren(number, ...(unit.length ? ["\u00a0", element("small", {}, unit.join("\u00a0"))] : []));
     cell.querySelector(".band").textContent = one.band;
     cell.querySelector(".versus").textContent = other ? versus(one, other.tiles[index]) : "";
   });
@@ -272,20 +306,44 @@ function draw(place, view, other, heading) {
   place.querySelector(".notes").replaceChildren(...view.notes.map((text) => element("li", {}, text)));
 }
 
+const why = (key, label) => element("button", { type: "button", class: "why", onclick: (event) => work(key, event.currentTarget),
+  "aria-label": `working of ${label}` }, "working");
+
 function versus(one, other) {
   if (!other || one.value === null || other.value === null || !(other.value > 0)) return "";
   const ratio = one.value / other.value;
   return Math.abs(ratio - 1) < 0.005 ? "the same" : `${ratio.toPrecision(3)} × the other`;
 }
 
+const said = (cell) => (typeof cell === "string" ? cell : cell.text);
+
+function cellParts(cell) {
+  if (typeof cell === "string") return [cell];
+  const text = cell.href ? element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text) : cell.text;
+  return [text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
+}
+
+// roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
 function table(one) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
-  return element("section", {}, element("h2", {}, one.title), element("div", { class: "scroll", tabindex: "0", role: "region",
-    "aria-label": one.title }, element("table", {},
-    element("thead", {}, element("tr", {}, ...names.map((name, i) => element("th", { scope: "col", class: numeric[i] ? "number" : null }, name)))),
-    element("tbody", {}, ...one.rows.map((row) => element("tr", {}, ...row.map((cell, i) =>
-      i === 0 ? element("th", { scope: "row" }, cell) : element("td", { class: numeric[i] ? "number" : null }, cell))))))));
+  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row) => element("tr", { role: "row" }, ...row.map((cell, i) =>
+    i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
+      : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
+  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title },
+    element("table", { role: "table", class: names.length > 2 ? "cards" : null },
+      element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
+        element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
+  return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
+    one.rows.length > 40 ? finder(one.title, body) : null), rows);
+}
+
+function finder(title, body) {
+  const find = (event) => {
+    const asked = event.target.value.toLowerCase().split(/\s+/);
+    for (const row of body.rows) row.hidden = !asked.every((word) => row.textContent.toLowerCase().includes(word));
+  };
+  return element("label", { class: "find" }, "Find ", element("input", { type: "search", "aria-label": `find in ${title}`, oninput: find }));
 }
 
 // plots out of sight are drawn when they come into sight, so that a drag moves what one looks at
@@ -333,36 +391,51 @@ window.addEventListener("load", () => {
   for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas) && inSight.has(canvas)) paintNow(canvas);
 });
 
-// ---- working ----
+// ---- working: a sheet at the foot of the window, which follows the sliders while it is open ----
 
-async function work(key) {
+let explained = null, asker = null;
+
+async function work(key, button = null) {
+  explained = key;
+  if (button) asker = button;
   const place = byId("working-list");
-  byId("working").hidden = false;
-  place.textContent = "…";
   try {
-    const { working } = await fetched(`/view/${given.page}?${readBoxes()}${readBoxes().size ? "&" : ""}working=on`);
-    place.replaceChildren(...working.map((one) => step(one, key)));
-    const target = place.querySelector("details[open]") ?? byId("working");
-    target.scrollIntoView({ block: "start" });
-    target.querySelector("summary")?.focus();
+    const query = readBoxes();
+    query.set("working", "on");
+    const { working } = await fetched(`/view/${given.page}?${query}`);
+    if (explained === null) return;
+    const open = new Set([...place.querySelectorAll("details[open]")].map((one) => one.dataset.name));
+    const own = (one) => one.name === key || one.name.endsWith(`.${key}`);
+    const order = [...working.filter(own), ...working.filter((one) => !own(one))];
+    place.replaceChildren(...order.map((one) => step(one, own(one) || (!button && open.has(one.name)))));
   } catch (error) {
     place.textContent = error.message ?? String(error);
   }
+  byId("working").hidden = false;
+  root.classList.add("explaining");
+  if (button) { byId("working").scrollTop = 0; byId("working").focus({ preventScroll: true }); }
 }
 
-const number = (value) => typeof value === "object" && value !== null
-  ? `${Number(value.p50.toPrecision(4))} (${Number(value.p05.toPrecision(3))} to ${Number(value.p95.toPrecision(3))})`
-  : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value ?? "");
+function closeWorking() {
+  explained = null;
+  byId("working").hidden = true;
+  root.classList.remove("explaining");
+  asker?.focus({ preventScroll: true });
+}
 
-function step(one, key) {
-  const rows = (one.terms ?? []).map((term) => element("tr", {}, element("th", { scope: "row" }, term.name),
-    element("td", { class: "number" }, `${number(term.value)} ${term.unit ?? ""}`), element("td", {}, term.origin ?? ""),
-    element("td", {}, [term.source, term.locator ?? term.note].filter(Boolean).join(", "))));
-  const own = one.name === key || one.name.endsWith(`.${key}`);
-  return element("details", { open: own }, element("summary", {}, element("b", {}, one.name), " ",
-    element("span", { class: "formula" }, one.formula ?? "")),
-    element("p", {}, `${number(one.value)} ${one.unit ?? ""}`),
-    rows.length ? element("div", { class: "scroll" }, element("table", {}, element("tbody", {}, ...rows))) : null);
+const source = (term) => [term.source && term.href ? element("a", { href: term.href, target: "_blank", rel: "noreferrer" }, term.source)
+  : term.source, term.source && term.ground ? ", " : "", term.ground].filter(Boolean);
+
+function step(one, open) {
+  const rows = one.terms.map((term) => element("tr", {}, element("th", { scope: "row" }, term.name),
+    element("td", { class: "number" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
+    element("td", {}, term.origin === "figure" ? "worked out" : term.origin), element("td", {}, ...source(term))));
+  return element("details", { open, "data-name": one.name }, element("summary", {}, element("b", {}, one.title), ` ${one.text} `,
+    element("span", { class: "quiet" }, one.band)),
+    element("p", { class: "formula" }, `= ${one.formula}`),
+    rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `inputs of ${one.title}` },
+      element("table", {}, element("thead", {}, element("tr", {}, ...["input", "value", "kind", "source"].map((name, i) =>
+        element("th", { scope: "col", class: i === 1 ? "number" : null }, name)))), element("tbody", {}, ...rows))) : null);
 }
 
 // ---- taking away ----
@@ -373,7 +446,7 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const quoted = (cell) => (/[",\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+const quoted = (cell) => (/[",\n]/.test(said(cell)) ? `"${said(cell).replaceAll('"', '""')}"` : said(cell));
 
 function csv(view) {
   const rows = [["figure", "median", "value", "interval"], ...view.tiles.map((one) => [one.label, one.text, String(one.value ?? ""), one.band])];
@@ -407,6 +480,7 @@ form.addEventListener("input", (event) => {
     ask();
   } else if (event.target.tagName === "SELECT" || event.target.type === "checkbox") {
     keep();
+    buttons();
     ask();
   } else placeSlider(name);
 });
@@ -425,6 +499,8 @@ byId("undo").addEventListener("click", () => history.back());
 byId("redo").addEventListener("click", () => history.forward());
 byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(); });
 byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(); });
+byId("close-working").addEventListener("click", closeWorking);
+document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.abort(); });
 byId("theme").addEventListener("click", () => { const next = theme() === "dark" ? "light" : "dark"; localStorage.setItem("theme", next); wear(next); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
@@ -436,6 +512,7 @@ byId("get-json").addEventListener("click", async () => {
 byId("get-csv").addEventListener("click", () => { if (latest) save(`${given.page}.csv`, "text/csv", csv(latest.view)); });
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 const kept = localStorage.getItem("theme");
 wear(kept === "dark" || kept === "light" ? kept : theme());
 history.replaceState({ depth: 0 }, "");
