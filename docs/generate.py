@@ -342,22 +342,20 @@ def curves_image() -> str:
     """Learning curves: share of the gap closed where it is trained, a line for each seed."""
     parts: list[str] = []
     for place, (name, variant, title, steps) in enumerate(CURVES):
-        left = 50 + 228 * place
-        across = lambda step, left=left, steps=steps: round(left + 190 * step / steps, 1)  # noqa: E731 - of a panel
-        up = lambda share: round(240 - 200 * share, 1)  # noqa: E731 - of a panel
-        parts.append(f'<text x="{left}" y="24" font-weight="bold">{title}</text>')
+        panel = Panel(50 + 228 * place, (0, steps), (0, 1), width=190, height=200)
+        parts.append(f'<text x="{panel.left}" y="24" font-weight="bold">{title}</text>')
         for tenth in range(0, 11, 2):
-            y = up(tenth / 10)
-            parts.append(f'<line x1="{left}" x2="{left + 190}" y1="{y}" y2="{y}" stroke="#e1e4e7"/>')
-            parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end" font-size="10">{10 * tenth}</text>')
+            y = panel.y(tenth / 10)
+            parts.append(f'<line x1="{panel.left}" x2="{panel.left + 190}" y1="{y}" y2="{y}" stroke="#e1e4e7"/>')
+            parts.append(f'<text x="{panel.left - 6}" y="{y + 4}" text-anchor="end" font-size="10">{10 * tenth}</text>')
         parts += [
-            f'<text x="{across(step)}" y="256" text-anchor="middle" font-size="10">{step}</text>'
+            f'<text x="{panel.x(step)}" y="256" text-anchor="middle" font-size="10">{step}</text>'
             for step in (0, steps // 2, steps)
         ]
         rows = seeds_of(read_results(DOCS / "experiments" / f"{name}.json"))["", variant]
         for row, color in zip(rows, (BLUE, RED, GREEN), strict=False):
             gap, size = row["measured"]["gap_nats"], row["curve"][0]["step"]
-            points = [f"{across(one['step'] - size / 2)},{up(one['gain_nats'] / gap)}" for one in row["curve"]]
+            points = [f"{panel.x(one['step'] - size / 2)},{panel.y(one['gain_nats'] / gap)}" for one in row["curve"]]
             parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="2"/>')
     said = "gap closed [%] on new documents over updates, means of a tenth; blue, red, green: seeds 0, 1, 2"
     parts.append(f'<text x="50" y="284">{said}</text>')
