@@ -37,10 +37,10 @@ def rl_document(run: RunCost) -> dict[str, Any]:
         "beta_flop": quantity(result.beta_flop, ""),
         "beta_gpu_time": quantity(run.beta_gpu_time, ""),
         "utilization_fraction": quantity(result.utilization_fraction, ""),
-        "idle_fraction": quantity(result.idle_fraction, ""),
-        "timeline_s": {side: _quantities(spans, "s") for side, spans in result.timeline_s.items()},
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
+        "idle_fraction": quantity(result.idle_fraction, ""),
+        "timeline_s": {side: _quantities(spans, "s") for side, spans in result.timeline_s.items()},
         "beta": {
             "convention": CONVENTION,
             "kept_ratio": quantity(run.kept_ratio, ""),
