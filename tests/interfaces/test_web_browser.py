@@ -113,7 +113,7 @@ def test_every_page_prints_whole_and_light(name: str, visit: Any) -> None:
     drawn = page.evaluate("[...document.querySelectorAll('.canvas')].map(one => [...one.querySelectorAll("
                           "'.xtitle, .ytitle, .legendtext')].map(text => text.textContent).join('|'))")  # fmt: skip
     headings = page.locator("h1, #headline, #now h2").all_inner_texts()
-    assert sheets(pdf) <= 20
+    assert sheets(pdf) <= (40 if name == "claims" else 20)  # a hundred statements, each with its formula
     assert [one for one in [*headings, *"|".join(drawn).split("|")] if "".join(one.split()) not in words] == []
     assert not [one for one in ("Undo", "Copylink", "Startfrom", "Skipto") if one in words]
     assert f"1/{sheets(pdf)}" in words
