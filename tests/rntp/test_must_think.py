@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import random
 from collections import Counter
@@ -105,7 +106,7 @@ def test_every_recipe_reads_its_generator(path) -> None:
     recipe = read_recipe(path, ["output=nowhere"])
     assert recipe.corpus is not None
     kinds = {one.kind for one in itertools.islice(split(recipe.corpus, path.parent, 1), 2000)}
-    assert set(recipe.positions.kinds) <= kinds
+    assert [one for one in recipe.positions.kinds if not fnmatch.filter(kinds, one)] == []
 
 
 def test_a_generator_is_named_by_its_module() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces import plot_parts as parts
@@ -125,13 +125,15 @@ def _line(name: str, color: str, said: str, band: str, y: float) -> Spec:
     return parts.note(f"{square} {plain(name)}  <b>{said}</b>" + (f"  {band}" if band else ""), y)
 
 
-def turns_figure(sides: Mapping[str, Mapping[str, Any]]) -> Spec:
+def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
     """What happens one after the other on each side, as bars over time; what waits is hatched.
 
     Parameters
     ----------
     sides : mapping of str to mapping
         By side, phase and how long it takes [s].
+    order : iterable of str
+        Phases in the order of their colours, where another plot shows them too.
 
     Returns
     -------
@@ -143,7 +145,7 @@ def turns_figure(sides: Mapping[str, Mapping[str, Any]]) -> Spec:
     >>> [trace["base"] for trace in turns_figure({"all": {"read": 2.0, "write": 1.0}})["data"]]
     [[0.0], [2.0]]
     """
-    names = list(dict.fromkeys(name for spans in sides.values() for name in spans))
+    names = dict.fromkeys([*order, *(name for spans in sides.values() for name in spans)])
     shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(names)}
     data, notes, line = [], [], 0.0
     for side, spans in sides.items():

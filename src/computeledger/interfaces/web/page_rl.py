@@ -85,7 +85,7 @@ def _plots(document: Any) -> tuple[Plot, ...]:
     return (
         Plot("shares", "Who works and who waits", "Shares of the run's GPU-time, with their 90 % intervals.",
              strip_figure({name: one["fraction"] for name, one in phases.items()}), "idle_fraction"),
-        Plot("timeline", "One step in time", _turns(document), turns_figure(document["timeline_s"]), "step"),
+        Plot("timeline", "One step in time", _turns(document), turns_figure(document["timeline_s"], phases), "step"),
         Plot("phases", "GPU-hours by phase", "Median and 90 % interval.",
              bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "GPU-hours", PHASE_COLORS["rl"]),
              "gpu_hours"),
