@@ -95,6 +95,11 @@ def test_a_judge_with_its_own_tokens_scores_the_same_words(words, sampling) -> N
     thoughts = oracle_thoughts(words, some, sampling)
     for rows in (None, thoughts):
         assert np.allclose(judge.sums(some, rows, sampling), same.sums(some, rows, sampling), atol=1e-5)
+    rare = make_tokenizer(
+        ModelSpec(tokenizer="word"), ThoughtSpec(), [" ".join(sorted(set(words.get_vocab()) - {"mon"}))]
+    )
+    assert set(reader(turned, rare, words).ids.values()) <= set(rare.get_vocab().values())
+    assert reader(turned, rare, words).ids[words.get_vocab()["mon"]] == rare.unk_token_id
     with pytest.raises(InputError, match="same words"):
         reader(turned, make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["a"]), words)
 
