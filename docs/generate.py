@@ -335,6 +335,7 @@ def _study_table(found: re.Match[str]) -> str:
 CURVES = (
     ("ships_log", "as in the recipe", "ship's log, frozen scorer", 160),
     ("ships_log", "one model thinks and predicts", "ship's log, one model", 160),
+    ("mixed", "all at once", "all families, prose between", 200),
 )
 
 

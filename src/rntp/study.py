@@ -182,7 +182,7 @@ def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
     variant : Variant or None
         None for the pretraining.
     seed : int
-        One of the study's.
+        One of the study's [-].
 
     Returns
     -------

@@ -107,7 +107,17 @@ TABLES: dict[str, tuple[str, Columns]] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its title, its head, and rows whose cells are a text and the range beneath it; or a heading alone."""
+    """A table.
+
+    Attributes
+    ----------
+    title : str
+        What it shows.
+    head : list of str
+        Of its columns, that of the names left out.
+    rows : list of tuple
+        A name, and a text with the range beneath it for each column; no columns for a heading.
+    """
 
     title: str
     head: list[str]
@@ -168,14 +178,21 @@ def grid(results: Mapping[str, Any], name: str) -> Grid | None:
 
 
 def _kinds(grouped: Mapping[Key, Sequence[Row]]) -> Grid:
-    """Gap closed by kind of document."""
+    """Gap closed by kind of document, or by family where there are several."""
     every = [row for some in grouped.values() for row in some]
-    kinds = list(dict.fromkeys(kind for row in every for kind in row["measured"]["by_kind"]))
-    rows = []
-    for (_, variant), some in grouped.items():
-        found = [_at("measured", "by_kind", kind, "gap_closed_fraction") for kind in kinds]
-        rows.append((variant, [spread([one(row) for row in some], format_percent) for one in found]))
-    return Grid("gap closed by kind of document", kinds, rows)
+    heads = list(dict.fromkeys(kind.partition("/")[0] for row in every for kind in row["measured"]["by_kind"]))
+    rows = [
+        (variant, [spread([_closed(row, head) for row in some], format_percent) for head in heads])
+        for (_, variant), some in grouped.items()
+    ]
+    return Grid("gap closed by kind of document", heads, rows)
+
+
+def _closed(row: Row, head: str) -> float | None:
+    """Mean over the kinds of a name, by their places."""
+    kinds = [one for kind, one in row["measured"]["by_kind"].items() if kind.partition("/")[0] == head]
+    places = sum(one["places"] for one in kinds)
+    return sum(one["places"] * one["gap_closed_fraction"] for one in kinds) / places if places else None
 
 
 def _coverage(grouped: Mapping[Key, Sequence[Row]]) -> Grid | None:
