@@ -100,4 +100,5 @@ def test_axe_finds_no_serious_issue_on_the_site(width: int, scheme: str, site: P
         tab.close()
     context.close()
     server.shutdown()
+    server.server_close()
     assert found == [], found
