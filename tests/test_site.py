@@ -75,7 +75,14 @@ class _Quiet(SimpleHTTPRequestHandler):
 _READ = ("index", "book/2-batch", "cli", "validation", "notebook")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (390, "dark"),
+        *(pytest.param(*one, marks=pytest.mark.stress) for one in ((1280, "dark"), (390, "light"))),
+    ],
+)
 def test_axe_finds_no_serious_issue_on_the_site(width: int, scheme: str, site: Path, browser: Any) -> None:
     """Also with the search open; and nothing is wider than the window."""
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
