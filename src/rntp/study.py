@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from rntp.experiment import Checkpoints, Plan, experiment, fractions, measure_models, pretrained
+from rntp.experiment import RUN, Checkpoints, Plan, experiment, fractions, measure_models, pretrained
 from rntp.quiet import hush
 from rntp.recipe import Recipe
 from rntp.recipe_file import read_recipe, record
 from rntp.results import SCHEMA
-from rntp.run_folder import BASE, FINAL, write_json
+from rntp.run_folder import BASE, FINAL, SUMMARY, write_json
 from rntp.soup import open_checkpoint, write_soup
 
 PRETRAINING, RESULTS, SOUP = "pretraining", "results.json", "soup"
@@ -231,15 +232,15 @@ def _souped(study: Study, variant: Variant, seed: int, thread_count: int) -> Non
     recipe, plan = recipe_of(study, variant, seed), _plan(study, variant, seed, thread_count)
     folder = Path(recipe.output)
     by_name = {one.name: one for one in study.variants}
-    if not (folder / SOUP).exists():
-        parts = [Path(recipe_of(study, by_name[name], seed).output) / "run" / FINAL for name in variant.soup]
-        folder.mkdir(parents=True, exist_ok=True)
-        write_soup([open_checkpoint(one) for one in parts], [1 / len(parts)] * len(parts), "linear", folder / SOUP)
+    parts = [Path(recipe_of(study, by_name[name], seed).output) / RUN / FINAL for name in variant.soup]
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / SOUP, ignore_errors=True)  # the parts may have been trained again
+    write_soup([open_checkpoint(one) for one in parts], [1 / len(parts)] * len(parts), "linear", folder / SOUP)
     begun = time.perf_counter()
     there = Checkpoints(_base(study, seed), folder / SOUP, plan.judge or _base(study, seed))
     measured = measure_models(recipe, there, plan)
     wall_s = time.perf_counter() - begun
-    write_json(folder / "summary.json", {**fractions(measured), "measured": measured, "curve": [], "wall_s": wall_s})
+    write_json(folder / SUMMARY, {**fractions(measured), "measured": measured, "curve": [], "wall_s": wall_s})
 
 
 def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict[str, Any]:
@@ -314,7 +315,7 @@ def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
 def _row(study: Study, variant: Variant, seed: int) -> dict[str, Any]:
     """What stands in the table of a variant at a seed."""
     output = Path(recipe_of(study, variant, seed).output)
-    summary = json.loads((output / "summary.json").read_text("utf-8"))
+    summary = json.loads((output / SUMMARY).read_text("utf-8"))
     kept = ("beta_flop", "beta_gpu_time", "wall_s", "pretraining_wall_s", "steps", "phases", "ntp_equal_time", "curve")
     return {
         "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set),
