@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 import torch
 from accelerate import PartialState
 from trl import GRPOConfig
@@ -34,7 +36,15 @@ def process_state(recipe: Recipe) -> PartialState:
     >>> process_state(Recipe()).num_processes
     1
     """
+    atexit.unregister(_leave_group)
+    atexit.register(_leave_group)
     return PartialState(cpu=_on_cpu(recipe))
+
+
+def _leave_group() -> None:
+    """Join the threads of the group while Python still runs: one that needs it afterwards aborts the process."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
