@@ -280,6 +280,36 @@ class PriceOfSpeed:
     slow_mode_saves_fraction: float
     fast_mode_costs_ratio: float
 
+    def at_price(self, ratio: float) -> PriceOfSpeed:
+        """The same curve where a GPU-hour costs a multiple of what it did.
+
+        Parameters
+        ----------
+        ratio : float
+            New over old price [-].
+
+        Returns
+        -------
+        PriceOfSpeed
+            With every cost scaled.
+
+        Examples
+        --------
+        >>> curve = PriceOfSpeed((), 8, 0.01, 0.5, 0.2, 10.0)
+        >>> curve.at_price(3.0).usd_per_mtok_output_plateau
+        1.5
+        """
+        priced = (
+            replace(
+                one,
+                usd_per_mtok_output=ratio * one.usd_per_mtok_output,
+                usd_per_mtok_input=ratio * one.usd_per_mtok_input,
+            )
+            for one in self.options
+        )
+        plateau = ratio * self.usd_per_mtok_output_plateau
+        return replace(self, options=tuple(priced), usd_per_mtok_output_plateau=plateau)
+
 
 def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     """Follow one layout from batch 1 to the largest batch that fits.
