@@ -71,6 +71,7 @@ class _Stream:
     paid: bool
     traffic: _Traffic
     engine: ServingResult
+    usd_per_gpu_hour: Num
     choice: str
     params: Term
     curve: PriceOfSpeed
@@ -113,11 +114,12 @@ class _Stream:
         )
 
     def details(self) -> dict[str, tuple[Num, str]]:
+        price = self.usd_per_gpu_hour
         return {
             f"{self.label}: tpot_s": (self.engine.tpot_s, "s"),
             f"{self.label}: ttft_s": (self.engine.ttft_s, "s"),
-            f"{self.label}: usd_per_mtok_output": (self.engine.usd_per_mtok_output, "USD/Mtok"),
-            f"{self.label}: usd_per_mtok_input": (self.engine.usd_per_mtok_input, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_output": (price * self.engine.usd_per_mtok_output, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_input": (price * self.engine.usd_per_mtok_input, "USD/Mtok"),
         }
 
 
@@ -235,14 +237,13 @@ def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
 
 
 def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Stream:
-    engine = modelled.result
-    priced = replace(engine.scenario, usd_per_gpu_hour=setting.usd_per_gpu_hour)
     return _Stream(
         label=section.text("name") or section.name.replace("inference.traffic", "stream "),
         key=section.name,
         paid=section.text("paid") != "no",
         traffic=_traffic(setting, section, _request(setting, section)),
-        engine=replace(engine, scenario=priced),
+        engine=modelled.result,
+        usd_per_gpu_hour=setting.usd_per_gpu_hour,
         choice=modelled.choice,
         params=params_term(setting.model),
         curve=modelled.curve.at_price(median(setting.usd_per_gpu_hour)),

@@ -20,7 +20,7 @@ from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
-from computeledger.physics.efficiency import Efficiency
+from computeledger.physics.efficiency import IDEAL, Efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
 
@@ -460,7 +460,8 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
         once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
     for count, part in model.feed_forwards:
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
-    operations = [_slowed(one, eff.prefill_ratio) for one in operations]
+    if eff is not IDEAL:
+        operations = [_slowed(one, eff.prefill_ratio) for one in operations]
     work_s = total_s(operations)
     chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
     launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)

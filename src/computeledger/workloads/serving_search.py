@@ -14,7 +14,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
-from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
+from computeledger.workloads.serving import ServingScenario, decode_step, largest_batch, usd_per_mtok
 from computeledger.workloads.serving_sweep import evaluate_block, serving_blocks
 from computeledger.workloads.sweep import sweep
 
@@ -344,8 +344,8 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     True
     """
     options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
-    here = estimate_serving(scenario, machine)
-    cost = float(here.usd_per_mtok_output)
+    _, step_s = decode_step(scenario, machine)
+    cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
     single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
     return PriceOfSpeed(
         options=tuple(options),
