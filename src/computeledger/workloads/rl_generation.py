@@ -21,7 +21,7 @@ from computeledger.workloads.rl_lengths import SURVIVAL, Lengths, agreed, single
 from computeledger.workloads.serving import ServingScenario, largest_batch
 
 #: Numbers handled at a time: what stays in a core's own cache.
-_BLOCK = 16_384
+_BLOCK = 32_768
 #: Positions of the tail whose steps are priced: the start, every other one, the end.
 _PRICED = np.array([0, *range(1, len(SURVIVAL) - 1, 2), len(SURVIVAL) - 1])
 

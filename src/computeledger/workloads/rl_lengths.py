@@ -62,13 +62,13 @@ class Lengths:
         >>> round(float(exact_lengths(100.0).integral(SURVIVAL[:, None])), 6)
         100.0
         """
-        values = np.asarray(rate)
-        return single(np.sum((values[1:] + values[:-1]) * self._half_widths, axis=0))
+        return single(np.einsum("p...,p...->...", np.asarray(rate), self._widths))
 
     @functools.cached_property
-    def _half_widths(self) -> Array:
-        """Half of the way from each position to the next."""
-        return np.diff(self.tokens, axis=0) / 2
+    def _widths(self) -> Array:
+        """Tokens that each position stands for: half of the way to either neighbour."""
+        halves = np.diff(self.tokens, axis=0) / 2
+        return np.concatenate([halves[:1], halves[1:] + halves[:-1], halves[-1:]])
 
     @functools.cached_property
     def mean_tokens(self) -> Num:

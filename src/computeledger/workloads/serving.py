@@ -304,9 +304,9 @@ ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 def _interference_s(scenario: ServingScenario, alone: _Timed, machine: Machine) -> Num:
     """Time that the prefills of other requests add to each output token.
 
-    A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together share one pass, so launches
-    are paid once per pass. Work that only the prompt's own rank can do makes the others wait: it is paid for the
-    busiest rank; work that all ranks share is paid for the mean.
+    A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together
+    share one pass, so launches are paid once per pass. Work that only the prompt's own rank can do makes the others
+    wait: it is paid for the busiest rank; work that all ranks share is paid for the mean.
     """
     layout, eff = scenario.layout, machine.efficiency
     ranks = layout.dp * layout.pp
