@@ -231,7 +231,8 @@ _KEPT, _MOST_SAMPLES = 8, 8192
 @functools.lru_cache(maxsize=_KEPT)
 def _modelled(asked: _Asked) -> tuple[Any, tuple[Term, ...]]:
     """A phase's model, and what was assumed for it."""
-    setting, found = asked.setting, None
+    setting = asked.setting
+    found: Any = None
     if asked.section.name == "inference":
         found = phase_inference.model_engine(setting, asked.stream)
     elif asked.section.name == "rl":

@@ -385,11 +385,12 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
                     one = collectives.forwarded_all_to_all_s(token, part.n_experts_active, layout.ep, machine)
                 once = once + count * one
         # dispatch and combine each start once
+        away = np.where(spread, 1.0, 0.0)
         latency = n_moe * (collectives.latency_s(layout.ep, machine) + 2 * machine.efficiency.all_to_all_floor_s)
         yield Operation(
             "all-to-all",
-            network_bytes=spread * sent,
-            network_s=spread * (once + latency),
+            network_bytes=away * sent,
+            network_s=away * (once + latency),
         )
     hops = layout.pp - 1
     yield Operation(

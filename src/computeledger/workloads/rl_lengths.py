@@ -296,7 +296,8 @@ def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREA
         )
     growth = np.exp(spread * _SCORES.reshape(-1, *(1,) * max(mean.ndim, 1)))
     # in means: samples whose longest is the same multiple of the mean have one distribution, unless its start is cut
-    middle, end = -(spread**2), agreed(np.round(longest / mean, _RATIO_DECIMALS))
+    middle: Num = -(spread**2)
+    end = agreed(np.round(longest / mean, _RATIO_DECIMALS))
     start = _SHORTEST / mean if np.any(np.exp(middle) * growth[0] < _SHORTEST / mean) else 0.0
     top = np.log(end) + 4 * spread + 1
     for _ in range(_MOST_STEPS):
