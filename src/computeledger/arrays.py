@@ -280,7 +280,8 @@ def median(value: Num) -> float:
     >>> median(np.array([1.0, 5.0, 2.0]))
     2.0
     """
-    return float(np.median(np.asarray(value, float)))
+    array = np.asarray(value, float)
+    return float(np.median(array)) if array.ndim else float(array)
 
 
 def blocks(n: int, size: int = 8192) -> Iterator[slice]:

@@ -245,18 +245,27 @@ def test_a_facts_own_value_is_the_median_of_its_range() -> None:
     np.testing.assert_allclose(np.quantile(drawn, [0.05, 0.95]), [fact.low, fact.high], rtol=2e-2)
 
 
-def test_a_kept_rl_step_is_the_one_that_would_be_worked_out() -> None:
-    """Whatever was asked before, a plan's answer is the same: the kept step depends on all that it follows from."""
+def test_a_kept_model_is_the_one_that_would_be_worked_out() -> None:
+    """Whatever was asked before, a plan's answer is the same: what is kept depends on all that it follows from."""
     base = BASE | {"price": "2..3 $/h", "rl": {**BASE["rl"], "rollout": "2K..4K tokens"}}
-    base |= {"pretraining": {"tokens": "15T tokens", "utilization": "40%"}, "inference": {"skip": "not served"}}
     changes: list[dict[str, Any]] = [
         {}, {"price": "$5/h"}, {"model": "qwen3-8b"}, {"system": "h200-nvl8"}, {"precision": "fp8"},
         {"efficiency": {"host_step_s": "2 ms"}},
+        {"inference": {"traffic": [
+            {"name": "chat", "rate": "1M tokens/s", "life": "90 days", "input": "2000 tokens", "output": "500 tokens"},
+            {"name": "agents", "tokens": "1T tokens", "input": "9000 tokens", "output": "300 tokens", "paid": "no"},
+        ]}},
     ]  # fmt: skip
     changes += [
-        {"rl": {**base["rl"], **one}} for one in (
-            {"steps": 5000}, {"rollout": "3K..5K tokens"}, {"group_size": 16}, {"gpus": 32}, {"longest_over_mean": 2.0},
-            {"price": "$9/h"}, {"layout": "tp2"}, {"verifier_time": "1 s", "verifier_cores": 8},
+        {name: {**base[name], **one}} for name, one in (
+            ("rl", {"steps": 5000}), ("rl", {"rollout": "3K..5K tokens"}), ("rl", {"group_size": 16}),
+            ("rl", {"gpus": 32}), ("rl", {"longest_over_mean": 2.0}), ("rl", {"price": "$9/h"}),
+            ("rl", {"layout": "tp2"}), ("rl", {"verifier_time": "1 s", "verifier_cores": 8}),
+            ("inference", {"tokens": "2T..3T tokens"}), ("inference", {"occupancy": "50%"}),
+            ("inference", {"price": "1..4 $/h"}), ("inference", {"output": "500..900 tokens"}),
+            ("inference", {"tpot": "20 ms"}), ("inference", {"layout": "tp2"}), ("inference", {"batch": 16}),
+            ("pretraining", {"tokens": "1T..2T tokens"}), ("pretraining", {"tokens": "balanced"}),
+            ("pretraining", {"sequence": "4096 tokens"}), ("pretraining", {"utilization": "40%"}),
         )
     ]  # fmt: skip
     plans = [read_plan({**base, **change}) for change in changes]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration_rl import rl_factors
@@ -19,7 +20,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl import RLResult, estimate_rl
-from computeledger.workloads.rl_generation import Sampling, decode_step_s, generate, steady
+from computeledger.workloads.rl_generation import Generation, Sampling, decode_step_s, generate, steady
 from computeledger.workloads.rl_lengths import empirical_lengths, exact_lengths, lengths_of_mean, lognormal_lengths
 from computeledger.workloads.rl_levers import levers
 from computeledger.workloads.rl_scale_up import domain_use
@@ -155,6 +156,21 @@ def test_lengths() -> None:
     groups = drawn.reshape(-1, 50).max(axis=1).mean()
     assert float(seen.expected_longest_tokens(50.0)) == pytest.approx(groups, rel=0.02)
     assert float(lengths_of_mean(3000.0, 4000.0).mean_tokens) == pytest.approx(3000, rel=1e-6)
+
+
+@pytest.mark.parametrize("rollouts", [256.0, 20_000.0], ids=["room for all", "a queue of its own"])
+def test_samples_are_worked_out_as_each_alone(rollouts: float) -> None:
+    """What all samples share is worked out once: with it and without, each is what it would be by itself."""
+    made_of, means = (MACHINE, MACHINES.factors), np.array([30.0, 2000.0, 6000.0, 9000.0])
+
+    def asked(mean_tokens: Num) -> Generation:
+        lengths = lengths_of_mean(mean_tokens, 3.0 * mean_tokens)
+        return generate(ENGINE, Sampling(lengths, 200.0, 8.0), (rollouts, 4.0), made_of)
+
+    together, alone = asked(means), [asked(float(one)) for one in means]
+    for name in ("wall_s", "busy_s", "live", "tokens"):
+        found = np.broadcast_to(getattr(together, name), means.shape)
+        np.testing.assert_allclose(found, [float(getattr(one, name)) for one in alone], rtol=1e-5)
 
 
 def test_beta_in_gpu_time_exceeds_beta_in_flop() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, centred_ranks, sample
 from computeledger.display import Displayed
-from computeledger.economics.phase_inference import inference_phase
-from computeledger.economics.phase_pretraining import pretraining_phase
-from computeledger.economics.phase_rl import LATER_KEYS, RLModel, model_rl, rl_phase
+from computeledger.economics import phase_inference, phase_pretraining, phase_rl
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import (
@@ -177,7 +176,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     draws = sample(inputs, n_samples, seed)
     planned = {name: section for name, section in plan.sections.items() if "skip" not in section}
     settings = {name: _settings(plan, section, draws) for name, section in planned.items() if name != "experiments"}
-    phases = _phases(settings, functools.partial(_rl_model, plan, n_samples, seed))
+    phases = _phases(settings, functools.partial(_model, plan, n_samples, seed))
     if "experiments" in planned:
         phases["experiments"] = _experiments(plan, draws, phases)
     balance, working = _balance(phases)
@@ -203,12 +202,21 @@ def _settings(plan: Plan, section: Section, draws: Mapping[str, Num]) -> list[tu
     return [(make_setting(plan, section, draws, stream.text("model")), stream) for stream in streams]
 
 
+#: Keys of a section that its phase's model does not read.
+_LATER_KEYS = {
+    "pretraining": phase_pretraining.LATER_KEYS,
+    "rl": phase_rl.LATER_KEYS,
+    "inference": phase_inference.LATER_KEYS,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What an RL step follows from; the setting is made of it, so it is not compared."""
+    """What a phase's model follows from; the setting is made of it, so it is not compared."""
 
     top: Section
     section: Section
+    stream: Section
     efficiency: Section
     system_and_model: tuple[str, str]
     n_samples: int
@@ -216,25 +224,34 @@ class _Asked:
     setting: Setting = field(compare=False, repr=False)
 
 
-#: RL steps kept, and the longest sample axis of one: a plan that differs elsewhere only does not model it again.
-_KEPT, _MOST_SAMPLES = 4, 8192
+#: Models kept, and the longest sample axis of one: a plan that differs elsewhere only is not modelled again.
+_KEPT, _MOST_SAMPLES = 8, 8192
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _modelled(asked: _Asked) -> tuple[RLModel, tuple[Term, ...]]:
-    """The RL step, and what was assumed for it."""
-    return model_rl(asked.setting), tuple(asked.setting.defaults)
+def _modelled(asked: _Asked) -> tuple[Any, tuple[Term, ...]]:
+    """A phase's model, and what was assumed for it."""
+    setting = asked.setting
+    found: Any = None
+    if asked.section.name == "inference":
+        found = phase_inference.model_engine(setting, asked.stream)
+    elif asked.section.name == "rl":
+        found = phase_rl.model_rl(setting)
+    elif asked.section.name == "pretraining":
+        found = phase_pretraining.model_training(setting)
+    return found, tuple(setting.defaults)
 
 
-def _rl_model(plan: Plan, n_samples: int, seed: int, setting: Setting) -> RLModel:
+def _model(plan: Plan, n_samples: int, seed: int, setting: Setting, stream: Section) -> Any:
     section = setting.section
     names = (setting.machine.system.id, setting.model.id)
-    top, stated = (
-        replace(one, values={key: value for key, value in one.values.items() if key not in dropped})
-        for one, dropped in ((plan.top, {"title", "price"}), (section, LATER_KEYS))
+    later = _LATER_KEYS[section.name]
+    top, stated, streamed = (
+        Section(one.name, {key: value for key, value in one.values.items() if key not in dropped})
+        for one, dropped in ((plan.top, {"title", "price"}), (section, later), (stream, later))
     )
-    asked = _Asked(top, stated, plan.efficiency, names, n_samples, seed, setting)
-    parts = (plan.top, section, plan.sections["pretraining"])
+    asked = _Asked(top, stated, streamed, plan.efficiency, names, n_samples, seed, setting)
+    parts = (plan.top, section, stream, plan.sections["pretraining"])
     texts = [part.text(key) for part in parts for key in ("system", "model")]
     # a user's file is read afresh, and a long sample axis is not held on to
     own = any(text is not None and user_path(text) is not None for text in texts)
@@ -244,38 +261,40 @@ def _rl_model(plan: Plan, n_samples: int, seed: int, setting: Setting) -> RLMode
 
 
 def _phases(
-    settings: Mapping[str, list[tuple[Setting, Section]]], modelled: Callable[[Setting], RLModel]
+    settings: Mapping[str, list[tuple[Setting, Section]]], modelled: Callable[[Setting, Section], Any]
 ) -> dict[str, Phase]:
     """Inference first, as pretraining may balance with it, then pretraining, then RL."""
     phases: dict[str, Phase] = {}
     for name in counted([one for one in ("inference", "pretraining", "rl") if one in settings], "ledgers"):
+        models = [modelled(*one) for one in settings[name]]
+        setting = settings[name][0][0]
         if name == "inference":
-            phases[name] = inference_phase(settings[name])
+            phases[name] = phase_inference.inference_phase(settings[name], models)
         elif name == "pretraining":
-            phases[name] = _pretraining(settings[name][0][0], phases.get("inference"))
+            phases[name] = _pretraining(setting, models[0], phases.get("inference"))
         else:
-            setting = settings[name][0][0]
-            phases[name] = _rl(setting, modelled(setting), phases.get("pretraining"))
+            phases[name] = _rl(setting, models[0], phases.get("pretraining"))
     return {name: phases[name] for name in ("pretraining", "rl", "inference") if name in phases}
 
 
-def _pretraining(setting: Setting, inference: Phase | None) -> Phase:
+def _pretraining(setting: Setting, modelled: phase_pretraining.TrainingModel, inference: Phase | None) -> Phase:
     if inference is None or setting.section.text("tokens") != "balanced":
-        return pretraining_phase(setting, setting.number("tokens"), "as the plan states")
+        return phase_pretraining.pretraining_phase(setting, modelled, setting.number("tokens"), "as the plan states")
     # GPU-time is proportional to tokens, so a trial run tells that of one token
-    trial = pretraining_phase(setting, TERA, "trial")
+    trial = phase_pretraining.pretraining_phase(setting, modelled, TERA, "trial")
     tokens = inference.gpu_hours / (trial.gpu_hours / TERA)
-    return pretraining_phase(setting, tokens, "balanced: GPU-time equal to inference, D_pre = D_inf / (3 e)")
+    formula = "balanced: GPU-time equal to inference, D_pre = D_inf / (3 e)"
+    return phase_pretraining.pretraining_phase(setting, modelled, tokens, formula)
 
 
-def _rl(setting: Setting, modelled: RLModel, pretraining: Phase | None) -> Phase:
+def _rl(setting: Setting, modelled: phase_rl.RLModel, pretraining: Phase | None) -> Phase:
     """Beta compares with the plan's own pretraining where model and chip are the same."""
     if pretraining is None:
-        return rl_phase(setting, modelled, None, 0.0)
+        return phase_rl.rl_phase(setting, modelled, None, 0.0)
     runs_on = (setting.machine.system.accelerator.id, setting.model.id)
     same = (pretraining.accelerator, pretraining.model) == runs_on
     compared_s = pretraining.gpu_s_per_token if same else None
-    return rl_phase(setting, modelled, compared_s, pretraining.gpu_hours)
+    return phase_rl.rl_phase(setting, modelled, compared_s, pretraining.gpu_hours)
 
 
 def _experiments(plan: Plan, draws: Mapping[str, Num], phases: Mapping[str, Phase]) -> Phase:

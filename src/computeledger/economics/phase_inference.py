@@ -39,6 +39,29 @@ class _Traffic:
         return self.prefilled_tokens + self.output_tokens
 
 
+#: Keys of a section and its streams that :func:`model_engine` does not read.
+LATER_KEYS = frozenset({"tokens", "rate", "life", "occupancy", "gpu_hours", "utilization", "price", "name", "paid"})
+
+
+@dataclass(frozen=True, slots=True)
+class EngineModel:
+    """The engine that serves a stream, whatever its traffic and its price.
+
+    Attributes
+    ----------
+    result : ServingResult
+        Along the sample axis, for 1 USD per GPU-hour.
+    choice : str
+        Layout and batch.
+    curve : PriceOfSpeed
+        At the medians, for the same price.
+    """
+
+    result: ServingResult
+    choice: str
+    curve: PriceOfSpeed
+
+
 @dataclass(frozen=True, slots=True)
 class _Stream:
     """A stream on its engine."""
@@ -48,6 +71,7 @@ class _Stream:
     paid: bool
     traffic: _Traffic
     engine: ServingResult
+    usd_per_gpu_hour: Num
     choice: str
     params: Term
     curve: PriceOfSpeed
@@ -90,15 +114,50 @@ class _Stream:
         )
 
     def details(self) -> dict[str, tuple[Num, str]]:
+        price = self.usd_per_gpu_hour
         return {
             f"{self.label}: tpot_s": (self.engine.tpot_s, "s"),
             f"{self.label}: ttft_s": (self.engine.ttft_s, "s"),
-            f"{self.label}: usd_per_mtok_output": (self.engine.usd_per_mtok_output, "USD/Mtok"),
-            f"{self.label}: usd_per_mtok_input": (self.engine.usd_per_mtok_input, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_output": (price * self.engine.usd_per_mtok_output, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_input": (price * self.engine.usd_per_mtok_input, "USD/Mtok"),
         }
 
 
-def inference_phase(settings: list[tuple[Setting, Section]]) -> Phase:
+def model_engine(setting: Setting, stream: Section) -> EngineModel:
+    """Model the engine of a stream; its layout and batch are searched where the plan leaves them out.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the section; its price and its amount of traffic do not matter.
+    stream : Section
+        The stream, or the section itself.
+
+    Returns
+    -------
+    EngineModel
+        For :func:`inference_phase`.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the model, or a layout does not hold the batch that the plan states.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import Plan
+    >>> from computeledger.economics.setting import make_setting
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+    >>> section = Section("inference", {"input": 2000.0, "output": 500.0, "layout": "tp1"})
+    >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0, "inference.input": 2000.0, "inference.output": 500.0}
+    >>> model_engine(make_setting(plan, section, draws), section).choice
+    'tp1, batch 169 (searched)'
+    """
+    result, choice = _engine(setting, _request(setting, stream), stream)
+    return EngineModel(result, choice, _typical_curve(setting, result.scenario))
+
+
+def inference_phase(settings: list[tuple[Setting, Section]], engines: list[EngineModel]) -> Phase:
     """Estimate the inference ledger from its streams, ``C = 2 N D`` with ``D`` without cached tokens.
 
     ``GPU-hours = sum over streams of (GPUs per replica x replica time) / 3600 / occupancy``
@@ -107,16 +166,13 @@ def inference_phase(settings: list[tuple[Setting, Section]]) -> Phase:
     ----------
     settings : list of (Setting, Section)
         One per stream; a stream may run a variant of the model.
+    engines : list of EngineModel
+        Of the streams.
 
     Returns
     -------
     Phase
         Summed over streams; GPU-hours as the plan states them, else from the modelled engines.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no layout holds a model, or a layout does not hold the batch that the plan states.
 
     Examples
     --------
@@ -127,12 +183,13 @@ def inference_phase(settings: list[tuple[Setting, Section]]) -> Phase:
     ...                   "pretraining": {"skip": "open weights"}, "rl": {"skip": "none"},
     ...                   "inference": {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"}})
     >>> section = plan.sections["inference"]
-    >>> phase = inference_phase([(make_setting(plan, section, sample(uncertain_inputs(plan))), section)])
+    >>> setting = make_setting(plan, section, sample(uncertain_inputs(plan)))
+    >>> phase = inference_phase([(setting, section)], [model_engine(setting, section)])
     >>> phase.details["prefilled_tokens"], phase.details["output_tokens"]
     ((800000000000.0, 'tokens'), (200000000000.0, 'tokens'))
     """
     setting = settings[0][0]
-    streams = [_stream(one, section) for one, section in settings]
+    streams = [_stream(*one, engine) for one, engine in zip(settings, engines, strict=True)]
     flop = _sum(one.flop for one in streams)
     hours = modelled = _gpu_hours(setting, _sum(one.busy_gpu_hours for one in streams))
     details = {name: detail for one in streams for name, detail in one.details().items()}
@@ -179,18 +236,17 @@ def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
     return Figure("inference.gpu_hours", hours, "GPU-hours", "busy GPU-hours / occupancy", terms)
 
 
-def _stream(setting: Setting, section: Section) -> _Stream:
-    request = _request(setting, section)
-    engine, choice = _engine(setting, request, section)
+def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Stream:
     return _Stream(
         label=section.text("name") or section.name.replace("inference.traffic", "stream "),
         key=section.name,
         paid=section.text("paid") != "no",
-        traffic=_traffic(setting, section, request),
-        engine=engine,
-        choice=choice,
+        traffic=_traffic(setting, section, _request(setting, section)),
+        engine=modelled.result,
+        usd_per_gpu_hour=setting.usd_per_gpu_hour,
+        choice=modelled.choice,
         params=params_term(setting.model),
-        curve=_typical_curve(setting, engine.scenario),
+        curve=modelled.curve.at_price(median(setting.usd_per_gpu_hour)),
     )
 
 
@@ -264,7 +320,6 @@ def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[Servi
         input_tokens=request.prefilled_tokens,
         cached_tokens=request.cached_tokens,
         output_tokens=request.output_tokens,
-        usd_per_gpu_hour=setting.usd_per_gpu_hour,
     )
     label = f"{layout}, batch {median(batch):.0f} ({'plan' if text and stated else 'searched'})"
     return estimate_serving(scenario, setting.machine), label
@@ -292,6 +347,5 @@ def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:
         input_tokens=median(scenario.input_tokens),
         cached_tokens=median(scenario.cached_tokens),
         output_tokens=median(scenario.output_tokens),
-        usd_per_gpu_hour=median(scenario.usd_per_gpu_hour),
     )
     return price_of_speed(typical, setting.typical)

@@ -115,13 +115,56 @@ def _with_dp(layout: Layout, n_gpus: int) -> Layout:
     return layout
 
 
-def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> Phase:
+#: The trainer of a section and its layout; nothing where the plan states GPU-hours alone.
+TrainingModel = tuple[PretrainingResult, str] | None
+#: Keys of the section that :func:`model_training` does not read.
+LATER_KEYS = frozenset({"tokens", "gpu_hours", "utilization", "price"})
+
+
+def model_training(setting: Setting) -> TrainingModel:
+    """Model the training step of a pretraining section.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the section; its price and its tokens do not matter.
+
+    Returns
+    -------
+    tuple of PretrainingResult and str, or None
+        For :func:`pretraining_phase`; None where the section names no GPUs.
+
+    Raises
+    ------
+    LayoutError
+        Where the plan's layout leaves GPUs of the job idle.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import Plan, Section
+    >>> from computeledger.economics.setting import make_setting
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+    >>> section = Section("pretraining", {"gpus": 64.0, "layout": "tp2"})
+    >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0, "pretraining.gpus": 64.0}
+    >>> model_training(make_setting(plan, section, draws))[1]
+    'tp2-dp32 (plan)'
+    """
+    if "gpus" not in setting.section:
+        return None
+    result, layout = training_estimate(setting, "layout", 0.0)
+    _check_whole(result, setting)
+    return result, layout
+
+
+def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, tokens_formula: str) -> Phase:
     """Estimate the pretraining ledger, ``C = 6 N D``.
 
     Parameters
     ----------
     setting : Setting
         Of the section.
+    modelled : tuple of PretrainingResult and str, or None
+        Of :func:`model_training`.
     tokens : float or ndarray
         Tokens of the run [token].
     tokens_formula : str
@@ -136,8 +179,6 @@ def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> Pha
     ------
     PlanError
         Where the plan gives neither GPUs, nor GPU-hours, nor a utilisation.
-    LayoutError
-        Where the plan's layout leaves GPUs of the job idle.
 
     Examples
     --------
@@ -148,7 +189,7 @@ def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> Pha
     ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
     >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
-    >>> phase = pretraining_phase(setting, 15e12, "as the plan states")
+    >>> phase = pretraining_phase(setting, model_training(setting), 15e12, "as the plan states")
     >>> [one.name for one in phase.figures][:3]
     ['pretraining.tokens', 'pretraining.flop', 'pretraining.gpu_hours']
     """
@@ -159,9 +200,9 @@ def pretraining_phase(setting: Setting, tokens: Num, tokens_formula: str) -> Pha
     details: dict[str, tuple[Num, str]] = {}
     choices = {}
     operations = {}
-    if "gpus" in setting.section:
-        result, choices["layout"] = training_estimate(setting, "layout", tokens)
-        _check_whole(result, setting)
+    if modelled is not None:
+        result, choices["layout"] = modelled
+        result = replace(result, scenario=replace(result.scenario, tokens=tokens))
         operations["training"] = result.step.operations
         details = _details(result)
         hours = hours or _modelled_gpu_hours(result)

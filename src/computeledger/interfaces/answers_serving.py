@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from computeledger.arrays import Num, Uncertain, median
 from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
@@ -43,6 +45,7 @@ from computeledger.workloads.serving_search import (
     search_serving,
     size_fleet,
 )
+from computeledger.workloads.serving_sweep import room
 
 
 def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,16 +83,17 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
         apart = answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
         return apart | {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure, engine)}
     gpus, layouts = _layouts(options, middles, typical)
-    found = search_serving(middles, layouts, typical)
     batch = whole_number("--batch", options["batch"])
+    found = search_serving(middles, layouts, typical, None if batch is None else [batch])
     document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
+    if not found:
+        raise _does_not_fit(batch, layouts, middles, typical)
     if options["requests_per_s"] is not None:
-        exact = found if batch is None else search_serving(middles, layouts, typical, batches=[batch])
-        fleet = _fleet(exact, batch, options)
+        fleet = _fleet(found, options)
         document["fleet"] = documents_serving.fleet_document(fleet)
         chosen, gpus = fleet.option, fleet.n_gpus
     else:
-        chosen = _choose(found, batch, options, typical, middles)
+        chosen = _choose(found, batch, options)
     at = replace(scenario, layout=chosen.layout, batch=float(chosen.batch))
     result, ideal = estimate_serving(at, machine), ideal_serving(at, machine)
     at_middles = replace(middles, layout=chosen.layout, batch=float(chosen.batch))
@@ -187,14 +191,12 @@ def _interval_document(sure: Interval | None, engine: str) -> dict[str, Any]:
     return {"class": sure.name, "why": sure.sentence, "n": sure.n}
 
 
-def _fleet(found: list[ServingOption], batch: int | None, options: Mapping[str, Any]) -> Fleet:
+def _fleet(found: list[ServingOption], options: Mapping[str, Any]) -> Fleet:
     """The fewest GPUs for the load asked about."""
     defaults = {"requests_per_s": 0.0, "ttft": float("inf"), "tpot": float("inf")}
     asked = [middle(options[name]) if options[name] is not None else default for name, default in defaults.items()]
     slo = Slo(*asked)
     check_positive("--requests-per-s", slo.requests_per_s)
-    if not found:
-        raise InputError(f"--batch {batch}: does not fit any layout")
     fleet = size_fleet(found, slo)
     gpus = whole_number("--gpus", options["gpus"])
     if gpus is not None and fleet.n_gpus > gpus:
@@ -222,35 +224,33 @@ def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Mac
     return gpus or max(int(one.n_gpus) for one in layouts), layouts
 
 
-def _choose(
-    found: list[ServingOption],
-    batch: int | None,
-    options: Mapping[str, Any],
-    machine: Machine,
-    scenario: ServingScenario,
-) -> ServingOption:
+def _choose(found: list[ServingOption], batch: int | None, options: Mapping[str, Any]) -> ServingOption:
     """The layout for a batch, or the cheapest option that is fast enough."""
-    if batch is None:
-        limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
-        if options["ttft"] is not None:
-            first = middle(options["ttft"])
-            best_ttft_s = min(one.ttft_s for one in found)
-            found = [one for one in found if one.ttft_s <= first]
-            if not found:
-                soonest = format_si(best_ttft_s, "s")
-                raise InputError(f"--ttft {format_si(first, 's')}: no layout is that soon; the soonest takes {soonest}")
-        fast = [one for one in found if one.tpot_s <= limit]
-        if not fast and options["tpot"] is not None:
-            best = min(found, key=lambda one: one.tpot_s)
-            fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
-            raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {fastest}")
-        if not fast:
-            return min(found, key=lambda one: one.tpot_s)
-        return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
-    layouts = sorted({str(one.layout): one.layout for one in found}.items())
-    room = {str(one.layout): max(o.batch for o in found if o.layout == one.layout) for one in found}
-    exact = search_serving(scenario, [layout for _, layout in layouts], machine, batches=[batch])
-    if not exact:
-        name, largest = max(room.items(), key=lambda pair: pair[1])
-        raise InputError(f"--batch {batch}: does not fit; the largest batch that fits is {largest} ({name})")
-    return max(exact, key=lambda one: one.output_tokens_per_s_per_gpu)
+    if batch is not None:
+        in_order = sorted(found, key=lambda one: str(one.layout))
+        return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
+    limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+    if options["ttft"] is not None:
+        first = middle(options["ttft"])
+        best_ttft_s = min(one.ttft_s for one in found)
+        found = [one for one in found if one.ttft_s <= first]
+        if not found:
+            soonest = format_si(best_ttft_s, "s")
+            raise InputError(f"--ttft {format_si(first, 's')}: no layout is that soon; the soonest takes {soonest}")
+    fast = [one for one in found if one.tpot_s <= limit]
+    if not fast and options["tpot"] is not None:
+        best = min(found, key=lambda one: one.tpot_s)
+        fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
+        raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {fastest}")
+    if not fast:
+        return min(found, key=lambda one: one.tpot_s)
+    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
+
+
+def _does_not_fit(batch: int | None, layouts: list[Layout], scenario: ServingScenario, machine: Machine) -> InputError:
+    """A stated batch that no layout holds, with the largest that one does."""
+    held = np.ravel(room(scenario, layouts, machine))
+    best = int(np.argmax(held))
+    return InputError(
+        f"--batch {batch}: does not fit; the largest batch that fits is {int(held[best])} ({layouts[best]})"
+    )

@@ -18,7 +18,7 @@ from computeledger.physics import transformer
 from computeledger.physics.efficiency import DEFAULT_ENGINE
 from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
-from computeledger.physics.roofline import Operation, bound, bound_times_s, total_s
+from computeledger.physics.roofline import BOUNDS, Operation, bound, bound_times_s, total_s
 from computeledger.workloads.result import Figure, Term, quantities, quantity
 
 PHASE_QUANTITIES = {
@@ -194,7 +194,8 @@ def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]
     every = list(operations)
     whole = np.maximum(total_s(every), 1e-300)
     for one in every:
-        if median(one.time_s) == 0:
+        time_s = one.time_s
+        if median(time_s) == 0:
             continue
         out.append(
             {
@@ -202,8 +203,8 @@ def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]
                 "flop": median(one.flop),
                 "bytes": median(one.bytes),
                 "network_bytes": median(one.network_bytes),
-                "time_s": quantity(one.time_s, "s"),
-                "share_fraction": float(np.mean(one.time_s / whole)),
+                "time_s": quantity(time_s, "s"),
+                "share_fraction": float(np.mean(time_s / whole)),
                 "bound": main_bound([one]),
                 "intensity_flop_per_byte": median(one.intensity_flop_per_byte) if np.all(one.bytes) else None,
                 "reached_flop_per_s": median(one.reached_flop_per_s),
@@ -214,8 +215,8 @@ def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]
 
 def main_bound(operations: Iterable[Operation]) -> str:
     """What binds most often over the samples."""
-    names, counts = np.unique(bound(operations), return_counts=True)
-    return str(names[np.argmax(counts)])
+    found = bound(operations)
+    return max(BOUNDS, key=lambda name: np.count_nonzero(found == name))
 
 
 def memory_document(held: ServingMemory) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def visible_tokens(attention: Attention, context_tokens: Num) -> Num:
 
 
 def _clipped(amount: Num, limit: float) -> Num:
-    return np.asarray(np.minimum(amount, limit))
+    return np.asarray(amount if limit == np.inf else np.minimum(amount, limit))
 
 
 def _compressed(attention: Attention, amount: Num) -> Num:
@@ -358,5 +358,7 @@ def kv_read_bytes(attention: Attention, context_tokens: Num, kv_bytes_per_value:
     if attention.kind == "none" or attention.kind in LINEAR_KINDS:
         return 2 * state_bytes(attention) + 0.0 * context * kv_bytes_per_value
     entry = _entry_values(attention) * np.asarray(kv_bytes_per_value, float)
-    keys = _compressed(attention, context) * attention.index_key_bytes
-    return visible_tokens(attention, context) * entry + keys
+    read = visible_tokens(attention, context) * entry
+    if attention.index_key_bytes:
+        read = read + _compressed(attention, context) * attention.index_key_bytes
+    return read

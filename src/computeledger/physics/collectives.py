@@ -1,7 +1,8 @@
 """Time of collectives: scale-up domain first, scale-out beyond it.
 
 A group of ``g`` GPUs puts ``min(g, domain)`` of them in one scale-up domain. With the ideal efficiency the latency is
-kept: it is a fact of the fabric, not a loss.
+kept: it is a fact of the fabric, not a loss. What a byte takes is worked out first: group and machine are few numbers,
+messages may be many.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) 
     True
     """
     local, domains = _groups(n_group, machine)
-    up = passes * (1 - 1 / local) * message_bytes / machine.scale_up_bytes_per_s
+    up = passes * (1 - 1 / local) / machine.scale_up_bytes_per_s
     if machine.efficiency is IDEAL:  # a switch that adds up sends each value once
-        up = np.minimum(up, np.where(local > 1, message_bytes / machine.scale_up_bytes_per_s, 0.0))
-    out = passes * (1 - 1 / domains) * message_bytes / local / machine.scale_out_bytes_per_s
-    return latency_s(n_group, machine) + up + out
+        up = np.minimum(up, np.where(local > 1, 1 / machine.scale_up_bytes_per_s, 0.0))
+    out = passes * (1 - 1 / domains) / local / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + (up + out) * message_bytes
 
 
 def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
@@ -116,9 +117,9 @@ def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
     """
     local, _ = _groups(n_group, machine)
     up = machine.system.scale_up_bytes_per_s_per_gpu.value * machine.efficiency.all_to_all_fraction
-    near = sent_bytes * (local - 1) / n_group / up
-    far = sent_bytes * (n_group - local) / n_group / machine.scale_out_bytes_per_s
-    return latency_s(n_group, machine) + np.maximum(near, far)
+    near = (local - 1) / n_group / up
+    far = (n_group - local) / n_group / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + np.maximum(near, far) * sent_bytes
 
 
 def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machine: Machine) -> Num:
@@ -155,9 +156,9 @@ def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machin
     ranks = n_group * (1 - (1 - 1 / np.asarray(n_group, float)) ** n_copies)
     met = domains * (1 - (1 - 1 / domains) ** n_copies)
     up = machine.system.scale_up_bytes_per_s_per_gpu.value * machine.efficiency.all_to_all_fraction
-    near = token_bytes * ranks * (local - 1) / local / up
-    far = token_bytes * met * (domains - 1) / domains / machine.scale_out_bytes_per_s
-    return latency_s(n_group, machine) + np.maximum(near, far)
+    near = ranks * (local - 1) / local / up
+    far = met * (domains - 1) / domains / machine.scale_out_bytes_per_s
+    return latency_s(n_group, machine) + np.maximum(near, far) * token_bytes
 
 
 def hop_s(message_bytes: Num, n_gpus_per_stage: Num, machine: Machine) -> Num:
@@ -185,6 +186,5 @@ def hop_s(message_bytes: Num, n_gpus_per_stage: Num, machine: Machine) -> Num:
     True
     """
     near = np.asarray(n_gpus_per_stage) * 2 <= machine.system.n_gpus_scale_up.value
-    up = machine.system.scale_up_latency_s.value + message_bytes / machine.scale_up_bytes_per_s
-    out = machine.system.scale_out_latency_s.value + message_bytes / machine.scale_out_bytes_per_s
-    return np.where(near, up, out)
+    start_s = np.where(near, machine.system.scale_up_latency_s.value, machine.system.scale_out_latency_s.value)
+    return start_s + message_bytes / np.where(near, machine.scale_up_bytes_per_s, machine.scale_out_bytes_per_s)

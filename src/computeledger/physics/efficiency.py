@@ -342,6 +342,7 @@ def factor_dimension(name: str) -> str:
     return "fraction" if "fraction" in name or name == "prefill_interference" else "count"
 
 
+@functools.lru_cache(maxsize=1024)
 def middle(value: Uncertain) -> float:
     """Middle of an uncertain number: the median of its distribution.
 

@@ -1,6 +1,7 @@
 """A forward pass as operations: what the busiest GPU of a replica computes, moves, sends and waits for.
 
-Every argument may be an array; a sweep over a million (batch, context, layout) points is one call. The sum reduces to
+Every argument may be an array; a sweep over a million (batch, context, layout) points is one call. Products begin with
+what model, layout and machine give, so that each long array is gone over once. The sum reduces to
 the two-equation roofline of :mod:`computeledger.physics.blackboard` where the efficiency is ideal, the layout is one
 GPU and the attention is counted alike; property tests prove it.
 """
@@ -19,7 +20,7 @@ from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
-from computeledger.physics.efficiency import Efficiency
+from computeledger.physics.efficiency import IDEAL, Efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
 
@@ -206,8 +207,8 @@ def _mixer_operations(
     eff, kv_bytes = machine.efficiency, PRECISION_BYTES[precision.kv]
     end = step.context_tokens + step.new_tokens
     params: Num = 0.0
-    flop: dict[str, Num] = {"attention": 0.0, "latent attention": 0.0}
-    bytes_: dict[str, Num] = {"attention": 0.0, "latent attention": 0.0}
+    flop: dict[str, Num] = {}
+    bytes_: dict[str, Num] = {}
     for count, attention in model.mixers:
         params = params + count * transformer.attention_params(attention, model.hidden_size)
         latent = "latent attention" if attention.kind == "mla" else "attention"
@@ -219,19 +220,22 @@ def _mixer_operations(
         if attention.index_heads:
             seen = end if step.decode else step.context_tokens + step.new_tokens / 2
             per_query = per_query + mixing.indexer_flop_per_query(attention, seen)
-        flop[latent] = flop[latent] + count * cut.tokens * per_query / layout.tp
+        computed = count / layout.tp * cut.tokens * per_query
         read = mixing.kv_read_bytes(attention, end, kv_bytes)
-        bytes_[latent] = bytes_[latent] + count * cut.sequences * read / kv_shards(attention, layout.tp)
+        read = count / (kv_shards(attention, layout.tp) * layout.cp) * cut.sequences * read
+        is_first = latent not in flop
+        flop[latent] = computed if is_first else flop[latent] + computed
+        bytes_[latent] = read if is_first else bytes_[latent] + read
     weights = params / layout.tp
     yield Operation(
         "attention projections",
-        flop=2 * cut.tokens * weights,
+        flop=2 * weights * cut.tokens,
         bytes=weights * PRECISION_BYTES[precision.attention],
         flop_per_s=machine.gemm_flop_per_s(precision.attention),
         bytes_per_s=machine.weight_bytes_per_s,
     )
     for name in ("attention", "latent attention"):
-        if np.any(flop[name]):
+        if np.any(flop.get(name, 0.0)):
             fraction = eff.attention_fraction
             if step.decode:
                 plain = eff.attention_fraction * eff.decode_attention_ratio
@@ -239,7 +243,7 @@ def _mixer_operations(
             yield Operation(
                 name,
                 flop=flop[name],
-                bytes=bytes_[name] / layout.cp,
+                bytes=bytes_[name],
                 flop_per_s=machine.system.accelerator.peak(precision.scores) * fraction,
                 bytes_per_s=machine.kv_bytes_per_s,
             )
@@ -257,7 +261,7 @@ def _feed_forward_operations(
         weights = dense / layout.tp
         yield Operation(
             "dense and shared MLP",
-            flop=2 * cut.tokens * weights,
+            flop=2 * weights * cut.tokens,
             bytes=weights * PRECISION_BYTES[precision.dense],
             flop_per_s=machine.gemm_flop_per_s(precision.dense),
             bytes_per_s=machine.weight_bytes_per_s,
@@ -266,15 +270,14 @@ def _feed_forward_operations(
         if not part.n_experts:
             continue
         expert = transformer.expert_params(part, model.hidden_size)
-        stage = layout.n_gpus_per_stage
+        held = count * expert / layout.n_gpus_per_stage
         hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
-        copies = cut.stage_tokens * part.n_experts_active
         # uneven rows keep ranks waiting, or units of one GPU where experts are sliced; half a tile of each is empty
         uneven = eff.expert_imbalance
         yield Operation(
             "routed experts",
-            flop=2 * count * (copies * uneven + hit * eff.expert_tile_tokens / 2) * expert / stage,
-            bytes=count * hit * expert / stage * PRECISION_BYTES[precision.experts],
+            flop=2 * held * (part.n_experts_active * uneven * cut.stage_tokens + eff.expert_tile_tokens / 2 * hit),
+            bytes=held * PRECISION_BYTES[precision.experts] * hit,
             flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
             bytes_per_s=machine.expert_bytes_per_s,
         )
@@ -309,7 +312,8 @@ def activation_bytes(model: Model, tokens: Num, tp: Num, copies: Num | None = No
     8.9
     """
     residual, wide, routed = _activation_values(model.mixers, model.feed_forwards, model.hidden_size)
-    return ACTIVATION_BYTES * (tokens * (residual + wide / tp) + (tokens if copies is None else copies) * routed)
+    own, passed = ACTIVATION_BYTES * (residual + wide / tp), ACTIVATION_BYTES * routed
+    return own * tokens + passed * (tokens if copies is None else copies)
 
 
 @functools.cache
@@ -346,7 +350,7 @@ def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine)
     return Operation(
         "output head",
         # a prompt needs the scores of its last token only, drafts those of each
-        flop=2 * (cut.tokens if step.decode else cut.sequences) * weights,
+        flop=2 * weights * (cut.tokens if step.decode else cut.sequences),
         bytes=weights * PRECISION_BYTES["bf16"],
         flop_per_s=machine.gemm_flop_per_s("bf16"),
         bytes_per_s=machine.weight_bytes_per_s,
@@ -354,7 +358,7 @@ def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine)
 
 
 def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Iterator[Operation]:
-    residual = cut.tokens * model.hidden_size * ACTIVATION_BYTES
+    residual = model.hidden_size * ACTIVATION_BYTES * cut.tokens
     n_mixers = sum(count for count, _ in model.mixers)
     n_dense = sum(count for count, part in model.feed_forwards if not part.n_experts)
     n_moe = sum(count for count, part in model.feed_forwards if part.n_experts)
@@ -362,28 +366,31 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
     n_reduce = n_mixers + n_dense + np.where(spread, 0, n_moe)
     yield Operation(
         "all-reduce",
-        network_bytes=np.where(np.asarray(layout.tp) > 1, n_reduce * residual, 0.0),
+        network_bytes=np.where(np.asarray(layout.tp) > 1, n_reduce, 0.0) * residual,
         network_s=n_reduce * collectives.ring_s(residual, layout.tp, machine),
     )
     if n_moe:
-        sent, once = 0.0 * cut.tokens, 0.0 * cut.tokens
+        sent: Num = 0.0
+        once: Num = 0.0
         for count, part in model.feed_forwards:
             if part.n_experts:
                 ranks = layout.ep * (1 - (1 - 1 / np.asarray(layout.ep, float)) ** part.n_experts_active)
                 width = part.latent_width or model.hidden_size
-                token = cut.tokens / layout.tp * width * ALL_TO_ALL_BYTES
-                sent = sent + count * token * ranks
+                token = width * ALL_TO_ALL_BYTES / layout.tp * cut.tokens
+                copies = ranks * token
+                sent = sent + count * copies
                 if step.decode:  # each copy goes straight to its rank
-                    one = collectives.all_to_all_s(token * ranks, layout.ep, machine)
+                    one = collectives.all_to_all_s(copies, layout.ep, machine)
                 else:
                     one = collectives.forwarded_all_to_all_s(token, part.n_experts_active, layout.ep, machine)
                 once = once + count * one
         # dispatch and combine each start once
+        away = np.where(spread, 1.0, 0.0)
         latency = n_moe * (collectives.latency_s(layout.ep, machine) + 2 * machine.efficiency.all_to_all_floor_s)
         yield Operation(
             "all-to-all",
-            network_bytes=np.where(spread, sent, 0.0),
-            network_s=np.where(spread, once + latency, 0.0),
+            network_bytes=away * sent,
+            network_s=away * (once + latency),
         )
     hops = layout.pp - 1
     yield Operation(
@@ -454,7 +461,8 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
         once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
     for count, part in model.feed_forwards:
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
-    operations = [_slowed(one, eff.prefill_ratio) for one in operations]
+    if eff is not IDEAL:
+        operations = [_slowed(one, eff.prefill_ratio) for one in operations]
     work_s = total_s(operations)
     chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
     launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)

@@ -17,11 +17,11 @@ from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.roofline import Machine, bound, total_s
-from computeledger.workloads.rl_lengths import SURVIVAL, Lengths, single
+from computeledger.workloads.rl_lengths import SURVIVAL, Lengths, agreed, single
 from computeledger.workloads.serving import ServingScenario, largest_batch
 
 #: Numbers handled at a time: what stays in a core's own cache.
-_BLOCK = 16_384
+_BLOCK = 32_768
 #: Positions of the tail whose steps are priced: the start, every other one, the end.
 _PRICED = np.array([0, *range(1, len(SURVIVAL) - 1, 2), len(SURVIVAL) - 1])
 
@@ -270,23 +270,21 @@ def generate(
     True
     """
     rollouts, replicas = load
-    machine, _ = made_of
+    machine, factors = made_of
     lengths = sampling.lengths
     room = places(engine, sampling, machine)
     share = np.maximum(rollouts / replicas, 1.0)
-    last = np.clip(share, 1.0, np.maximum(room, 1.0))
-    age = sampling.prompt_tokens + lengths.mean_age_tokens
+    last = agreed(np.clip(share, 1.0, np.maximum(room, 1.0)))
     age = sampling.prompt_tokens + lengths.mean_age_tokens
     # one call prices the queue's full house and every other position of the tail
     any_own = lengths.any_alive(last)
-    together = last * lengths.survival[_PRICED] / np.maximum(any_own[_PRICED], np.finfo(float).tiny)
+    together = last * SURVIVAL[_PRICED, None] / np.maximum(any_own[_PRICED], np.finfo(float).tiny)
     context = sampling.prompt_tokens + lengths.tokens[_PRICED]
-    shape = np.broadcast(together, context, age).shape
-    live, contexts = _with_queue(np.maximum(together, 1.0), last, shape), _with_queue(context, age, shape)
-    rows = max(_BLOCK // live[0].size, 1)
+    live, contexts = _with_queue(np.maximum(together, 1.0), last), _with_queue(context, age)
+    rows = max(_BLOCK // np.broadcast(live[0], contexts[0], factors.rl_decode_ratio).size, 1)
     parts = [slice(start, start + rows) for start in range(0, len(live), rows)]
     priced_s = np.concatenate([decode_step_s(engine, live[part], contexts[part], made_of) for part in parts])
-    tail_s, longest_s = _tail_s(lengths, any_own, last * replicas, priced_s[:-1])
+    tail_s, longest_s = _tail_s(lengths, any_own, np.atleast_1d(agreed(last * replicas)), priced_s[:-1])
     queued_s = (share - last) * lengths.mean_tokens * single(priced_s[-1]) / last
     prompts_s = share * _prompt_s(engine, sampling, machine)
     steps = (share - last) * lengths.mean_tokens / last + lengths.integral(any_own)
@@ -303,25 +301,28 @@ def generate(
     )
 
 
-def _with_queue(tail: Num, queue: Num, shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _with_queue(tail: Num, queue: Num) -> NDArray[np.float64]:
     """Priced positions, and the queue's full house last."""
+    shape = np.broadcast(tail, queue).shape
     return np.concatenate([np.broadcast_to(tail, shape), np.broadcast_to(queue, (1, *shape[1:]))])
 
 
 def _tail_s(
-    lengths: Lengths, any_own: NDArray[np.float64], rollouts: Num, priced: NDArray[np.float64]
+    lengths: Lengths, any_own: NDArray[np.float64], rollouts: NDArray[np.float64], priced: NDArray[np.float64]
 ) -> tuple[Num, Num]:
     """Time until the last rollout of a replica ends, and until that of all replicas does."""
     n_samples = priced.shape[1]
-    across = (len(SURVIVAL), n_samples)
-    tokens, any_own = np.broadcast_to(lengths.tokens, across), np.broadcast_to(any_own, across)
-    rollouts = np.broadcast_to(rollouts, n_samples)
     tail_s, longest_s = np.empty((2, n_samples))
     for part in blocks(n_samples, _BLOCK // len(SURVIVAL)):
-        here, step_s = Lengths(tokens[:, part]), _between(priced[:, part])
-        tail_s[part] = here.integral(any_own[:, part] * step_s)
-        longest_s[part] = here.integral(here.any_alive(rollouts[part]) * step_s)
+        here, step_s = Lengths(_samples(lengths.tokens, part)), _between(priced[:, part])
+        tail_s[part] = here.integral(_samples(any_own, part) * step_s)
+        longest_s[part] = here.integral(here.any_alive(_samples(rollouts, part)) * step_s)
     return single(tail_s), single(longest_s)
+
+
+def _samples(values: NDArray[np.float64], part: slice) -> NDArray[np.float64]:
+    """Some of the samples; one number that holds for all stays one."""
+    return values if values.shape[-1] == 1 else values[..., part]
 
 
 def _between(priced: NDArray[np.float64]) -> NDArray[np.float64]:

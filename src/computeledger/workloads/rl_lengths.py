@@ -28,6 +28,8 @@ _WEIGHTS = (SURVIVAL[:-2] - SURVIVAL[2:]) / 2
 _SHORTEST = 1.0
 #: Search for a mean: how close it must come, its most steps, and the flattest slope it believes.
 _CLOSE, _MOST_STEPS, _FLAT = 1e-6, 60, 1e-3
+#: Digits to which multiples of a mean are told apart: a quotient's last ones are rounding.
+_RATIO_DECIMALS = 12
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,13 @@ class Lengths:
         >>> round(float(exact_lengths(100.0).integral(SURVIVAL[:, None])), 6)
         100.0
         """
-        values = np.asarray(rate)
-        middle = np.asarray(values[1:] + values[:-1])
-        middle /= 2
-        return single(np.sum(middle * self._widths, axis=0))
+        return single(np.einsum("p...,p...->...", np.asarray(rate), self._widths))
 
     @functools.cached_property
     def _widths(self) -> Array:
-        """Between the positions."""
-        return np.diff(self.tokens, axis=0)
+        """Tokens that each position stands for: half of the way to either neighbour."""
+        halves = np.diff(self.tokens, axis=0) / 2
+        return np.concatenate([halves[:1], halves[1:] + halves[:-1], halves[-1:]])
 
     @functools.cached_property
     def mean_tokens(self) -> Num:
@@ -179,6 +179,28 @@ def single(values: Array) -> Num:
     return values.reshape(values.shape[1:]) if values.shape[:1] == (1,) else values
 
 
+def agreed(values: Num) -> Num:
+    """Say once what all samples say: what follows from it is then worked out once too.
+
+    Parameters
+    ----------
+    values : float or ndarray
+        Along the sample axis, in any unit [-].
+
+    Returns
+    -------
+    float or ndarray
+        The number that all samples share, or the samples [-].
+
+    Examples
+    --------
+    >>> float(agreed(np.array([8.0, 8.0]))), agreed(np.array([8.0, 9.0])).tolist()
+    (8.0, [8.0, 9.0])
+    """
+    array = np.asarray(values)
+    return array.flat[0] if np.all(array == array.flat[0]) else array
+
+
 def _positions(rising: Array, longest: Num) -> Lengths:
     """Put a start before the positions, cut them at the longest allowed, and end there."""
     end = np.asarray(longest, float)
@@ -273,17 +295,21 @@ def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREA
             f"rollout lengths: a mean of {float(np.max(mean)):g} tokens exceeds the longest, {float(np.min(longest)):g}"
         )
     growth = np.exp(spread * _SCORES.reshape(-1, *(1,) * max(mean.ndim, 1)))
-    middle, top = np.log(mean) - spread**2, np.log(longest) + 4 * spread + 1
+    # in means: samples whose longest is the same multiple of the mean have one distribution, unless its start is cut
+    middle: Num = -(spread**2)
+    end = agreed(np.round(longest / mean, _RATIO_DECIMALS))
+    start = _SHORTEST / mean if np.any(np.exp(middle) * growth[0] < _SHORTEST / mean) else 0.0
+    top = np.log(end) + 4 * spread + 1
     for _ in range(_MOST_STEPS):
-        cut = np.clip(np.exp(middle) * growth, _SHORTEST, longest)
+        cut = np.clip(np.exp(middle) * growth, start, end)
         reached = np.tensordot(_WEIGHTS, cut, 1)
-        if np.all(np.abs(reached / mean - 1) < _CLOSE):
+        if np.all(np.abs(reached - 1) < _CLOSE):
             break
         # the logarithm of the mean is concave in that of the median: Newton's steps come from below and do not pass it
-        slope = np.tensordot(_WEIGHTS, np.where(cut < longest, cut, 0.0), 1) / reached
-        step = np.log(mean / reached) / np.maximum(slope, _FLAT)
+        slope = np.tensordot(_WEIGHTS, np.where(cut < end, cut, 0.0), 1) / reached
+        step = -np.log(reached) / np.maximum(slope, _FLAT)
         middle = np.minimum(middle + step, top)
-    return _positions(np.exp(middle) * growth, longest)
+    return _positions(mean * np.exp(middle) * growth, longest)
 
 
 def empirical_lengths(tokens: Sequence[float] | Array) -> Lengths:

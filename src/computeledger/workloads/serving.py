@@ -7,7 +7,8 @@ step and their prefill stops the decodes beside them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import functools
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,7 +76,7 @@ class ServingScenario:
         return self.cached_tokens + self.input_tokens + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServingResult(Displayed):
     """What serving takes.
 
@@ -91,10 +92,10 @@ class ServingResult(Displayed):
         Replica time that one prompt takes from decoding [s].
     ttft_s, tpot_s : float or ndarray
         Arrival to first token without a queue; time per further token [s].
-    cached_busy_s : float or ndarray
-        Replica time of one cached token: fetching its cache entry and attending to it [s].
     memory : ServingMemory
         HBM of the busiest GPU.
+    machine : Machine
+        What it runs on.
     """
 
     scenario: ServingScenario
@@ -106,8 +107,13 @@ class ServingResult(Displayed):
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
-    cached_busy_s: Num
     memory: ServingMemory
+    machine: Machine = field(repr=False)
+
+    @functools.cached_property
+    def cached_busy_s(self) -> Num:
+        """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
+        return _cached_busy_s(self.scenario, self.prefill_s, self.machine)
 
     @property
     def prefill_wait_s(self) -> Num:
@@ -129,29 +135,51 @@ class ServingResult(Displayed):
         """Requests one replica finishes, ``B / (O TPOT)`` [1/s]."""
         return self.scenario.batch / (self.scenario.output_tokens * self.tpot_s)
 
-    def _usd_per_mtok(self, replica_s: Num) -> Num:
-        price = self.scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
-        return replica_s * self.scenario.layout.n_gpus * price
-
     @property
     def usd_per_mtok_output(self) -> Num:
         """Cost of decoding, prefill apart [USD/Mtok]."""
-        return self._usd_per_mtok(self.decode_s / self.scenario.batch)
+        return usd_per_mtok(self.scenario, self.decode_s / self.scenario.batch)
 
     @property
     def usd_per_mtok_input(self) -> Num:
         """Cost of prefilling a token that is not cached [USD/Mtok]."""
-        return self._usd_per_mtok(self.prefill_busy_s / self.scenario.input_tokens)
+        return usd_per_mtok(self.scenario, self.prefill_busy_s / self.scenario.input_tokens)
 
     @property
     def usd_per_mtok_cached_read(self) -> Num:
         """Cost of reusing a cached token [USD/Mtok]."""
-        return self._usd_per_mtok(self.cached_busy_s)
+        return usd_per_mtok(self.scenario, self.cached_busy_s)
 
     @property
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
         return self.tpot_s * self.scenario.layout.n_gpus / self.scenario.batch
+
+
+def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
+    """Cost of tokens that take a replica's time.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With layout and price.
+    replica_s : float or ndarray
+        Time of the whole replica per token [s].
+
+    Returns
+    -------
+    float or ndarray
+        Cost [USD/Mtok].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(tp=2), Precision(), 1.0, 1.0, 1.0, 0.0, 3.6)
+    >>> usd_per_mtok(scenario, 1e-3)
+    2.0
+    """
+    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
+    return replica_s * scenario.layout.n_gpus * price
 
 
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
@@ -191,7 +219,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = _timed(scenario, prompt, machine)
     prefill_s = prompts.s
-    wait_s = _interference_s(scenario, machine)
+    wait_s = _interference_s(scenario, prompts, machine)
     tpot_s = decode_s + wait_s
     # the first token has an interval of its own: nothing of a step's ratio enters it
     central_tpot_s = tpot_s / eff.serving_ratio
@@ -208,10 +236,10 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         prefill_busy_s=wait_s * scenario.output_tokens / scenario.batch,
         ttft_s=eff.first_token_ratio * ttft_s,
         tpot_s=tpot_s,
-        cached_busy_s=_cached_busy_s(scenario, prefill_s, machine),
         memory=serving_memory(
             model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
         ),
+        machine=machine,
     )
 
 
@@ -273,19 +301,19 @@ _SHARED = ("routed experts", "all-to-all")
 ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 
 
-def _interference_s(scenario: ServingScenario, machine: Machine) -> Num:
+def _interference_s(scenario: ServingScenario, alone: _Timed, machine: Machine) -> Num:
     """Time that the prefills of other requests add to each output token.
 
-    A rank receives ``a = B / (O ranks)`` prompts per token. Prompts that arrive together share one pass, so launches
-    are paid once per pass. Work that only the prompt's own rank can do makes the others wait: it is paid for the
-    busiest rank; work that all ranks share is paid for the mean.
+    A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together
+    share one pass, so launches are paid once per pass. Work that only the prompt's own rank can do makes the others
+    wait: it is paid for the busiest rank; work that all ranks share is paid for the mean.
     """
     layout, eff = scenario.layout, machine.efficiency
     ranks = layout.dp * layout.pp
     arrivals = scenario.batch / (scenario.output_tokens * ranks)
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
     step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    one, share = _timed(scenario, step, machine), eff.prefill_interference
+    one, share = alone if np.all(together == 1) else _timed(scenario, step, machine), eff.prefill_interference
     # no engine stops decoding for less than the limit's own pass, unless prompts are read elsewhere
     pass_s = np.maximum(share * one.s, np.where(np.asarray(share) > 0, one.limit_s, 0.0))
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):

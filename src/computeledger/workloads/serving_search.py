@@ -14,7 +14,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
-from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
+from computeledger.workloads.serving import ServingScenario, decode_step, largest_batch, usd_per_mtok
 from computeledger.workloads.serving_sweep import evaluate_block, serving_blocks
 from computeledger.workloads.sweep import sweep
 
@@ -280,6 +280,36 @@ class PriceOfSpeed:
     slow_mode_saves_fraction: float
     fast_mode_costs_ratio: float
 
+    def at_price(self, ratio: float) -> PriceOfSpeed:
+        """The same curve where a GPU-hour costs a multiple of what it did.
+
+        Parameters
+        ----------
+        ratio : float
+            New over old price [-].
+
+        Returns
+        -------
+        PriceOfSpeed
+            With every cost scaled.
+
+        Examples
+        --------
+        >>> curve = PriceOfSpeed((), 8, 0.01, 0.5, 0.2, 10.0)
+        >>> curve.at_price(3.0).usd_per_mtok_output_plateau
+        1.5
+        """
+        priced = (
+            replace(
+                one,
+                usd_per_mtok_output=ratio * one.usd_per_mtok_output,
+                usd_per_mtok_input=ratio * one.usd_per_mtok_input,
+            )
+            for one in self.options
+        )
+        plateau = ratio * self.usd_per_mtok_output_plateau
+        return replace(self, options=tuple(priced), usd_per_mtok_output_plateau=plateau)
+
 
 def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     """Follow one layout from batch 1 to the largest batch that fits.
@@ -314,8 +344,8 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     True
     """
     options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
-    here = estimate_serving(scenario, machine)
-    cost = float(here.usd_per_mtok_output)
+    _, step_s = decode_step(scenario, machine)
+    cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
     single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
     return PriceOfSpeed(
         options=tuple(options),
