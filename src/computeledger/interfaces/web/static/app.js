@@ -399,7 +399,8 @@ const whenIdle = window.requestIdleCallback ?? ((go) => setTimeout(go, 30));
 let isPainting = false;
 
 function paintNear() {
-  const next = canvases().find((one) => waiting.has(one) && inSight.has(one));
+  const next = window.Plotly && canvases().find((one) => waiting.has(one) && inSight.has(one));
+  root.toggleAttribute("data-behind", Boolean(next));
   if (isPainting || !next) return;
   isPainting = true;
   whenIdle(() => {
@@ -520,24 +521,24 @@ form.addEventListener("input", (event) => {
   } else if (event.target.tagName === "SELECT" || event.target.type === "checkbox") {
     keep();
     buttons();
-    ask();
+    ask(true);
   } else placeSlider(name);
 });
 form.addEventListener("change", (event) => {
   if (event.target.id === "preset") {
     const chosen = given.presets[event.target.value];
-    if (chosen) { fillBoxes(new URLSearchParams(chosen)); keep(); ask(); }
+    if (chosen) { fillBoxes(new URLSearchParams(chosen)); keep(); ask(true); }
     return;
   }
   if (event.target.closest(".control")) { keep(); ask(true); }
 });
-form.addEventListener("submit", (event) => { event.preventDefault(); keep(); ask(); });
-form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); keep(); ask(); } });
-window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(); });
+form.addEventListener("submit", (event) => { event.preventDefault(); keep(); ask(true); });
+form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); keep(); ask(true); } });
+window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
 byId("undo").addEventListener("click", () => history.back());
 byId("redo").addEventListener("click", () => history.forward());
-byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(); });
-byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(); });
+byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(true); });
+byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(true); });
 byId("close-working").addEventListener("click", closeWorking);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
