@@ -74,13 +74,13 @@ def markers(figure: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_medians_of_the_phases_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
     for measure in ("gpu_hours", "usd"):
-        drawn = [trace["x"][0] for trace in markers(figures[measure])]
+        drawn = [x for trace in markers(figures[measure]) for x in trace["x"]]
         wanted = [median(getattr(phase, measure)) for phase in ledger.phases.values()]
         assert drawn == pytest.approx(wanted[::-1], rel=1e-9)
 
 
 def test_shares_of_both_currencies_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
-    drawn = sorted(trace["x"][0] for trace in markers(figures["shares"]))
+    drawn = sorted(x for trace in markers(figures["shares"]) for x in trace["x"])
     wanted = [median(x) for currency in ("flop", "gpu_hours") for x in ledger.shares(currency).values()]
     assert drawn == pytest.approx(sorted(wanted), rel=1e-9)
 

@@ -151,19 +151,28 @@ def test_a_range_stays_a_range_under_the_slider(visit: Any) -> None:
     assert page.locator("#answer.stale").count() == 0
 
 
-def test_only_plots_that_changed_are_drawn_again(visit: Any) -> None:
+def test_only_plots_that_changed_are_drawn_again_and_first_those_in_view(visit: Any) -> None:
     page = visit("/life")
     page.evaluate("""() => {
       window.drawn = [];
-      const react = Plotly.react;
+      const react = Plotly.react, root = document.documentElement;
       Plotly.react = (canvas, ...rest) => {
         drawn.push(canvas.closest("figure").dataset.plot);
         return react(canvas, ...rest);
       };
+      new MutationObserver(() => drawn.push("shown")).observe(root, { attributeFilter: ["data-shown"] });
     }""")
     drag(page, "inference.rate", 650)
-    drawn = set(page.evaluate("drawn"))
-    assert "shares" in drawn
+    page.wait_for_function("drawn.includes('shown') && document.documentElement.dataset.behind === undefined")
+    drawn, in_view = page.evaluate("""() => [drawn, [...document.querySelectorAll("figure")].filter(one => {
+      const { top, bottom } = one.querySelector(".canvas").getBoundingClientRect();
+      return top < innerHeight && bottom > 0;
+    }).map(one => one.dataset.plot)]""")
+    before, after = drawn[: drawn.index("shown")], drawn[drawn.index("shown") + 1 :]
+    assert "shares" in before
+    assert set(before) <= set(in_view)
+    assert "phases" in after  # stands just below the window
+    assert set(after).isdisjoint(in_view)
     assert "bounds" not in drawn  # what binds a step does not change with the traffic
 
 

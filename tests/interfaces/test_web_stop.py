@@ -119,3 +119,26 @@ def test_stop_ends_the_work_and_the_last_answer_stays(work: Work, address: str, 
     assert page.locator("#headline").inner_text() == kept
     assert "stopped" in page.locator("#said").inner_text()
     context.close()
+
+
+@pytest.mark.browser
+def test_a_slow_question_is_given_up_for_the_one_that_a_reader_settles_on(
+    work: Work, address: str, browser: Any
+) -> None:
+    context = browser.new_context(bypass_csp=True)
+    page = context.new_page()
+    page.goto(f"{address}/facts")
+    page.wait_for_function("Number(document.documentElement.dataset.shown || 0) > 0")
+    work.is_slow.set()
+    page.locator("#c-words").fill("h200")
+    page.locator("#c-words").press("Enter")
+    page.wait_for_function("/^[1-9]\\d* of 400 blocks$/.test(document.getElementById('busy-text').textContent)")
+    work.is_slow.clear()
+    page.locator("#c-words").fill("gb200")
+    page.locator("#c-words").press("Enter")
+    assert work.ended.wait(10)
+    assert 0 < work.blocks < BLOCKS
+    page.wait_for_function("document.documentElement.dataset.shown === '2' && !document.documentElement.dataset.asking")
+    assert "gb200" in page.locator("#now tbody").inner_text().lower()
+    assert page.locator("#said").inner_text() == ""
+    context.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from computeledger.interfaces.wording import interval_words, point, words
 
@@ -19,6 +21,8 @@ WHITE_ON = frozenset({"#0072B2", "#46688A"})
 SERIES = ("#009E73", "#0072B2", "#D55E00", "#B5648F")
 MARKS = ("circle", "triangle-up", "square", "diamond", "cross", "star", "hexagon", "triangle-down")
 NEUTRAL = "#7A838D"
+#: Width of the bands that stand for intervals [-].
+_BAND_PX = 9
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 #: What a plot must not do: take the finger's scroll, show a tool bar, read dollars as formulas.
@@ -139,19 +143,68 @@ def corner(text: str) -> Spec:
             "showarrow": False, "align": "left", "font": {"size": 12}}  # fmt: skip
 
 
-def interval_marks(value: Any, y: float, color: str, mark: str, unit: str) -> list[Spec]:
+def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_px: float) -> list[Spec]:
     """The 90 % interval as a band, the 80 % interval as a darker one, the median as a mark.
+
+    All rows share two traces: a browser's time to draw grows with traces, hardly with points.
 
     Parameters
     ----------
-    value : float or dict
-        A document's quantity, in its own unit.
-    y : float
-        Height on the axis [-].
-    color, mark : str
-        Of the median.
+    rows : sequence of (float or dict, float, str, str)
+        Of each: a document's quantity in its own unit, its height on the axis [-], colour and mark of the median.
     unit : str
         For the hover text.
+    row_px : float
+        Pixels that stand for 1 on the axis of rows [-].
+
+    Returns
+    -------
+    list of dict
+        Plotly traces, for a layout whose bars overlay.
+
+    Examples
+    --------
+    >>> len(interval_marks([(1.0, 0.0, "#0072B2", "circle")], "", 64))
+    1
+    """
+    bands = [
+        (point(value, low), point(value, high), y, faint(color, shade))
+        for value, y, color, _ in rows
+        for low, high, shade in (("p05", "p95", 0.3), ("p10", "p90", 0.35))
+        if point(value, low) < point(value, high)
+    ]
+    colors = [color for _, _, color, _ in rows]
+    marks: Spec = {
+        "type": "scatter", "mode": "markers", "x": [point(value) for value, *_ in rows],
+        "y": [y for _, y, _, _ in rows], "cliponaxis": False,
+        "hovertemplate": [
+            f"{words(point(value), unit)}<br>{interval_words(value, unit)}<extra></extra>" for value, *_ in rows
+        ],
+        "marker": {"symbol": [mark for *_, mark in rows], "size": 12, "color": colors,
+                   "line": {"color": colors, "width": 2.5}},
+    }  # fmt: skip
+    if not bands:
+        return [marks]
+    return [
+        {"type": "bar", "orientation": "h", "base": [low for low, *_ in bands], "hoverinfo": "skip",
+         "x": [high - low for low, high, *_ in bands], "y": [y for _, _, y, _ in bands],
+         "width": [_BAND_PX / row_px] * len(bands),
+         "marker": {"color": [color for *_, color in bands], "line": {"width": 0}}},
+        marks,
+    ]  # fmt: skip
+
+
+def hill(samples: np.ndarray[Any, np.dtype[np.float64]], row: float, color: str) -> list[Spec]:
+    """The distribution of samples over their logarithm; nothing where the value is exact.
+
+    Parameters
+    ----------
+    samples : array
+        Of a quantity, in its own unit.
+    row : float
+        Height of its foot on the axis [-].
+    color : str
+        ``#RRGGBB``.
 
     Returns
     -------
@@ -160,30 +213,30 @@ def interval_marks(value: Any, y: float, color: str, mark: str, unit: str) -> li
 
     Examples
     --------
-    >>> len(interval_marks(1.0, 0.0, "#0072B2", "circle", ""))
-    1
+    >>> hill(np.asarray(2.0), 0.0, "#0072B2"), len(hill(np.asarray([1.0, 2.0, 2.0, 4.0]), 0.0, "#0072B2"))
+    ([], 1)
     """
-    bands = [
-        {"type": "scatter", "mode": "lines", "x": [point(value, low), point(value, high)], "y": [y, y],
-         "hoverinfo": "skip", "line": {"color": faint(color, shade), "width": 9}}
-        for low, high, shade in (("p05", "p95", 0.3), ("p10", "p90", 0.35))
-        if point(value, low) < point(value, high)
-    ]  # fmt: skip
-    return [
-        *bands,
-        {"type": "scatter", "mode": "markers", "x": [point(value)], "y": [y], "cliponaxis": False,
-         "hovertemplate": f"{words(point(value), unit)}<br>{interval_words(value, unit)}<extra></extra>",
-         "marker": {"symbol": mark, "size": 12, "color": color, "line": {"color": color, "width": 2.5}}},
-    ]  # fmt: skip
+    if samples.ndim == 0 or samples.min() <= 0 or np.isclose(samples.min(), samples.max()):
+        return []
+    low, high = np.quantile(np.log10(samples), [0.002, 0.998])
+    counts, edges = np.histogram(np.log10(samples), bins=40, range=(low, high))
+    kernel = np.array([1.0, 4, 10, 16, 19, 16, 10, 4, 1])
+    smooth = np.convolve(np.pad(counts, 5), kernel / kernel.sum(), mode="same")
+    centres = edges[0] + (edges[1] - edges[0]) * (np.arange(-5, len(counts) + 5) + 0.5)
+    heights = row + 0.02 + 0.46 * smooth / smooth.max()
+    return [{
+        "type": "scatter", "mode": "lines", "x": rounded(10**centres), "y": rounded(heights), "fill": "toself",
+        "line": {"color": color, "width": 1.5}, "fillcolor": faint(color, 0.22), "hoverinfo": "skip",
+    }]  # fmt: skip
 
 
-def bar_text(color: str) -> Spec:
-    """Where and in what colour a bar carries its label.
+def bar_text(*colors: str) -> Spec:
+    """Where and in what colour bars carry their labels.
 
     Parameters
     ----------
-    color : str
-        Of the bar.
+    *colors : str
+        Of each bar, or of all.
 
     Returns
     -------
@@ -195,9 +248,10 @@ def bar_text(color: str) -> Spec:
     >>> bar_text("#D55E00")["insidetextfont"]["color"]
     '#000000'
     """
+    inks = ["#FFFFFF" if color in WHITE_ON else "#000000" for color in colors]
     return {
         "textposition": "inside", "textangle": 0, "insidetextanchor": "middle", "constraintext": "both",
-        "insidetextfont": {"color": "#FFFFFF" if color in WHITE_ON else "#000000"},
+        "insidetextfont": {"color": inks if len(inks) > 1 else inks[0]},
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, median
+from computeledger.arrays import median
 from computeledger.economics.ledger import Ledger
 from computeledger.facts.load import load_accelerator
 from computeledger.interfaces import plot_parts as parts
@@ -56,7 +56,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     --------
     >>> half = {"pretraining": 0.5, "inference": 0.5}
     >>> len(shares_figure({"shares": {"flop": half, "gpu_time": half}})["data"])
-    10
+    4
     """
     flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
     names = list(flop)
@@ -65,14 +65,16 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     data: list[Spec] = []
     notes = [parts.note("share of FLOP", 1.42, "y2"), parts.note("share of GPU-time", -0.42, "y2")]
     starts = [0.0, 0.0]
+    segments: list[tuple[str, int, float, float]] = []
+    marks: list[tuple[Any, float, str, str]] = []
     for name in names:
         ends = [start + point(share) for start, share in zip(starts, (flop[name], time[name]), strict=True)]
-        data += [_ribbon(name, starts, ends), *_segments(name, starts, ends)]
+        data.append(_ribbon(name, starts, ends))
+        segments += [(name, y, start, end) for y, start, end in zip((1, 0), starts, ends, strict=True)]
         starts = ends
     for row, name in enumerate(reversed(names)):
         color = PHASE_COLORS[name]
-        data += parts.interval_marks(flop[name], row + 0.04, color, "circle-open", "fraction")
-        data += parts.interval_marks(time[name], row - 0.2, color, "circle", "fraction")
+        marks += [(flop[name], row + 0.04, color, "circle-open"), (time[name], row - 0.2, color, "circle")]
         text = f"<b>{PHASE_NAMES[name]}</b>   ○ FLOP {percent(flop[name])}   ● GPU-time {percent(time[name])}"
         notes.append(parts.note(text, row + 0.4))
     ticks = [0, 0.25, 0.5, 0.75, 1]
@@ -87,6 +89,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
         yaxis2={"range": [-0.62, 1.62], "domain": [rows + gap_px / height, 1], "anchor": "x", **parts.ROWS},
         margin={"l": 4, "r": 12, "t": 0, "b": 32},
     )  # fmt: skip
+    data += [_segments(segments), *parts.interval_marks(marks, "fraction", row_px)]
     return {"data": data, "layout": layout}
 
 
@@ -102,20 +105,21 @@ def _ribbon(name: str, starts: Sequence[float], ends: Sequence[float]) -> Spec:
     }  # fmt: skip
 
 
-def _segments(name: str, starts: Sequence[float], ends: Sequence[float]) -> list[Spec]:
-    """A ledger's part of the two bars."""
-    color = PHASE_COLORS[name]
-    out = []
-    for y, currency, start, end in zip((1, 0), ("FLOP", "GPU-time"), starts, ends, strict=True):
-        size = end - start
-        short = f"{100 * size:.0f}\u00a0%"
-        text = f"{PHASE_NAMES[name]} {short}" if size > 0.34 else short if size > 0.1 else ""
-        out.append({
-            "type": "bar", "orientation": "h", "x": [size], "base": [start], "y": [y], "width": [0.48], "yaxis": "y2",
-            "marker": {"color": color, "line": {"width": 0}}, "text": [text], **parts.bar_text(color),
-            "hovertemplate": f"{PHASE_NAMES[name]}: {percent(size)} of {currency}<extra></extra>",
-        })  # fmt: skip
-    return out
+def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
+    """Every ledger's part of the two bars: its name, the bar, start and end."""
+    colors = [PHASE_COLORS[name] for name, *_ in parts_of]
+    sizes = [end - start for *_, start, end in parts_of]
+    short = [f"{100 * size:.0f}\u00a0%" for size in sizes]
+    names = [PHASE_NAMES[name] for name, *_ in parts_of]
+    return {
+        "type": "bar", "orientation": "h", "x": sizes, "base": [start for _, _, start, _ in parts_of],
+        "y": [y for _, y, _, _ in parts_of], "width": [0.48] * len(sizes), "yaxis": "y2",
+        "marker": {"color": colors, "line": {"width": 0}}, **parts.bar_text(*colors),
+        "text": [f"{name} {text}" if size > 0.34 else text if size > 0.1 else ""
+                 for name, text, size in zip(names, short, sizes, strict=True)],
+        "hovertemplate": [f"{name}: {percent(size)} of {('GPU-time', 'FLOP')[y]}<extra></extra>"
+                          for name, size, (_, y, _, _) in zip(names, sizes, parts_of, strict=True)],
+    }  # fmt: skip
 
 
 def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
@@ -142,37 +146,25 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
     data: list[Spec] = []
     notes: list[Spec] = []
     ends: list[float] = []
+    marks: list[tuple[Any, float, str, str]] = []
+    row_px = 80
     for row, (name, phase) in enumerate(list(ledger.phases.items())[::-1]):
         value = getattr(phase, measure)
         summary, color = quantity(value, unit), PHASE_COLORS[name]
-        data += [*_hill(value, row, color), *parts.interval_marks(summary, row - 0.1, color, "circle", unit)]
+        data += parts.hill(np.asarray(value, float), row, color)
+        marks.append((summary, row - 0.1, color, "circle"))
         text = f"<b>{PHASE_NAMES[name]}  {words(point(summary), unit)}</b>   {interval_words(summary, unit)}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row - 0.36))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
     layout = parts.layout(
-        80 * len(ledger.phases) + 56,
+        row_px * len(ledger.phases) + 56,
         notes,
+        barmode="overlay",
         xaxis=parts.log_axis(ends, format_usd if measure == "usd" else format_si, 0.1) | {"title": {"text": title}},
         yaxis={"range": [-0.55, len(ledger.phases) - 0.42], **parts.ROWS},
     )
+    data += parts.interval_marks(marks, unit, row_px)
     return {"data": data, "layout": layout}
-
-
-def _hill(value: Num, row: float, color: str) -> list[Spec]:
-    """The samples' distribution over the logarithm; nothing where the value is exact."""
-    array = np.asarray(value, float)
-    if array.ndim == 0 or array.min() <= 0 or np.isclose(array.min(), array.max()):
-        return []
-    low, high = np.quantile(np.log10(array), [0.002, 0.998])
-    counts, edges = np.histogram(np.log10(array), bins=40, range=(low, high))
-    kernel = np.array([1.0, 4, 10, 16, 19, 16, 10, 4, 1])
-    smooth = np.convolve(np.pad(counts, 5), kernel / kernel.sum(), mode="same")
-    centres = edges[0] + (edges[1] - edges[0]) * (np.arange(-5, len(counts) + 5) + 0.5)
-    heights = row + 0.02 + 0.46 * smooth / smooth.max()
-    return [{
-        "type": "scatter", "mode": "lines", "x": rounded(10**centres), "y": rounded(heights), "fill": "toself",
-        "line": {"color": color, "width": 1.5}, "fillcolor": parts.faint(color, 0.22), "hoverinfo": "skip",
-    }]  # fmt: skip
 
 
 def roofline_figure(ledger: Ledger) -> Spec:

@@ -141,22 +141,24 @@ function fromAddress() {
   buttons();
 }
 
-// ---- asking: one question at a time, and always the latest ----
+// ---- asking: one question at a time, and always the latest; the next is on its way while an answer is drawn ----
 
-let asking = null, again = false, shownCount = 0, latest = null;
+// a question that runs longer is given up once a reader has settled on another
+const SLOW_MS = 400;
+let asking = null, again = false, answered = null, shownCount = 0, latest = null;
 
 async function fetched(path, signal) {
   let response;
   try {
     response = await fetch(path, { signal, headers: { Accept: "application/json, application/x-ndjson" } });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (signal?.aborted) throw error;
     throw { control: "", message: "no answer: is `computeledger web` still running?" };
   }
   const unexpected = { control: "", message: `unexpected answer (${response.status})` };
   if (!response.headers.get("content-type")?.includes("ndjson")) {
     const body = await response.json().catch(() => unexpected);
-    if (!response.ok) throw body;
+    if (!response.ok || signal?.aborted || body === unexpected) throw body;
     return body;
   }
   // a long answer: lines that say how far it is, then the answer
@@ -181,30 +183,36 @@ function tellFar({ done, total, what } = { total: 0 }) {
   byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : "working";
 }
 
-async function ask() {
-  if (asking) { again = true; return; }
-  asking = new AbortController();
-  root.dataset.asking = "on";
-  const slow = setTimeout(() => { byId("busy").hidden = false; }, 400);
-  const query = readBoxes().toString();
-  try {
-    const wanted = [fetched(`/view/${given.page}?${query}`, asking.signal)];
-    if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, asking.signal));
-    const [view, other] = await Promise.all(wanted);
-    complain(null);
-    if (unread) { byId("e-").textContent = `Left out of the address: ${unread} (no control of this page).`; byId("e-").hidden = false; unread = ""; }
-    latest = { query, view };
-    show(view, other ?? null);
-  } catch (error) {
-    if (error.name === "AbortError") say("stopped; the last answer stays");
-    else complain(error);
-  } finally {
-    clearTimeout(slow);
-    byId("busy").hidden = true;
-    tellFar();
-    asking = null;
-    if (again) { again = false; ask(); } else delete root.dataset.asking;
+async function ask(isSettled = false) {
+  const query = readBoxes().toString(), question = JSON.stringify([query, pinned]);
+  if (asking) {
+    again = asking.question !== question;
+    if (again && isSettled && performance.now() - asking.since > SLOW_MS) asking.stop.abort();
+    return;
   }
+  if (question === answered) return;
+  const own = { question, since: performance.now(), stop: new AbortController() };
+  asking = own;
+  root.dataset.asking = "on";
+  const slow = setTimeout(() => { byId("busy").hidden = false; }, SLOW_MS);
+  let tell;
+  try {
+    const wanted = [fetched(`/view/${given.page}?${query}`, own.stop.signal)];
+    if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, own.stop.signal));
+    const [view, other] = await Promise.all(wanted);
+    answered = question;
+    tell = () => { latest = { query, view }; return show(view, other ?? null); };
+  } catch (error) {
+    if (!own.stop.signal.aborted) tell = () => complain(error);
+    else if (!again) tell = () => say("stopped; the last answer stays");
+  }
+  clearTimeout(slow);
+  byId("busy").hidden = true;
+  tellFar();
+  asking = null;
+  if (again) { again = false; ask(); }
+  await tell?.();
+  if (!asking) delete root.dataset.asking;
 }
 
 function complain(error) {
@@ -212,6 +220,7 @@ function complain(error) {
   for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
   byId("answer").classList.toggle("stale", error !== null);
   if (error === null) return;
+  answered = null;
   const field = error.control ? box(error.control) : null;
   const place = field ? byId(`e-${error.control}`) : byId("e-");
   place.textContent = error.message;
@@ -241,7 +250,9 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-function show(view, other) {
+async function show(view, other) {
+  complain(null);
+  if (unread) { byId("e-").textContent = `Left out of the address: ${unread} (no control of this page).`; byId("e-").hidden = false; unread = ""; }
   byId("headline").textContent = view.headline;
   byId("command").textContent = view.command;
   byId("get-plan").hidden = view.plan === null;
@@ -256,6 +267,7 @@ function show(view, other) {
   byId("scenarios").classList.toggle("two", Boolean(other));
   if (other) draw(byId("pinned"), other, null, "Compared with");
   if (explained !== null) work(explained);
+  await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
 }
@@ -300,7 +312,7 @@ function draw(place, view, other, heading) {
     figure.querySelector("figcaption").textContent = one.caption;
     const canvas = figure.querySelector(".canvas");
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
-    paint(canvas, one.figure);
+    want(canvas, one.figure);
   });
   place.querySelector(".tables").replaceChildren(...view.tables.map(table));
   place.querySelector(".notes").replaceChildren(...view.notes.map((text) => element("li", {}, text)));
@@ -346,24 +358,56 @@ function finder(title, body) {
   return element("label", { class: "find" }, "Find ", element("input", { type: "search", "aria-label": `find in ${title}`, oninput: find }));
 }
 
-// plots out of sight are drawn when they come into sight, so that a drag moves what one looks at
+// plots in view are drawn before an answer counts as shown, those near the view as soon as nothing else is to do, and
+// the others when they come near it: a drag moves what one looks at
 const waiting = new WeakMap();
 const inSight = new WeakSet();
+const canvases = () => [...document.querySelectorAll(".canvas")];
+const isInView = ({ top, bottom }) => top < innerHeight && bottom > 0;
 const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (entry.isIntersecting) inSight.add(entry.target); else inSight.delete(entry.target);
-    if (entry.isIntersecting && waiting.has(entry.target)) paintNow(entry.target);
+  for (const { target, isIntersecting, boundingClientRect } of entries) {
+    if (isIntersecting) inSight.add(target); else inSight.delete(target);
+    if (isIntersecting && waiting.has(target) && isInView(boundingClientRect)) paintNow(target);
   }
+  paintNear();
 }, { rootMargin: "200px" });
+const libraryLoaded = new Promise((go) => {
+  if (window.Plotly) go(); else document.addEventListener("DOMContentLoaded", go, { once: true });
+});
 
-function paint(canvas, figure) {
+function want(canvas, figure) {
   const asked = JSON.stringify(figure);
   if (canvas.asked === asked) return; // as it is drawn, or waits to be
   canvas.asked = asked;
   waiting.set(canvas, figure);
-  canvas.style.minHeight = `${figure.layout.height}px`;
-  const bounds = canvas.getBoundingClientRect();
-  if (inSight.has(canvas) || (bounds.top < innerHeight + 200 && bounds.bottom > -200)) paintNow(canvas);
+  canvas.style.height = `${figure.layout.height}px`;
+}
+
+async function paintInView() {
+  await libraryLoaded;
+  // all places are read before anything is drawn: reading one afterwards would lay out the page again
+  const next = canvases().filter((one) => waiting.has(one)).filter((one) => isInView(one.getBoundingClientRect()));
+  for (const canvas of next) {
+    const isFirst = !canvas.figure;
+    if (waiting.has(canvas)) paintNow(canvas);
+    if (isFirst) await new Promise((go) => setTimeout(go)); // a first drawing takes long: the page stays awake
+  }
+  paintNear();
+}
+
+const whenIdle = window.requestIdleCallback ?? ((go) => setTimeout(go, 30));
+let isPainting = false;
+
+function paintNear() {
+  const next = window.Plotly && canvases().find((one) => waiting.has(one) && inSight.has(one));
+  root.toggleAttribute("data-behind", Boolean(next));
+  if (isPainting || !next) return;
+  isPainting = true;
+  whenIdle(() => {
+    isPainting = false;
+    if (waiting.has(next) && next.isConnected) paintNow(next);
+    paintNear();
+  }, { timeout: 200 });
 }
 
 function paintNow(canvas, sized = {}, look = theme()) {
@@ -377,18 +421,14 @@ function paintNow(canvas, sized = {}, look = theme()) {
 // paper is light, as wide as a sheet, and shows every plot
 addEventListener("beforeprint", () => {
   root.style.setProperty("--sheet", JSON.stringify(document.title));
-  for (const canvas of document.querySelectorAll(".canvas")) {
+  for (const canvas of canvases()) {
     const figure = waiting.get(canvas) ?? canvas.figure;
     waiting.set(canvas, figure);
     paintNow(canvas, { width: 650, height: Math.min(figure.layout.meta?.paper ?? figure.layout.height, 900), autosize: false }, "light");
   }
 });
 addEventListener("afterprint", () => {
-  for (const canvas of document.querySelectorAll(".canvas")) { waiting.set(canvas, canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
-});
-
-window.addEventListener("load", () => {
-  for (const canvas of document.querySelectorAll(".canvas")) if (waiting.has(canvas) && inSight.has(canvas)) paintNow(canvas);
+  for (const canvas of canvases()) { waiting.set(canvas, canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
 });
 
 // ---- working: a sheet at the foot of the window, which follows the sliders while it is open ----
@@ -465,7 +505,7 @@ const theme = () => root.dataset.theme ?? (matchMedia("(prefers-color-scheme: da
 function wear(name) {
   root.dataset.theme = name;
   byId("theme").setAttribute("aria-pressed", String(name === "dark"));
-  for (const canvas of document.querySelectorAll(".canvas")) if (canvas.figure) { waiting.set(canvas, waiting.get(canvas) ?? canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
+  for (const canvas of canvases()) if (canvas.figure) { waiting.set(canvas, waiting.get(canvas) ?? canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
 }
 
 // ---- events ----
@@ -481,27 +521,27 @@ form.addEventListener("input", (event) => {
   } else if (event.target.tagName === "SELECT" || event.target.type === "checkbox") {
     keep();
     buttons();
-    ask();
+    ask(true);
   } else placeSlider(name);
 });
 form.addEventListener("change", (event) => {
   if (event.target.id === "preset") {
     const chosen = given.presets[event.target.value];
-    if (chosen) { fillBoxes(new URLSearchParams(chosen)); keep(); ask(); }
+    if (chosen) { fillBoxes(new URLSearchParams(chosen)); keep(); ask(true); }
     return;
   }
-  if (event.target.closest(".control")) { keep(); ask(); }
+  if (event.target.closest(".control")) { keep(); ask(true); }
 });
-form.addEventListener("submit", (event) => { event.preventDefault(); keep(); ask(); });
-form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); keep(); ask(); } });
-window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(); });
+form.addEventListener("submit", (event) => { event.preventDefault(); keep(); ask(true); });
+form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); keep(); ask(true); } });
+window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
 byId("undo").addEventListener("click", () => history.back());
 byId("redo").addEventListener("click", () => history.forward());
-byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(); });
-byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(); });
+byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(true); });
+byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(true); });
 byId("close-working").addEventListener("click", closeWorking);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
-byId("stop").addEventListener("click", () => { again = false; asking?.abort(); });
+byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
 byId("theme").addEventListener("click", () => { const next = theme() === "dark" ? "light" : "dark"; localStorage.setItem("theme", next); wear(next); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
