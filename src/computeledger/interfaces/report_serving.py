@@ -24,7 +24,7 @@ from computeledger.interfaces.wording import (
 )
 from computeledger.physics.roofline import BOUNDS
 from computeledger.sources import load_sources
-from computeledger.units import KILO, format_si
+from computeledger.units import KILO, format_count, format_si
 
 Context = dict[str, Any]
 
@@ -78,7 +78,7 @@ def _how(document: Mapping[str, Any]) -> list[str]:
     lengths = [f"{words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
     return [
         document["layout"],
-        f"{document['n_replicas']} × {document['n_gpus_per_replica']} GPUs",
+        f"{document['n_replicas']} × {format_count(document['n_gpus_per_replica'], 'GPU')}",
         f"{widths} weights, {document['precision']['kv']} cache",
         f"batch {document['batch']:.0f}",
         f"{', '.join(lengths)} tokens per request",

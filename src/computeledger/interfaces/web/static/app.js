@@ -214,13 +214,14 @@ function complain(error) {
   if (error === null) return;
   const field = error.control ? box(error.control) : null;
   const place = field ? byId(`e-${error.control}`) : byId("e-");
-  place.textContent = error.message;
+  const label = field ? controls.get(error.control).label : "";
+  const message = field ? error.message.replace(`--${error.control} `, "") : error.message;
+  place.textContent = message;
   place.hidden = false;
   if (field) {
     field.setAttribute("aria-invalid", "true");
-    byId("e-").replaceChildren(`${error.message}${latest ? ". The last good answer stays. " : ". "}`,
-      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); field.focus(); } },
-        `Go to ${controls.get(error.control).label}`));
+    byId("e-").replaceChildren(`${label} ${message}${latest ? ". The last good answer stays. " : ". "}`,
+      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); field.focus(); } }, `Go to ${label}`));
     byId("e-").hidden = false;
   }
   shownCount += 1;
@@ -241,8 +242,11 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+// a unit stays with its number, and "GPU-hours" in one piece
+const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011");
+
 function show(view, other) {
-  byId("headline").textContent = view.headline;
+  byId("headline").textContent = unbroken(view.headline);
   byId("command").textContent = view.command;
   byId("get-plan").hidden = view.plan === null;
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
@@ -264,7 +268,7 @@ function draw(place, view, other, heading) {
   const shape = JSON.stringify([heading, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
   if (place.dataset.shape !== shape) {
     place.dataset.shape = shape;
-    const tiles = element("dl", { class: "tiles", style: `--across: ${view.tiles.length % 3 ? 4 : 3}` });
+    const tiles = element("dl", { class: view.tiles.length % 3 ? "tiles four" : "tiles" });
     for (const one of view.tiles) {
       tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
         element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
@@ -290,9 +294,9 @@ function draw(place, view, other, heading) {
   }
   view.tiles.forEach((one, index) => {
     const cell = place.querySelectorAll(".tiles > div")[index];
-    const [number, ...unit] = one.text.split("\u00a0");
-    cell.querySelector(".value").replaceChildren(number, ...(unit.length ? ["\u00a0", element("small", {}, unit.join("\u00a0"))] : []));
-    cell.querySelector(".band").textContent = one.band;
+    const [, number, unit] = /^([^\u00a0/]+)(.*)$/.exec(one.text) ?? [null, one.text, ""];
+    cell.querySelector(".value").replaceChildren(number, unit && element("small", {}, unbroken(unit)));
+    cell.querySelector(".band").textContent = unbroken(one.band);
     cell.querySelector(".versus").textContent = other ? versus(one, other.tiles[index]) : "";
   });
   view.plots.forEach((one, index) => {
@@ -323,15 +327,24 @@ function cellParts(cell) {
   return [text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
 }
 
+// columns of prose share the width by how much they say
+function widths(one) {
+  const length = (cell) => said(cell).length + (cell.below?.length ?? 0);
+  const shares = one.columns.map((name, i) => Math.sqrt(one.rows.reduce((sum, row) => sum + length(row[i]), 0) / one.rows.length) + 1);
+  const whole = shares.reduce((sum, share) => sum + share, 0);
+  return element("colgroup", {}, ...shares.map((share) => element("col", { style: `width: ${((100 * share) / whole).toFixed(1)}%` })));
+}
+
 // roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
 function table(one) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
+  const isLong = one.rows.some((row) => row.some((cell) => cell.below));
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row) => element("tr", { role: "row" }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title },
-    element("table", { role: "table", class: names.length > 2 ? "cards" : null },
+    element("table", { role: "table", class: names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
@@ -420,22 +433,29 @@ function closeWorking() {
   explained = null;
   byId("working").hidden = true;
   root.classList.remove("explaining");
-  asker?.focus({ preventScroll: true });
+  const again = [...document.querySelectorAll(".why")].find((one) => one.getAttribute("aria-label") === asker?.getAttribute("aria-label"));
+  (asker?.isConnected ? asker : again)?.focus({ preventScroll: true });
 }
 
-const source = (term) => [term.source && term.href ? element("a", { href: term.href, target: "_blank", rel: "noreferrer" }, term.source)
-  : term.source, term.source && term.ground ? ", " : "", term.ground].filter(Boolean);
+function source(term) {
+  if (!term.source) return term.ground ? [term.ground] : [];
+  const title = term.href ? element("a", { href: term.href, target: "_blank", rel: "noreferrer" }, term.source) : term.source;
+  return [element("span", {}, title, term.ground ? `, ${term.ground}` : "")];
+}
 
 function step(one, open) {
-  const rows = one.terms.map((term) => element("tr", {}, element("th", { scope: "row" }, term.name),
-    element("td", { class: "number" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
-    element("td", {}, term.origin === "figure" ? "worked out" : term.origin), element("td", {}, ...source(term))));
+  const rows = one.terms.map((term) => element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, term.name),
+    element("td", { role: "cell", class: "number", "data-name": "value" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
+    element("td", { role: "cell", "data-name": "kind" }, term.origin === "figure" ? "worked out" : term.origin),
+    element("td", { role: "cell", "data-name": "source" }, ...source(term))));
   return element("details", { open, "data-name": one.name }, element("summary", {}, element("b", {}, one.title), ` ${one.text} `,
     element("span", { class: "quiet" }, one.band)),
     element("p", { class: "formula" }, `= ${one.formula}`),
     rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `inputs of ${one.title}` },
-      element("table", {}, element("thead", {}, element("tr", {}, ...["input", "value", "kind", "source"].map((name, i) =>
-        element("th", { scope: "col", class: i === 1 ? "number" : null }, name)))), element("tbody", {}, ...rows))) : null);
+      element("table", { role: "table", class: "cards" }, element("thead", { role: "rowgroup" }, element("tr", { role: "row" },
+        ...["input", "value", "kind", "source"].map((name, i) =>
+          element("th", { scope: "col", role: "columnheader", class: i === 1 ? "number" : null }, name)))),
+        element("tbody", { role: "rowgroup" }, ...rows))) : null);
 }
 
 // ---- taking away ----
