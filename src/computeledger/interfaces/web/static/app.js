@@ -174,11 +174,11 @@ async function fetched(path, signal) {
   throw unexpected;
 }
 
-function tellFar({ done, total, what } = { total: 0 }) {
+function tellFar({ done, total, what } = { total: 0, what: "" }) {
   const bar = document.querySelector(".bar");
   bar.classList.toggle("known", total > 1);
   bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
-  byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : "working";
+  byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : what || "working";
 }
 
 async function ask() {
@@ -322,15 +322,20 @@ function versus(one, other) {
 const said = (cell) => (typeof cell === "string" ? cell : cell.text);
 
 function cellParts(cell) {
-  if (typeof cell === "string") return [cell];
-  const text = cell.href ? element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text) : cell.text;
-  return [text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
+  // long units may break behind a stroke
+  const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+  if (typeof cell === "string") return parts;
+  const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
+  return [...text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
 }
 
 // columns of prose share the width by how much they say
 function widths(one) {
   const length = (cell) => said(cell).length + (cell.below?.length ?? 0);
-  const shares = one.columns.map((name, i) => Math.sqrt(one.rows.reduce((sum, row) => sum + length(row[i]), 0) / one.rows.length) + 1);
+  const shares = one.columns.map((name, i) => {
+    const lengths = one.rows.map((row) => length(row[i]));
+    return Math.sqrt(Math.max(name.length, lengths.reduce((sum, each) => sum + each) / lengths.length, Math.max(...lengths) / 4)) + 1;
+  });
   const whole = shares.reduce((sum, share) => sum + share, 0);
   return element("colgroup", {}, ...shares.map((share) => element("col", { style: `width: ${((100 * share) / whole).toFixed(1)}%` })));
 }
