@@ -255,6 +255,7 @@ function show(view, other) {
     box(name).placeholder = view.resolved[name] ?? (one.default ? "" : one.blank);
     if (!box(name).value.trim()) placeSlider(name);
   }
+  if (other) other.plots.forEach((one, index) => alike(one.figure.layout, view.plots[index]?.name === one.name ? view.plots[index].figure.layout : {}));
   draw(byId("now"), view, other, other ? "This scenario" : "");
   byId("pinned").hidden = !other;
   byId("scenarios").classList.toggle("two", Boolean(other));
@@ -262,6 +263,24 @@ function show(view, other) {
   if (explained !== null) work(explained);
   shownCount += 1;
   root.dataset.shown = String(shownCount);
+}
+
+// two scenarios side by side are measured by the same rule; an axis that only orders rows stays
+function alike(one, other) {
+  for (const name of ["xaxis", "yaxis"]) {
+    const pair = [one[name], other[name]];
+    if (!pair.every((axis) => axis && axis.showticklabels !== false && axis.range?.every(Number.isFinite) && axis.range[0] < axis.range[1])) continue;
+    if (pair[0].type !== pair[1].type) continue;
+    const [wide, slim] = pair.toSorted((a, b) => b.range[1] - b.range[0] - a.range[1] + a.range[0]).map((axis) => ({ ...axis }));
+    const isOutside = (tick) => { const at = wide.type === "log" ? Math.log10(tick) : tick; return at < wide.range[0] || at > wide.range[1]; };
+    for (const axis of pair) {
+      axis.range = [Math.min(wide.range[0], slim.range[0]), Math.max(wide.range[1], slim.range[1])];
+      if (!wide.tickvals || !slim.tickvals) continue;
+      const more = slim.tickvals.map((tick, i) => [tick, slim.ticktext?.[i]]).filter(([tick]) => isOutside(tick));
+      axis.tickvals = [...wide.tickvals, ...more.map(([tick]) => tick)];
+      if (wide.ticktext) axis.ticktext = [...wide.ticktext, ...more.map(([, text]) => text)];
+    }
+  }
 }
 
 function draw(place, view, other, heading) {
@@ -306,7 +325,7 @@ function draw(place, view, other, heading) {
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     paint(canvas, one.figure);
   });
-  place.querySelector(".tables").replaceChildren(...view.tables.map(table));
+  place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "")));
   place.querySelector(".notes").replaceChildren(...view.notes.map((text) => element("li", {}, text)));
 }
 
@@ -341,19 +360,19 @@ function widths(one) {
 }
 
 // roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
-function table(one) {
+function table(one, whose) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
   const isLong = one.rows.some((row) => row.some((cell) => cell.below));
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row) => element("tr", { role: "row" }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
-  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title },
+  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
     element("table", { role: "table", class: names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.rows.length > 40 ? finder(one.title, body) : null), rows);
+    one.rows.length > 40 ? finder(one.title + whose, body) : null), rows);
 }
 
 function finder(title, body) {
@@ -411,14 +430,16 @@ window.addEventListener("load", () => {
 
 // ---- working: a sheet at the foot of the window, which follows the sliders while it is open ----
 
-let explained = null, asker = null;
+let explained = null, asker = null, isOther = false; // which figure, from which button, of the scenario compared with
 
 async function work(key, button = null) {
   explained = key;
-  if (button) asker = button;
+  if (button) { asker = button; isOther = button.closest("#pinned") !== null; }
+  isOther &&= pinned !== null;
+  byId("working-title").textContent = isOther ? "Working of the scenario compared with" : "Working";
   const place = byId("working-list");
   try {
-    const query = readBoxes();
+    const query = isOther ? new URLSearchParams(pinned) : readBoxes();
     query.set("working", "on");
     const { working } = await fetched(`/view/${given.page}?${query}`);
     if (explained === null) return;
@@ -438,7 +459,9 @@ function closeWorking() {
   explained = null;
   byId("working").hidden = true;
   root.classList.remove("explaining");
-  const again = [...document.querySelectorAll(".why")].find((one) => one.getAttribute("aria-label") === asker?.getAttribute("aria-label"));
+  // the button may have been drawn anew meanwhile
+  const label = asker?.getAttribute("aria-label");
+  const again = [...byId(isOther ? "pinned" : "now").querySelectorAll(".why")].find((one) => one.getAttribute("aria-label") === label);
   (asker?.isConnected ? asker : again)?.focus({ preventScroll: true });
 }
 
