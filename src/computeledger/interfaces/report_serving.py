@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.page import assets, page_template, version
+from computeledger.interfaces.page import assets, foot, page_template, version
 from computeledger.interfaces.tables_breakdown import NEGLIGIBLE, constant_words
 from computeledger.interfaces.tables_tiers import interval_span, span_words
 from computeledger.interfaces.wording import (
@@ -46,8 +46,10 @@ def serving_report(document: Mapping[str, Any]) -> str:
     """Render a serving document with its breakdown."""
     found = document["breakdown"]
     keys = {one["source"] for one in found["constants"]} | {document["price"].get("source", "")}
+    title = f"{document['model']} on {document['system']}"
     return page_template("serving.html").render(
-        title=f"{document['model']} on {document['system']}",
+        title=title,
+        foot=foot(f"{title} · Compute Ledger"),
         how=_how(document),
         remarks=_remarks(document),
         lead=_lead(document),
