@@ -45,6 +45,7 @@ def visit(browser: Any, address: str) -> Iterator[Any]:
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True, accept_downloads=True
         )
+        context.set_default_timeout(120_000)  # a machine that trains beside it answers late
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -248,6 +248,7 @@ const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "
 function show(view, other) {
   byId("headline").textContent = unbroken(view.headline);
   byId("command").textContent = view.command;
+  byId("how-working").hidden = !view.tiles.some((one) => one.key);
   byId("get-plan").hidden = view.plan === null;
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
   for (const [name, one] of controls) {
