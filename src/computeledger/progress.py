@@ -125,3 +125,32 @@ def counted(items: Iterable[Item], what: str) -> Iterator[Item]:
                 heard.done = place + 1
     finally:
         heard.depth -= 1
+
+
+def stage(what: str) -> None:
+    """Say what is worked on where there is no loop to count, and end where nobody waits any more.
+
+    Parameters
+    ----------
+    what : str
+        What comes next.
+
+    Raises
+    ------
+    StoppedError
+        Where whoever listened has gone.
+
+    Examples
+    --------
+    >>> with listening(Progress()) as heard:
+    ...     stage("the text")
+    >>> heard.what, heard.total
+    ('the text', 0)
+    """
+    heard = _heard.get()
+    if heard is None:
+        return
+    if heard.is_stopped:
+        raise StoppedError
+    if heard.depth == 0:
+        heard.done, heard.total, heard.what = 0, 0, what

@@ -12,7 +12,7 @@ import re
 from computeledger.arrays import Range, Uncertain
 from computeledger.errors import QuantityError, nearest, shown
 
-KILO, MEGA, GIGA, TERA, PETA, EXA = 1e3, 1e6, 1e9, 1e12, 1e15, 1e18
+KILO, MEGA, GIGA, TERA, PETA, EXA, ZETTA = 1e3, 1e6, 1e9, 1e12, 1e15, 1e18, 1e21
 KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 BITS_PER_BYTE = 8.0
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 604800.0
@@ -27,10 +27,10 @@ PERCENT = 100.0
 #: Multipliers written straight after a number: ``15T``, ``671B``, ``4k``.
 MULTIPLIERS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "bn": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
-_SI = {"": 1.0, "k": KILO, "M": MEGA, "G": GIGA, "T": TERA, "P": PETA, "E": EXA}
+_SI = {"": 1.0, "k": KILO, "M": MEGA, "G": GIGA, "T": TERA, "P": PETA, "E": EXA, "Z": ZETTA}
 
 
-def _prefixed(unit: str, prefixes: str = "kMGTPE", factor: float = 1.0) -> dict[str, float]:
+def _prefixed(unit: str, prefixes: str = "kMGTPEZ", factor: float = 1.0) -> dict[str, float]:
     return {prefix + unit: _SI[prefix] * factor for prefix in ["", *prefixes]}
 
 
@@ -231,6 +231,7 @@ _HINTS = {
 }
 
 _PREFIXES = {
+    "Z": ZETTA,
     "E": EXA,
     "P": PETA,
     "T": TERA,
@@ -271,7 +272,7 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
     size = abs(value)
-    if size >= (1e18 if unit == "FLOP" else 1e21) or size < 1e-12 or (unit == "" and size >= 1e17):
+    if size >= (1e18 if unit == "FLOP" else 1e24) or size < 1e-12 or (unit == "" and size >= 1e17):
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         return f"{mantissa}e{int(exponent)} {unit}".rstrip()
     prefix = next((name for name, factor in _PREFIXES.items() if _reaches(size, factor, digits)), "n")
@@ -282,6 +283,29 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
         prefix = {"k": "K", "G": "B"}.get(prefix, prefix)
         return f"{number}{prefix} {unit}".rstrip()
     return f"{number} {prefix}{unit}"
+
+
+def format_count(count: float, noun: str) -> str:
+    """Print a count of things.
+
+    Parameters
+    ----------
+    count : float
+        How many [-].
+    noun : str
+        What one of them is called.
+
+    Returns
+    -------
+    str
+        In the plural unless it is one.
+
+    Examples
+    --------
+    >>> format_count(1, "GPU"), format_count(2048, "GPU")
+    ('1 GPU', '2,048 GPUs')
+    """
+    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
 
 
 def _reaches(size: float, factor: float, digits: int) -> bool:

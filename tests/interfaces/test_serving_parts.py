@@ -13,6 +13,7 @@ import pytest
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.report_serving import serving_report
 from computeledger.interfaces.wording import point, show
+from tests.printed import words_of
 
 DEEPSEEK = ["serve", "--model", "deepseek-v3", "--system", "h200-nvl8", "--samples", "64"]
 
@@ -113,7 +114,9 @@ def test_the_page_fits_its_window(run, tmp_path: Path, browser: Any, scheme, wid
     spilt = view.evaluate(
         "[...document.querySelectorAll('.tiles dd, .facts li')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
     )
+    words = words_of(view.pdf(prefer_css_page_size=True))
     view.close()
+    assert "deepseek-ai/DeepSeek-V3onh200-nvl8·ComputeLedger" in words  # at the foot of each sheet
     assert wide <= width and problems == [] and spilt == 0
 
 

@@ -45,6 +45,7 @@ def visit(browser: Any, address: str) -> Iterator[Any]:
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True, accept_downloads=True
         )
+        context.set_default_timeout(120_000)  # a machine that trains beside it answers late
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
@@ -86,22 +87,44 @@ def drag(page: Any, control: str, position: int) -> None:
     settled(page, before)
 
 
+def issues(page: Any) -> list[tuple[str, str]]:
+    """What axe-core finds serious or critical: the rule and the first place."""
+    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+    found = page.evaluate("tags => axe.run({ runOnly: tags })", tags)["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+
+
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_every_page_loads_and_axe_finds_no_serious_issue(name: str, width: int, scheme: str, visit: Any) -> None:
     page = visit(f"/{name}", width, scheme)
     assert page.locator("#headline").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-    found = page.evaluate("tags => axe.run({ runOnly: tags })", tags)
-    issues = [
-        (one["id"], one["nodes"][0]["html"]) for one in found["violations"] if one["impact"] in ("serious", "critical")
-    ]
-    assert issues == []
+    assert issues(page) == []
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["serve", *(pytest.param(one, marks=pytest.mark.stress) for one in _NAMES if one != "serve")]
+)
+def test_axe_finds_no_serious_issue_in_any_state(name: str, visit: Any) -> None:
+    """In dark: two scenarios side by side, the working of one open, then bad input."""
+    page = visit({"claims": "/claims?verdict=fails"}.get(name, f"/{name}"), 1280, "dark")
+    page.locator("#compare").click()
+    page.wait_for_selector("#pinned h2")
+    if page.locator("#pinned .why").count():
+        page.locator("#pinned .why").first.click()
+        page.wait_for_selector("#working details[open]")
+    assert issues(page) == []
+    page.keyboard.press("Escape")
+    box = page.locator("#controls input[type=text]:not([list]):visible").first
+    box.fill("{}")
+    box.press("Enter")
+    page.wait_for_selector("#answer.stale")
+    assert issues(page) == []
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -204,6 +227,16 @@ def test_two_scenarios_stand_side_by_side(visit: Any) -> None:
     page.wait_for_selector("#pinned .tiles .value")
     drag(page, "batch", 440)
     assert "× the other" in page.locator("#now .versus").first.inner_text()
+    ranges = page.evaluate("['now', 'pinned'].map(one => document.querySelector("
+                           "`#${one} [data-plot=pareto] .canvas`).layout.xaxis.range)")  # fmt: skip
+    assert ranges[0] == ranges[1]  # what stands side by side is measured by the same rule
+    page.locator("#pinned .why").first.click()
+    page.wait_for_selector("#working details[open]")
+    number = page.locator("#pinned .tiles .value").first.inner_text().split()[0]
+    assert number in page.locator("#working details[open] summary").first.inner_text()
+    assert "compared with" in page.locator("#working h2").inner_text()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.closest('section').id") == "pinned"
     again = visit(page.evaluate("location.pathname + location.search"))
     again.wait_for_selector("#pinned .tiles .value")
 
@@ -282,3 +315,49 @@ def test_the_keyboard_is_enough(visit: Any) -> None:
     assert value(page) != first
     page.keyboard.press("Shift+Tab")
     assert page.evaluate("document.activeElement.id") == "c-batch"
+
+
+@pytest.mark.parametrize("name", ["life", "serve"])
+def test_tab_reaches_everything_and_the_focus_shows_in_dark(name: str, visit: Any) -> None:
+    page = visit(f"/{name}", 1280, "dark")
+    reached, hidden = [], []
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        at = page.evaluate("""() => {
+          const one = document.activeElement, style = getComputedStyle(one);
+          const control = one.closest(".control")?.dataset.name;
+          const isShown = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+          return [one.id || (control ? control + " slider" : one.className || one.tagName), isShown];
+        }""")
+        reached.append(at[0])
+        if not at[1]:
+            hidden.append(at[0])
+        if at[0] == "print":
+            break
+    wanted = set(page.evaluate("[...document.querySelectorAll('.control:not([hidden])')].flatMap(one => ["
+                               "`c-${one.dataset.name}`, ...(one.querySelector('.slider') ? "
+                               "[`${one.dataset.name} slider`] : [])])"))  # fmt: skip
+    assert wanted | {"compare", "reset", "why", "link", "print"} <= set(reached)
+    assert hidden == []
+    page.locator("#compare").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#pinned .tiles .value")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#pinned", state="hidden")
+    page.locator("#now .why").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#working details[open]")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "close-working"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "why"
+
+
+def test_nothing_moves_for_readers_who_want_no_motion(visit: Any) -> None:
+    page = visit("/facts")
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate(
+        "document.querySelector('.bar').classList.add('known'); document.getElementById('busy').hidden = false"
+    )
+    moves = "getComputedStyle(document.querySelector('.bar i'))"
+    assert page.evaluate(f"[{moves}.animationName, {moves}.transitionDuration]") == ["none", "0s"]

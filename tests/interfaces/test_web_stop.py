@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from computeledger.interfaces.web import app as web
-from computeledger.progress import counted
+from computeledger.progress import Progress, StoppedError, counted, listening
 
 BLOCKS = 400
 
@@ -77,6 +77,36 @@ def test_the_work_ends_when_its_reader_goes(leave: Callable[[str], None], work: 
     leave(address)
     assert work.ended.wait(10)
     assert 0 < work.blocks < BLOCKS
+
+
+class Leaves(Progress):
+    """A reader who goes when he hears that some part is worked on."""
+
+    def __init__(self, part: str) -> None:
+        self.part, self.heard = part, list[str]()
+        super().__init__()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "what" and value:
+            self.heard.append(value)
+            self.is_stopped = value == self.part
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "part"),
+    [
+        ("rl", {"max-lag": "1"}, "cuts of the GPUs"),
+        ("rl", {"training-layout": "tp8-dp8"}, "the run with its samples"),
+        ("frontier", {"about": "a run"}, "the system that a run needs"),
+        ("frontier", {"about": "a run"}, "serving on that system"),
+    ],
+)
+def test_a_reader_may_go_at_every_part_of_a_long_answer(name: str, query: dict[str, str], part: str) -> None:
+    reader = Leaves(part)
+    with listening(reader), pytest.raises(StoppedError):
+        web._view_bytes(name, tuple(query.items()))
+    assert reader.heard[-1] == part
 
 
 def _lines(address: str, query: str) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from computeledger.validation.claims import (
     read_claim,
 )
 from computeledger.validation.expressions import evaluate, load_observations
+from tests.printed import words_of
 
 CHECKED = {checked.claim.id: checked for checked in check_claims()}
 
@@ -269,6 +270,21 @@ def test_the_page_fits(tmp_path: Path, browser: Any, width: int) -> None:
     assert page.locator(".claim:visible").count() == 1
     assert problems == []
     page.close()
+
+
+@pytest.mark.browser
+def test_paper_shows_each_formula_and_its_facts(tmp_path: Path, browser: Any) -> None:
+    document = claims_document(check_claims(["C001", "C003", "C004"]))
+    file = tmp_path / "claims.html"
+    file.write_text(claims_report(document), "utf-8")
+    page = browser.new_page(color_scheme="dark")
+    page.goto(file.as_uri())
+    words = words_of(page.pdf(prefer_css_page_size=True, print_background=True))
+    folded = page.locator(".claim details dd").all_text_contents()
+    page.close()
+    assert len(folded) > 5
+    assert [one for one in folded if "".join(one.split()) not in words] == []
+    assert "Claims,recomputed·ComputeLedger" in words
 
 
 GOOD = 'document = "d"\nkind = "identity"\nclaim = "c"\nunit = "ratio"\nreason = "r"\n'

@@ -16,6 +16,7 @@ from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennig
 from computeledger.physics.blackboard import inference_flop
 from computeledger.physics.blackboard_training import cluster_time_s, mfu_fraction
 from computeledger.physics.transformer import n_params_active
+from computeledger.progress import stage
 from computeledger.units import HOUR_S
 
 #: Utilisation of decoding over that of pretraining, for chips whose scale-up domain does not hold the reference model
@@ -143,6 +144,7 @@ def needed_system(flop: float, accelerator_id: str, duration_s: float, utilizati
     >>> round(float(found.system.chips), -3)
     100000.0
     """
+    stage("the system that a run needs")
     chip = load_accelerator(accelerator_id)
     chips = float(cluster_time_s(flop, 1.0, chip.peak("bf16"), utilization_fraction)) / duration_s
     system = described_system(f"{chips:f} chips of {chip.id}")
@@ -189,7 +191,10 @@ def decode_utilization(generation: Generation, pretraining_fraction: float) -> U
     True
     """
     model = load_model(REFERENCE_MODEL)
-    rl, served = reinforces(model, generation), serves(model, generation)
+    stage("RL on that system")
+    rl = reinforces(model, generation)
+    stage("serving on that system")
+    served = serves(model, generation)
     if rl.problem or served.problem:
         assumed = pretraining_fraction * DECODE_UTILIZATION_RATIO
         why = f"decoding assumed at {DECODE_UTILIZATION_RATIO:g} of pretraining ({rl.problem or served.problem})"

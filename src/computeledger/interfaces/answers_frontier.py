@@ -57,6 +57,7 @@ from computeledger.interfaces.answers_setting import check_positive, whole_numbe
 from computeledger.interfaces.documents import figure_document
 from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
+from computeledger.progress import stage
 from computeledger.units import KILO, MONTH_S
 
 #: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
@@ -173,6 +174,7 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     target, duration, utilization = middle(flop), middle(options["duration"]), middle(options["utilization"])
     for name, value in (("FLOP", target), ("--duration", duration), ("--utilization", utilization)):
         check_positive(name, value)
+    stage("the record so far")
     series = run_series()
     reached = when_reached(series, target, options["samples"], options["seed"])
     document = documents.reached_document(reached)

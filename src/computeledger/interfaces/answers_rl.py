@@ -16,6 +16,7 @@ from computeledger.interfaces.answers_rl_run import LONGEST_OVER_MEAN, Asked, re
 from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
+from computeledger.progress import stage
 from computeledger.validation.rl_beta import published_betas
 from computeledger.validation.tables import read_rows
 from computeledger.workloads.rl import estimate_rl, pretraining_gpu_s_per_token
@@ -45,6 +46,7 @@ def answer_rl(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["coverage"]:
         return _answer_coverage(options["coverage"], options["forecast"])
     asked = read_run(options)
+    stage("the run with its samples")
     run = _cost(asked, typical=False)
     document = {
         "model": asked.model.id,
@@ -94,6 +96,7 @@ def _cost(asked: Asked, typical: bool) -> RunCost:
 
 def _pace(asked: Asked) -> dict[str, Any]:
     """What binds, and what the next GPU should be."""
+    stage("what binds")
     result = _cost(asked, typical=True).result
     one = asked.typical
     resource = str(

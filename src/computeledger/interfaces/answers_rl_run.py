@@ -26,6 +26,7 @@ from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import RECOMPUTE
+from computeledger.progress import counted
 from computeledger.units import parse_quantity
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths, empirical_lengths, lengths_of_mean, lognormal_lengths
@@ -178,7 +179,7 @@ class _Question:
         """The cheapest split, the trainer's cut of the model searched on all, a half and a quarter of the GPUs."""
         found: dict[tuple[float, bool], SplitOption] = {}
         refused: InputError | None = None
-        for share in (1, 2, 4):
+        for share in counted((1, 2, 4), "cuts of the GPUs"):
             try:
                 cut = replace(one, trainer=self._trainer(one, max(gpus // share, 1)))
                 options = search_split(cut, self.typical_machines, self.options["max_lag"])

@@ -31,7 +31,7 @@ from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.units import format_si
+from computeledger.units import format_count, format_si
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
@@ -200,7 +200,9 @@ def _fleet(found: list[ServingOption], options: Mapping[str, Any]) -> Fleet:
     fleet = size_fleet(found, slo)
     gpus = whole_number("--gpus", options["gpus"])
     if gpus is not None and fleet.n_gpus > gpus:
-        raise InputError(f"--gpus {gpus}: that load needs {fleet.n_gpus} GPUs; leave --gpus out to size the fleet")
+        raise InputError(
+            f"--gpus {gpus}: that load needs {format_count(fleet.n_gpus, 'GPU')}; leave --gpus out to size the fleet"
+        )
     return fleet
 
 

@@ -18,6 +18,7 @@ from computeledger.interfaces.wording import point, show
 from computeledger.physics.memory import USABLE_FRACTION
 from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout, parse_layout
+from computeledger.units import format_count
 
 #: A request may be this much longer than the typical one before it is refused (assumption).
 LONGEST_RATIO = 1.25
@@ -99,7 +100,10 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     lines = _comments(engine, document)
     for role in ("prefill", "decode"):
         pool = pools[role]
-        lines += ["", f"# {role}: start {pool['n_workers']} of these, {pool['n_gpus_per_worker']} GPUs each"]
+        lines += [
+            "",
+            f"# {role}: start {pool['n_workers']} of these, {format_count(pool['n_gpus_per_worker'], 'GPU')} each",
+        ]
         lines += _commands(engine, _launch(engine, document, pool, role))
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from computeledger.interfaces.tables_serving import SERVE_ROWS
 from computeledger.interfaces.tables_simulate import TIMES
 from computeledger.interfaces.tables_training import RUN_ROWS, STEP_ROWS
 from computeledger.interfaces.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
-from computeledger.units import format_percent
+from computeledger.units import format_count, format_percent
 from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
@@ -142,6 +142,10 @@ def _cell(value: Any, unit: str) -> Cell:
     return words(point(found), unit), interval_words(found, unit)
 
 
+def _gpus(count: Any) -> str:
+    return format_count(point(quantity(count, "")), "GPU")
+
+
 def _rows(rows: Iterable[tuple[str, Any, str]]) -> list[Row]:
     return [(label, [_cell(value, unit)]) for label, value, unit in rows]
 
@@ -191,9 +195,11 @@ def _serving(one: ServingResult) -> Sheet:
 
 def _disaggregated(one: DisaggregatedResult) -> Sheet:
     asked = one.scenario
-    gpus, flying = _cell(asked.n_gpus, "")[0], _cell(asked.concurrency, "")[0]
+    flying = _cell(asked.concurrency, "")[0]
     title = f"{model_words(asked.decode.model.id)}, pools {asked.prefill_layout} and {asked.decode.layout}, "
-    return Sheet(f"{title}{gpus} GPUs, {flying} requests in flight", _taken(one, SERVE_ROWS), notes=_spread(one.tpot_s))
+    return Sheet(
+        f"{title}{_gpus(asked.n_gpus)}, {flying} requests in flight", _taken(one, SERVE_ROWS), notes=_spread(one.tpot_s)
+    )
 
 
 def _pretraining(one: PretrainingResult) -> Sheet:
@@ -206,7 +212,7 @@ def _pretraining(one: PretrainingResult) -> Sheet:
 
 def _rl(one: RLResult) -> Sheet:
     asked = one.scenario
-    title = f"RL of {model_words(asked.engine.model.id)} on {_cell(asked.split.n_gpus, '')[0]} GPUs, one step"
+    title = f"RL of {model_words(asked.engine.model.id)} on {_gpus(asked.split.n_gpus)}, one step"
     whole = one.gpu_s_per_step
     phases = [(f"GPU-time: {name}", np.divide(part, whole), "fraction") for name, part in one.phases_gpu_s.items()]
     rows = [*_taken(one, RL_ROWS), *_rows([("FLOP of a step", one.flop_per_step, "FLOP"), *phases])]
@@ -295,7 +301,7 @@ def _percentiles(one: ServingClockResult | RLClockResult) -> list[Row]:
 
 
 def _served(one: ServingClockResult) -> Sheet:
-    gpus = "1 GPU" if one.n_gpus == 1 else f"{one.n_gpus} GPUs"
+    gpus = format_count(one.n_gpus, "GPU")
     title = f"{gpus}: {one.requests_per_s:.3g} requests/s, {one.output_tokens_per_s:.3g} output tokens/s"
     notes = ("saturated: the load is more than this fleet carries",) if one.is_saturated else ()
     return Sheet(title, _percentiles(one), ("p50", "p90", "p99"), notes)

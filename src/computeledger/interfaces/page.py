@@ -39,6 +39,12 @@ def script_json(value: Any) -> Markup:
     return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704
 
 
+def foot(title: str) -> Markup:
+    """Style that puts a title at the foot of every printed sheet, for pages without a script."""
+    safe = "".join(one if one.isalnum() or one in " .,-/()" else f"\\{ord(one):x} " for one in title)
+    return Markup(f':root {{ --sheet: "{safe}"; }}')  # noqa: S704 (escaped)
+
+
 def version() -> str:
     """Version of the installed package."""
     try:

@@ -265,7 +265,7 @@ def _operations(step: str, color: str, mark: str, placed: list[Spec]) -> Spec:
         "text": [plain(one["name"]) for one in ordered],
         "marker": {
             "color": parts.faint(color, 0.85), "symbol": mark, "line": {"color": color, "width": 1.5},
-            "size": [round(8 + 20 * math.sqrt(one["share_fraction"]), 1) for one in ordered],
+            "opacity": 1, "size": [round(8 + 20 * math.sqrt(one["share_fraction"]), 1) for one in ordered],
         },
     }  # fmt: skip
 

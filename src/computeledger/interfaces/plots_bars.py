@@ -13,7 +13,7 @@ _ROW_PX, _LINE_PX = 44, 22
 #: Parts smaller than this share of the whole are nothing to the eye.
 _SEEN, _NEARLY_NOTHING = 1e-4, "under 0.01 %"
 #: Paul Tol's muted scheme, told apart by readers who see few colours; for its indigo his blue, which dark pages show.
-SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
+SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
 
 
 def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) -> Spec:
@@ -102,10 +102,11 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
         size = point(value)
         said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
         notes.append(_line(name, color, said, band, -place - 1.0))
+        share = said if unit == "fraction" else percent(size / whole)
         data.append({
             "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
             "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
-            "text": [percent(size / whole) if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
+            "text": [share if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
             "hovertemplate": f"{plain(name)}: {said}<extra></extra>",
         })  # fmt: skip
     layout = parts.layout(

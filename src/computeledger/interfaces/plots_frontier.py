@@ -47,8 +47,8 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
     said = [[_share(one) for one in row] for row in cells]
     data: list[Spec] = [
         {"type": "heatmap", "x": systems, "y": models, "z": [[min(one, 1.0) for one in row] for row in cells],
-         "text": said, "texttemplate": "%{text}", "textfont": {"size": 11}, "zmin": 0, "zmax": 1,
-         "colorscale": [[0, "#E3EEF6"], [0.5, "#8FA9C2"], [0.999, "#46688A"], [1, "#D55E00"]],
+         "text": said, "texttemplate": "%{text}", "textfont": {"size": 11, "color": "#000000"}, "zmin": 0, "zmax": 1,
+         "colorscale": [[0, "#E3EEF6"], [0.999, "#7F9DBA"], [1, "#D55E00"]],
          "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its HBM)<extra></extra>"},
     ]  # fmt: skip
     layout = parts.layout(60 + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
@@ -60,8 +60,8 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
 def _share(one: float) -> str:
     """Percent in as few digits as a cell of a phone holds; from ten times on the multiple."""
     if one >= _MULTIPLE:
-        return f"{one:.0f}x"
-    return f"{100 * one:.2g}" if one < 1 else f"{100 * one:.0f}"
+        return f"{one:.0f}×"
+    return "&lt;1" if one < 0.01 else f"{100 * one:.0f}"
 
 
 def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Spec:

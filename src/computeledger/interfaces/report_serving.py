@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.page import assets, page_template, version
+from computeledger.interfaces.page import assets, foot, page_template, version
 from computeledger.interfaces.tables_breakdown import NEGLIGIBLE, constant_words
 from computeledger.interfaces.tables_tiers import interval_span, span_words
 from computeledger.interfaces.wording import (
@@ -24,7 +24,7 @@ from computeledger.interfaces.wording import (
 )
 from computeledger.physics.roofline import BOUNDS
 from computeledger.sources import load_sources
-from computeledger.units import KILO, format_si
+from computeledger.units import KILO, format_count, format_si
 
 Context = dict[str, Any]
 
@@ -46,8 +46,10 @@ def serving_report(document: Mapping[str, Any]) -> str:
     """Render a serving document with its breakdown."""
     found = document["breakdown"]
     keys = {one["source"] for one in found["constants"]} | {document["price"].get("source", "")}
+    title = f"{document['model']} on {document['system']}"
     return page_template("serving.html").render(
-        title=f"{document['model']} on {document['system']}",
+        title=title,
+        foot=foot(f"{title} · Compute Ledger"),
         how=_how(document),
         remarks=_remarks(document),
         lead=_lead(document),
@@ -78,7 +80,7 @@ def _how(document: Mapping[str, Any]) -> list[str]:
     lengths = [f"{words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
     return [
         document["layout"],
-        f"{document['n_replicas']} × {document['n_gpus_per_replica']} GPUs",
+        f"{document['n_replicas']} × {format_count(document['n_gpus_per_replica'], 'GPU')}",
         f"{widths} weights, {document['precision']['kv']} cache",
         f"batch {document['batch']:.0f}",
         f"{', '.join(lengths)} tokens per request",

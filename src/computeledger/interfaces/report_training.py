@@ -10,6 +10,7 @@ from computeledger.interfaces.page import assets, page_template, plotly_script, 
 from computeledger.interfaces.tables_training import how_words
 from computeledger.interfaces.wording import interval_words, model_words, percent, point, words
 from computeledger.sources import load_sources
+from computeledger.units import format_count
 
 Context = dict[str, Any]
 
@@ -48,7 +49,7 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
     templates = {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)}
     context: Context = {
         "document": document,
-        "title": f"{model_words(document['model'])} on {document['n_gpus']:,} GPUs",
+        "title": f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')}",
         "how": how_words(document),
         "tiles": [{"label": label, **_amount(document[key], unit)} for key, label, unit in _TILES],
         "figures": list(figures),

@@ -44,7 +44,7 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
         ("H100-equivalents, 8 bit", document["h100e_8bit"], ""),
     ]
     rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
-    rows += [(f"power, {name}", power[name], "W") for name in ("chip", "it", "facility")]
+    rows += [(f"power, {'IT' if name == 'it' else name}", power[name], "W") for name in ("chip", "it", "facility")]
     rows += [("HBM", document["hbm_bytes"], "B")]
     for one in document["generations"]:
         if one["scale_up_worlds"] is not None:

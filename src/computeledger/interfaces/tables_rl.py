@@ -10,7 +10,7 @@ from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note, print_working
 from computeledger.interfaces.wording import point, show
-from computeledger.units import KILO, format_percent, format_si
+from computeledger.units import KILO, format_count, format_percent, format_si
 
 RL_ROWS = [
     ("step", "step_s", "s"),
@@ -44,7 +44,10 @@ def _print_run(out: Console, document: Mapping[str, Any], working: bool) -> None
         else f"{split['generation_gpus']:.0f} generate, {split['training_gpus']:.0f} train"
     )
     out.print(
-        Text(f"RL of {document['model']} on {document['n_gpus']:.0f} GPUs of {document['system']}, {turns}", "bold")
+        Text(
+            f"RL of {document['model']} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}, {turns}",
+            "bold",
+        )
     )
     lag = f"lag {split['max_lag']}" if split["max_lag"] else "synchronous"
     live = f"{format_si(point(made['rollouts_decoding']))} rollouts decode on each of {made['replicas']:.0f} replicas"

@@ -31,7 +31,7 @@ from computeledger.interfaces.wording import (
     show,
     sureness_words,
 )
-from computeledger.units import format_percent, format_si, format_usd
+from computeledger.units import format_count, format_percent, format_si, format_usd
 
 #: Rivals of a winner that are printed.
 _RIVALS = 6
@@ -82,7 +82,7 @@ def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
     what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, {batch}"
     out.print(Text(what, style="bold"))
     lengths = [f"{format_si(document[f'{name}_tokens'])} {name}" for name in ("input", "cached", "output")]
-    replicas = f"{document['n_replicas']} x {document['n_gpus_per_replica']} GPUs"
+    replicas = f"{document['n_replicas']} x {format_count(document['n_gpus_per_replica'], 'GPU')}"
     idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
     note(out, f"{replicas}{idle}; per request {', '.join(lengths)} tokens; {engine_words(document)}")
     note(out, sureness_words(document["interval"]))
@@ -116,7 +116,7 @@ def _print_search(out: Console, document: Mapping[str, Any]) -> None:
 def _print_fleet(out: Console, fleet: Mapping[str, Any]) -> None:
     replica = fleet["replica"]
     replicas = f"{fleet['n_replicas']} x {replica['layout']} at batch {replica['batch']}"
-    words = f"{fleet['n_gpus']} GPUs carry that load: {replicas}"
+    words = f"{format_count(fleet['n_gpus'], 'GPU')} for that load: {replicas}"
     loaded = f", {format_percent(fleet['load_fraction'])} loaded; arrivals taken as even, bursts need headroom"
     out.print(Text(words + loaded, style="bold"))
 
@@ -192,7 +192,7 @@ def _print_margins(out: Console, margins: Mapping[str, Any]) -> None:
 def _print_pools(out: Console, document: Mapping[str, Any]) -> None:
     pools = document["pools"]
     parts = [
-        f"{name}: {one['n_workers']} x {one['layout']} ({one['n_gpus_per_worker']} GPUs each)"
+        f"{name}: {one['n_workers']} x {one['layout']} ({format_count(one['n_gpus_per_worker'], 'GPU')} each)"
         for name, one in pools.items()
     ]
     busy = format_percent(point(document["prefill_busy_fraction"]))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, new_table, note
 from computeledger.interfaces.wording import show
-from computeledger.units import format_percent, format_si, format_usd
+from computeledger.units import format_count, format_percent, format_si, format_usd
 
 TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",
          "end_to_end_s": "end to end"}  # fmt: skip
@@ -36,7 +36,7 @@ def headline(document: Mapping[str, Any]) -> str:
     """What was simulated, and the figure that matters most."""
     if document["kind"] == "serve":
         rate = document["throughput"]["requests_per_s"]
-        return f"{document['model']} on {document['n_gpus']} GPUs: {rate:.3g} requests/s"
+        return f"{document['model']} on {format_count(document['n_gpus'], 'GPU')}: {rate:.3g} requests/s"
     return f"{document['model']}: {show(document['step_s'], 's')} per RL step"
 
 
@@ -52,9 +52,9 @@ def subline(document: Mapping[str, Any]) -> str:
         )
     generation, training = document["generation"], document["training"]
     where = (
-        f"in turns on {training['n_gpus']:g} GPUs"
+        f"in turns on {format_count(training['n_gpus'], 'GPU')}"
         if document["colocated"]
-        else f"{generation['n_gpus']:g} GPUs generate, {training['n_gpus']:g} train"
+        else f"generation on {format_count(generation['n_gpus'], 'GPU')}, training on {training['n_gpus']:,g}"
     )
     rollouts = f"{document['rollouts_per_step']} rollouts per step, largest lag {document['max_lag']}"
     return f"{where}; {generation['replicas']} x {generation['layout']}; {rollouts}; {document['n_steps']} steps"

@@ -21,7 +21,7 @@ from computeledger.interfaces.tables import (
 )
 from computeledger.interfaces.tables_step import print_step
 from computeledger.interfaces.wording import point, show, words
-from computeledger.units import format_percent, format_si
+from computeledger.units import format_count, format_percent, format_si
 
 #: Rounding that is worth a word.
 ROUNDED_FRACTION = 0.01
@@ -74,7 +74,8 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
 
 
 def _print_head(out: Console, document: Mapping[str, Any]) -> None:
-    where = f"{document['model']} on {document['n_gpus']} GPUs of {document['system']}, {document['layout']}"
+    gpus = format_count(document["n_gpus"], "GPU")
+    where = f"{document['model']} on {gpus} of {document['system']}, {document['layout']}"
     out.print(Text(f"{where}, {how_words(document)}", style="bold"))
     sequence, batch = format_si(document["sequence_tokens"]), format_si(document["global_batch_tokens"])
     asked = document["asked_global_batch_tokens"]

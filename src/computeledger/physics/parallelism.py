@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
-from computeledger.units import format_si
+from computeledger.units import format_count
 
 _PART = re.compile(r"(tp|pp|dp|cp|ep)(\d+)")
 
@@ -206,7 +206,7 @@ def serving_layouts(model: Model, n_gpus: int, n_scale_up: int) -> list[Layout]:
                     if (dp == 1 or ep > 1) and _layout_problem(layout, model) is None:
                         found.append(layout)
     if not found:
-        raise LayoutError(f"no legal layout of {model.id} on {format_si(n_gpus)} GPUs")
+        raise LayoutError(f"no legal layout of {model.id} on {format_count(n_gpus, 'GPU')}")
     return sorted(found, key=lambda one: (int(one.n_gpus), int(one.pp), int(one.tp), int(one.ep)))
 
 

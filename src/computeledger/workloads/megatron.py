@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
+from computeledger.units import format_count
 from computeledger.workloads.pretraining import PretrainingScenario
 
 FRAMEWORKS = ("megatron",)
@@ -242,8 +243,8 @@ _LEFT_OUT_EXPERTS = (
 
 
 def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
-    n_gpus = int(median(scenario.layout.n_gpus))
-    yield f"$LAUNCH holds torchrun's own arguments for {n_gpus} GPUs, such as --nnodes and --nproc-per-node"
+    gpus = format_count(median(scenario.layout.n_gpus), "GPU")
+    yield f"$LAUNCH holds torchrun's own arguments for {gpus}, such as --nnodes and --nproc-per-node"
     yield "data, tokenizer, learning rate, initialisation and checkpoints are not part of a layout: add them"
     yield _LEFT_OUT
     if _experts(scenario.model):

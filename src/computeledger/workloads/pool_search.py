@@ -16,7 +16,7 @@ from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine
-from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+from computeledger.units import HOUR_S, TOKENS_PER_MTOK, format_count
 from computeledger.workloads.disaggregated import DisaggregatedResult, DisaggregatedScenario, estimate_disaggregated
 from computeledger.workloads.serving import ServingScenario, estimate_serving, packed_prefill_s
 from computeledger.workloads.serving_sweep import (
@@ -205,7 +205,9 @@ def search_pools(
     cut = list(serving_blocks(scenario, layouts, apart, batches_to_try(most, _PER_DOUBLING)))
     parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
     if not parts or not prefill.layouts:
-        raise DoesNotFitError(f"{scenario.model.id}: no layout of at most {n_gpus} GPUs holds it and one sequence")
+        raise DoesNotFitError(
+            f"{scenario.model.id}: no layout of at most {format_count(n_gpus, 'GPU')} holds it and one sequence"
+        )
     matches = _matches(scenario, prefill, join_columns(parts), layouts, n_gpus)
     if not matches:
         smallest = int(min(prefill.gpus)) * 2
@@ -214,7 +216,9 @@ def search_pools(
         )
     found = _exact(scenario, machine, matches)
     if not found:
-        raise DoesNotFitError(f"{scenario.model.id}: no two pools on {n_gpus} GPUs reach a steady state")
+        raise DoesNotFitError(
+            f"{scenario.model.id}: no two pools on {format_count(n_gpus, 'GPU')} reach a steady state"
+        )
     return found
 
 

@@ -13,6 +13,7 @@ from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.training import RECOMPUTE
+from computeledger.units import format_count
 from computeledger.workloads.pipeline import SCHEDULES
 from computeledger.workloads.pretraining import PretrainingScenario
 
@@ -162,7 +163,7 @@ def training_layouts(model: Model, n_gpus: int, n_scale_up: int, longest_cp: int
     experts = max(group.feed_forward.n_experts for group in model.layers)
     found = list(_legal(model, n_gpus, (n_scale_up, longest_cp, experts)))
     if not found:
-        raise LayoutError(f"no legal training layout of {model.id} on {n_gpus} GPUs")
+        raise LayoutError(f"no legal training layout of {model.id} on {format_count(n_gpus, 'GPU')}")
     return found
 
 

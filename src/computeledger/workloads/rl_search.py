@@ -16,6 +16,7 @@ from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, training_memory
+from computeledger.progress import counted, stage
 from computeledger.workloads.pretraining import USABLE_FRACTION, PretrainingScenario, power_of_two
 from computeledger.workloads.pretraining_candidates import training_layouts
 from computeledger.workloads.pretraining_search import search_pretraining
@@ -216,7 +217,10 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
         raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
     # what is fastest with full sequences need not be so with rollouts of every length
     passes, made_of = passes_of(scenario), (machine, RLFactors())
-    best = min(found, key=lambda one: float(np.max(train(question.model, one, passes, made_of).wall_s)))
+    best = min(
+        counted(found, "cuts of the model"),
+        key=lambda one: float(np.max(train(question.model, one, passes, made_of).wall_s)),
+    )
     return with_share(best, float(question.n_gpus))
 
 
@@ -311,7 +315,9 @@ def search_split(scenario: RLScenario, machines: RLMachines, max_lag: int, top: 
     held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
     held = replace(held, output_tokens=scenario.sampling.lengths.longest_tokens, batch=1.0)
     layouts = [one for one in layouts_that_fit(held, machines.generation) if one.n_gpus <= n_gpus]
+    stage("all GPUs in turns")
     found = [*_colocated(scenario, layouts, machines)]
+    stage("generators beside the trainer")
     found += _separate(scenario, layouts, machines, max_lag)
     if not found:
         raise DoesNotFitError(f"{scenario.engine.model.id} does not fit {n_gpus:.0f} GPUs under RL, however shared")

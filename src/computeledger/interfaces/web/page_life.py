@@ -158,7 +158,7 @@ def _phases(document: Any) -> Table:
                ("utilization_fraction", "utilisation", "fraction"), ("usd", "cost", "USD"))  # fmt: skip
     rows = []
     for name, phase in document["phases"].items():
-        cells = [words(point(phase[key]), unit).replace("\u00a0GPU-hours", "") for key, _, unit in columns]
+        cells = [words(point(phase[key]), unit).removesuffix(f"\u00a0{label}") for key, label, unit in columns]
         rows.append([PHASE_NAMES[name], *cells])
     return Table("The ledgers", ["ledger", *(f"{label} #" for _, label, _ in columns)], rows,
                  "gpu_hours")  # fmt: skip
@@ -166,7 +166,7 @@ def _phases(document: Any) -> Table:
 
 def _notes(document: Any) -> tuple[str, ...]:
     return tuple(
-        f"assumed, because the scenario does not say: {one['name'].replace('.', ' ')} = "
+        f"assumed, because the scenario does not say: {one['name'].replace('.', ' ').replace('_', ' ')} = "
         f"{words(point(one['value']), one['unit'])}" for one in document["assumptions"]
     )  # fmt: skip
 

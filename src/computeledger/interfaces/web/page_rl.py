@@ -86,14 +86,14 @@ def _plots(document: Any) -> tuple[Plot, ...]:
         Plot("shares", "Who works and who waits", "Shares of the run's GPU-time, with their 90 % intervals.",
              strip_figure({name: one["fraction"] for name, one in phases.items()}), "idle_fraction"),
         Plot("timeline", "One step in time", _turns(document), turns_figure(document["timeline_s"], phases), "step"),
+        Plot("utilisation", "Utilisation by phase", "FLOP over dense bf16 peak.",
+             bars_figure(document["phase_utilization_fraction"], "fraction", PHASE_COLORS["inference"]),
+             "utilization_fraction"),
         Plot("phases", "GPU-hours by phase", "Median and 90 % interval.",
              bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "GPU-hours", PHASE_COLORS["rl"]),
              "gpu_hours"),
         Plot("beta", "Beta by phase, in GPU-time", "What a sampled token costs where a pretraining token costs 6.",
              bars_figure(document["beta"]["gpu_time_by_phase"], "", PHASE_COLORS["pretraining"]), "beta_gpu_time"),
-        Plot("utilisation", "Utilisation by phase", "FLOP over dense bf16 peak.",
-             bars_figure(document["phase_utilization_fraction"], "fraction", PHASE_COLORS["inference"]),
-             "utilization_fraction"),
     )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def _view(answer: Answer) -> View:
                     front_figure(document), "usd_per_task"),),
         tables=(Table(f"Best of {document['policies_compared']} policies", columns, rows,
                       "usd_per_completed_task"),),
-        notes=tuple(f"assumed: {one}" for one in document["assumptions"]),
+        notes=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
     )  # fmt: skip
 
 

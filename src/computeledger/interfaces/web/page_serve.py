@@ -63,10 +63,10 @@ def _view(answer: Answer) -> View:
         plots=(
             Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
                  "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
-            Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
-                 "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document), BELOW),
             Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
                  plots.step_bounds(document), "decode_s"),
+            Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
+                 "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document), BELOW),
             Plot("memory", "Memory of the busiest GPU", f"{words(document['memory_bytes']['total'], 'B')} of "
                  f"{words(document['memory_bytes']['capacity'], 'B')}; the largest batch that fits is "
                  f"{document['largest_batch']:g}.", plots.memory_figure(document), "memory_bytes"),

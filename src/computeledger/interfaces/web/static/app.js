@@ -176,11 +176,11 @@ async function fetched(path, signal) {
   throw unexpected;
 }
 
-function tellFar({ done, total, what } = { total: 0 }) {
+function tellFar({ done, total, what } = { total: 0, what: "" }) {
   const bar = document.querySelector(".bar");
   bar.classList.toggle("known", total > 1);
   bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
-  byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : "working";
+  byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : what || "working";
 }
 
 async function ask(isSettled = false) {
@@ -223,13 +223,14 @@ function complain(error) {
   answered = null;
   const field = error.control ? box(error.control) : null;
   const place = field ? byId(`e-${error.control}`) : byId("e-");
-  place.textContent = error.message;
+  const label = field ? controls.get(error.control).label : "";
+  const message = field ? error.message.replace(`--${error.control} `, "") : error.message;
+  place.textContent = message;
   place.hidden = false;
   if (field) {
     field.setAttribute("aria-invalid", "true");
-    byId("e-").replaceChildren(`${error.message}${latest ? ". The last good answer stays. " : ". "}`,
-      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); field.focus(); } },
-        `Go to ${controls.get(error.control).label}`));
+    byId("e-").replaceChildren(`${label} ${message}${latest ? ". The last good answer stays. " : ". "}`,
+      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); field.focus(); } }, `Go to ${label}`));
     byId("e-").hidden = false;
   }
   shownCount += 1;
@@ -250,11 +251,15 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+// a unit stays with its number, and "GPU-hours" in one piece
+const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011");
+
 async function show(view, other) {
   complain(null);
   if (unread) { byId("e-").textContent = `Left out of the address: ${unread} (no control of this page).`; byId("e-").hidden = false; unread = ""; }
-  byId("headline").textContent = view.headline;
+  byId("headline").textContent = unbroken(view.headline);
   byId("command").textContent = view.command;
+  byId("how-working").hidden = !view.tiles.some((one) => one.key);
   byId("get-plan").hidden = view.plan === null;
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
   for (const [name, one] of controls) {
@@ -262,6 +267,7 @@ async function show(view, other) {
     box(name).placeholder = view.resolved[name] ?? (one.default ? "" : one.blank);
     if (!box(name).value.trim()) placeSlider(name);
   }
+  if (other) other.plots.forEach((one, index) => alike(one.figure.layout, view.plots[index]?.name === one.name ? view.plots[index].figure.layout : {}));
   draw(byId("now"), view, other, other ? "This scenario" : "");
   byId("pinned").hidden = !other;
   byId("scenarios").classList.toggle("two", Boolean(other));
@@ -272,11 +278,29 @@ async function show(view, other) {
   root.dataset.shown = String(shownCount);
 }
 
+// two scenarios side by side are measured by the same rule; an axis that only orders rows stays
+function alike(one, other) {
+  for (const name of ["xaxis", "yaxis"]) {
+    const pair = [one[name], other[name]];
+    if (!pair.every((axis) => axis && axis.showticklabels !== false && axis.range?.every(Number.isFinite) && axis.range[0] < axis.range[1])) continue;
+    if (pair[0].type !== pair[1].type) continue;
+    const [wide, slim] = pair.toSorted((a, b) => b.range[1] - b.range[0] - a.range[1] + a.range[0]).map((axis) => ({ ...axis }));
+    const isOutside = (tick) => { const at = wide.type === "log" ? Math.log10(tick) : tick; return at < wide.range[0] || at > wide.range[1]; };
+    for (const axis of pair) {
+      axis.range = [Math.min(wide.range[0], slim.range[0]), Math.max(wide.range[1], slim.range[1])];
+      if (!wide.tickvals || !slim.tickvals) continue;
+      const more = slim.tickvals.map((tick, i) => [tick, slim.ticktext?.[i]]).filter(([tick]) => isOutside(tick));
+      axis.tickvals = [...wide.tickvals, ...more.map(([tick]) => tick)];
+      if (wide.ticktext) axis.ticktext = [...wide.ticktext, ...more.map(([, text]) => text)];
+    }
+  }
+}
+
 function draw(place, view, other, heading) {
   const shape = JSON.stringify([heading, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
   if (place.dataset.shape !== shape) {
     place.dataset.shape = shape;
-    const tiles = element("dl", { class: "tiles", style: `--across: ${view.tiles.length % 3 ? 4 : 3}` });
+    const tiles = element("dl", { class: view.tiles.length % 3 ? "tiles four" : "tiles" });
     for (const one of view.tiles) {
       tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
         element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
@@ -302,9 +326,9 @@ function draw(place, view, other, heading) {
   }
   view.tiles.forEach((one, index) => {
     const cell = place.querySelectorAll(".tiles > div")[index];
-    const [number, ...unit] = one.text.split("\u00a0");
-    cell.querySelector(".value").replaceChildren(number, ...(unit.length ? ["\u00a0", element("small", {}, unit.join("\u00a0"))] : []));
-    cell.querySelector(".band").textContent = one.band;
+    const [, number, unit] = /^([^\u00a0/]+)(.*)$/.exec(one.text) ?? [null, one.text, ""];
+    cell.querySelector(".value").replaceChildren(number, unit && element("small", {}, unbroken(unit)));
+    cell.querySelector(".band").textContent = unbroken(one.band);
     cell.querySelector(".versus").textContent = other ? versus(one, other.tiles[index]) : "";
   });
   view.plots.forEach((one, index) => {
@@ -314,7 +338,7 @@ function draw(place, view, other, heading) {
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);
   });
-  place.querySelector(".tables").replaceChildren(...view.tables.map(table));
+  place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "")));
   place.querySelector(".notes").replaceChildren(...view.notes.map((text) => element("li", {}, text)));
 }
 
@@ -330,24 +354,38 @@ function versus(one, other) {
 const said = (cell) => (typeof cell === "string" ? cell : cell.text);
 
 function cellParts(cell) {
-  if (typeof cell === "string") return [cell];
-  const text = cell.href ? element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text) : cell.text;
-  return [text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
+  // long units may break behind a stroke
+  const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+  if (typeof cell === "string") return parts;
+  const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
+  return [...text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
+}
+
+// columns of prose share the width by how much they say
+function widths(one) {
+  const length = (cell) => said(cell).length + (cell.below?.length ?? 0);
+  const shares = one.columns.map((name, i) => {
+    const lengths = one.rows.map((row) => length(row[i]));
+    return Math.sqrt(Math.max(name.length, lengths.reduce((sum, each) => sum + each) / lengths.length, Math.max(...lengths) / 4)) + 1;
+  });
+  const whole = shares.reduce((sum, share) => sum + share, 0);
+  return element("colgroup", {}, ...shares.map((share) => element("col", { style: `width: ${((100 * share) / whole).toFixed(1)}%` })));
 }
 
 // roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
-function table(one) {
+function table(one, whose) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
+  const isLong = one.rows.some((row) => row.some((cell) => cell.below));
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row) => element("tr", { role: "row" }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
-  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title },
-    element("table", { role: "table", class: names.length > 2 ? "cards" : null },
+  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
+    element("table", { role: "table", class: names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.rows.length > 40 ? finder(one.title, body) : null), rows);
+    one.rows.length > 40 ? finder(one.title + whose, body) : null), rows);
 }
 
 function finder(title, body) {
@@ -433,14 +471,16 @@ addEventListener("afterprint", () => {
 
 // ---- working: a sheet at the foot of the window, which follows the sliders while it is open ----
 
-let explained = null, asker = null;
+let explained = null, asker = null, isOther = false; // which figure, from which button, of the scenario compared with
 
 async function work(key, button = null) {
   explained = key;
-  if (button) asker = button;
+  if (button) { asker = button; isOther = button.closest("#pinned") !== null; }
+  isOther &&= pinned !== null;
+  byId("working-title").textContent = isOther ? "Working of the scenario compared with" : "Working";
   const place = byId("working-list");
   try {
-    const query = readBoxes();
+    const query = isOther ? new URLSearchParams(pinned) : readBoxes();
     query.set("working", "on");
     const { working } = await fetched(`/view/${given.page}?${query}`);
     if (explained === null) return;
@@ -460,22 +500,31 @@ function closeWorking() {
   explained = null;
   byId("working").hidden = true;
   root.classList.remove("explaining");
-  asker?.focus({ preventScroll: true });
+  // the button may have been drawn anew meanwhile
+  const label = asker?.getAttribute("aria-label");
+  const again = [...byId(isOther ? "pinned" : "now").querySelectorAll(".why")].find((one) => one.getAttribute("aria-label") === label);
+  (asker?.isConnected ? asker : again)?.focus({ preventScroll: true });
 }
 
-const source = (term) => [term.source && term.href ? element("a", { href: term.href, target: "_blank", rel: "noreferrer" }, term.source)
-  : term.source, term.source && term.ground ? ", " : "", term.ground].filter(Boolean);
+function source(term) {
+  if (!term.source) return term.ground ? [term.ground] : [];
+  const title = term.href ? element("a", { href: term.href, target: "_blank", rel: "noreferrer" }, term.source) : term.source;
+  return [element("span", {}, title, term.ground ? `, ${term.ground}` : "")];
+}
 
 function step(one, open) {
-  const rows = one.terms.map((term) => element("tr", {}, element("th", { scope: "row" }, term.name),
-    element("td", { class: "number" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
-    element("td", {}, term.origin === "figure" ? "worked out" : term.origin), element("td", {}, ...source(term))));
+  const rows = one.terms.map((term) => element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, term.name),
+    element("td", { role: "cell", class: "number", "data-name": "value" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
+    element("td", { role: "cell", "data-name": "kind" }, term.origin === "figure" ? "worked out" : term.origin),
+    element("td", { role: "cell", "data-name": "source" }, ...source(term))));
   return element("details", { open, "data-name": one.name }, element("summary", {}, element("b", {}, one.title), ` ${one.text} `,
     element("span", { class: "quiet" }, one.band)),
     element("p", { class: "formula" }, `= ${one.formula}`),
     rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `inputs of ${one.title}` },
-      element("table", {}, element("thead", {}, element("tr", {}, ...["input", "value", "kind", "source"].map((name, i) =>
-        element("th", { scope: "col", class: i === 1 ? "number" : null }, name)))), element("tbody", {}, ...rows))) : null);
+      element("table", { role: "table", class: "cards" }, element("thead", { role: "rowgroup" }, element("tr", { role: "row" },
+        ...["input", "value", "kind", "source"].map((name, i) =>
+          element("th", { scope: "col", role: "columnheader", class: i === 1 ? "number" : null }, name)))),
+        element("tbody", { role: "rowgroup" }, ...rows))) : null);
 }
 
 // ---- taking away ----
