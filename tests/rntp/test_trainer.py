@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,11 @@ from rntp.books import Books, Machine
 from rntp.checkpoints import checkpoints, clear, last_checkpoint
 from rntp.errors import TrainingError
 from rntp.mixture import Problem, Rows, mixed_rows
+from rntp.models import load_model
 from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
+from rntp.recipe_file import read_recipe
+from rntp.run import _held_out
+from rntp.run_folder import BASE, FINAL
 from rntp.trainer import Extras, RntpTrainer
 from rntp.verify.task import Task
 from tests.gates import ROOT
@@ -259,20 +263,29 @@ def test_a_checkpoint_that_was_cut_does_not_count(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
-def script(name: str, *arguments: str, launcher: Sequence[str] = ()) -> str:
-    """What a script beside this file prints."""
+#: What starts two processes without a GPU.
+TWO = ("-m", "accelerate.commands.launch", "--config_file", str(ROOT / "recipes" / "accelerate" / "cpu.yaml"),
+       "--num_processes", "2")  # fmt: skip
+
+
+def launched(*arguments: str) -> str:
+    """What Python prints, given these arguments."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, *launcher, str(Path(__file__).with_name(name)), *arguments],
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
+def script(name: str) -> str:
+    """Path of a script beside this file."""
+    return str(Path(__file__).with_name(name))
+
+
 def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     """Killed in step 4, then while the checkpoint of step 4 is written, then left alone."""
-    said = script("killed.py", str(tmp_path / "killed"), "3", "-4", "0").split("\n")
+    said = launched(script("killed.py"), str(tmp_path / "killed"), "3", "-4", "0").split("\n")
     assert said[:3] == ["from the start", "from checkpoint-2", "from checkpoint-2"]
     attempt(tmp_path / "whole", 0)
     whole, killed = (weights(tmp_path / name / "checkpoint-6") for name in ("whole", "killed"))
@@ -282,15 +295,31 @@ def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(tmp_path: 
 
 def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
-    config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
-    launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
-    said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    said = launched(*TWO, script("gradients.py"), str(tmp_path / "two"), str(tmp_path / "two.npy"), "3")
     assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
     assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
     assert np.abs(one).max() > 1e-2
     assert np.abs(one - two).max() < 1e-5
+
+
+def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
+    """The held-out figures at the end of a run are those of one process that is given the same two models."""
+    torch.set_num_threads(1)
+    path, folder = ROOT / "recipes" / "tiny_text" / "config.toml", tmp_path / "run"
+    changes = (f"output={folder}", "pretrain.steps=8", "rl.steps=2", "rl.learning_rate=0.01", "report.places=6")
+    settings = [part for change in changes for part in ("--set", change)]
+    held_out = json.loads(launched(*TWO, "-m", "rntp", "train", str(path), "--json", *settings))["held_out"]
+    recipe = read_recipe(path, changes)
+    model, tokenizer = load_model(folder / FINAL, recipe.thought)
+    alone = _held_out(recipe, model.eval(), tokenizer, folder / BASE)
+    assert alone is not None and alone["places"] == held_out["places"] == 6
+    assert held_out["thoughts"] == pytest.approx(alone["thoughts"])
+    for role in ("base", "policy"):
+        assert held_out["loss"][role] == pytest.approx(alone["loss"][role], rel=1e-5)
+    assert held_out["settled"]["gain"] == pytest.approx(alone["settled"]["gain"], rel=1e-4)
+    assert abs(held_out["loss"]["policy"]["without"] - held_out["loss"]["base"]["without"]) > 1e-3
 
 
 def test_the_shipped_launch_files_are_read_by_accelerate() -> None:
