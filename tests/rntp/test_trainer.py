@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from trl import GRPOTrainer
 
+from computeledger.actuals.run_ledger import PHASES
 from computeledger.errors import InputError
 from rntp import loop
 from rntp.books import Books, Machine
@@ -276,6 +278,24 @@ def launched(*arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"reward": RewardSpec(nll_weight=0.5), "ntp_weight": 1.0, "micro_batch": 4}], ids=["plain", "gold"]
+)
+def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_path: Path) -> None:
+    """All of a run: sampling, scoring, and the update with its padding and its head, whose logits are made twice."""
+    made = tiny.model()
+    made.set_attn_implementation("eager")  # torch counts no FLOP for the fused attention of a CPU
+    books = Books(None, made.config, Machine())
+    trainer = RntpTrainer(made, tiny.TOKENIZER, text(), tiny.recipe(tmp_path, **given), books, Extras(DOCUMENTS))
+    # what torch leaves out: the fused head's gradients are added in place
+    added = {torch.ops.aten.addmm_: lambda _to, a, b, **_said: 2 * a[0] * a[1] * b[1]}
+    with FlopCounterMode(display=False, custom_mapping=added) as counter:
+        trainer.train()
+    work = {phase: sum(e.executed_flop or 0.0 for e in books.entries if e.phase == phase) for phase in PHASES["rl"]}
+    assert sum(work.values()) == pytest.approx(counter.get_total_flops(), rel=0.01)
+    assert work["update"] > 0.4 * sum(work.values())
 
 
 def script(name: str) -> str:
