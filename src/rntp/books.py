@@ -149,9 +149,14 @@ def decode_work(model: Model, new_tokens: Num, context_tokens: Num = 0.0) -> Wor
     return Work(float(np.sum(whole(new, context))), float(np.sum(whole(longest, widest))))
 
 
+def _head_flop(model: Model) -> float:
+    """FLOP of one token's logits."""
+    return 2.0 * model.vocab_size * model.hidden_size
+
+
 def _matrix_flop(model: Model, tokens: Num, head_tokens: Num) -> Num:
-    head = model.vocab_size * model.hidden_size
-    return 2.0 * ((n_params_active(model) - head) * tokens + head * head_tokens)
+    head = _head_flop(model)
+    return (2.0 * n_params_active(model) - head) * tokens + head * head_tokens
 
 
 def _attention_flop(model: Model, new: Num, context: Num = 0.0, *, every: bool = False) -> Num:
@@ -235,7 +240,10 @@ class PhaseBook:
             self._add(forward_work(self._model, context, head_tokens=1.0))
             self._add(decode_work(self._model, np.maximum(new - 1, 0.0), context))
 
-    def train(self, tokens: Num, head_tokens: Num | None = None, *, recomputed: bool = False) -> None:
+    def train(
+        self, tokens: Num, head_tokens: Num | None = None, *, recomputed: bool = False, padded_tokens: float = 0.0,
+        fused_tokens: Num | None = None,
+    ) -> None:  # fmt: skip
         """Count a forward and backward pass, 3 times the forward; and the tokens themselves.
 
         Parameters
@@ -245,12 +253,24 @@ class PhaseBook:
         head_tokens : float or ndarray, optional
             Tokens of each sequence that get logits; all when left out [token].
         recomputed : bool
-            Whether activations are computed again in the backward pass; only ``executed_flop`` counts that.
+            Whether layers are computed again in the backward pass; only ``executed_flop`` counts that.
+        padded_tokens : float
+            Width of the batch, where it is padded to more than its longest sequence [token].
+        fused_tokens : float or ndarray, optional
+            Tokens of each sequence that a fused head multiplies, which keeps no logits: it makes them again in the
+            backward pass, 4 times the forward. Only ``executed_flop`` counts that [token].
         """
-        self.tokens(trained=float(np.sum(np.atleast_1d(np.asarray(tokens, float)))))
-        if self._model is not None:
-            once = forward_work(self._model, tokens, head_tokens=head_tokens)
-            self._add(Work(3 * once.flop, (4 if recomputed else 3) * once.executed_flop))
+        lengths = np.atleast_1d(np.asarray(tokens, float))
+        self.tokens(trained=float(np.sum(lengths)))
+        if self._model is None:
+            return
+        once = forward_work(self._model, lengths, head_tokens=head_tokens)
+        width = max(padded_tokens, float(lengths.max(initial=0.0)))
+        layers = forward_work(self._model, np.full(lengths.shape, width), head_tokens=0.0).executed_flop
+        headed = np.broadcast_to(np.asarray(lengths if head_tokens is None else head_tokens, float), lengths.shape)
+        head = 3 * headed.max(initial=0.0) * headed.size if fused_tokens is None else 4 * np.sum(fused_tokens)
+        executed = (4 if recomputed else 3) * layers + float(head) * _head_flop(self._model)
+        self._add(Work(3 * once.flop, executed))
 
     def _add(self, work: Work) -> None:
         before = self.work or Work(0.0, 0.0)

@@ -131,7 +131,8 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         with books.phase("checkpoint"):
             trainer.save_model(str(folder / FINAL))
         with books.phase("evaluation"):
-            held_out = _held_out(recipe, trainer, tokenizer, base)
+            # a model that is sharded is evaluated from its checkpoint, by rntp evaluate
+            held_out = None if trainer.is_fsdp_enabled else _held_out(recipe, trainer.model, tokenizer, base)
         summary = {**_summary(recipe, folder, books), "held_out": held_out}
     if state.is_main_process:
         write_json(folder / SUMMARY, summary)
@@ -290,20 +291,22 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _held_out(recipe: Recipe, trainer: RntpTrainer, tokenizer: Any, base: Path) -> dict[str, Any] | None:
-    """What thinking gains at held-out places, beside the model before RL; None where text is not trained on."""
+def _held_out(recipe: Recipe, model: Any, tokenizer: Any, base: Path) -> dict[str, Any] | None:
+    """What thinking gains at held-out places, beside the model before RL; None where text is not trained on.
+
+    Every process does all of it, with the same draws: the figures are those of one process, in its time, and none waits
+    in a barrier that could run out.
+    """
     corpus, count = recipe.corpus, recipe.report.places
     if corpus is None or not corpus.weight or not count or not corpus.held_out_fraction:
         return None
-    if trainer.accelerator.num_processes > 1:  # a sharded model is evaluated from its checkpoint, by rntp evaluate
-        return None
     before, _ = load_model(base, recipe.thought)
-    before.to(trainer.accelerator.device).eval()
+    before.to(model.device).eval()
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     sampling = Sampling(
         start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
         skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=recipe.seed,
     )  # fmt: skip
     some = places_of(recipe, before, tokenizer, count)
-    found = evaluate({"policy": trainer.model.eval, "base": lambda: before}, some, sampling)
+    found = evaluate({"policy": model.eval, "base": lambda: before}, some, sampling)
     return {name: found.document[name] for name in ("places", "loss", "settled", "thoughts")}

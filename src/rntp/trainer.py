@@ -463,7 +463,13 @@ class RntpTrainer(GuardedTrainer):
         scored = thought + gold if self.recipe.reward.nll_weight > 0 else thought
         whole = inputs["prompt_mask"].sum(dim=1) + scored
         recomputed = self.recipe.rl.gradient_checkpointing
-        book.train(whole.cpu().numpy(), scored.cpu().numpy(), recomputed=recomputed)
+        parts = ("prompt_ids", "completion_ids", *(("gold_ids",) if self.recipe.reward.nll_weight > 0 else ()))
+        width = sum(inputs[part].shape[1] for part in parts)
+        # TRL's fused head goes over what is scored where it has its kernel, else over every place but the last
+        fused = scored.cpu().numpy() if scored.is_cuda else np.full(len(scored), width - 1)
+        book.train(
+            whole.cpu().numpy(), scored.cpu().numpy(), recomputed=recomputed, padded_tokens=width, fused_tokens=fused
+        )
         book.tokens(kept=float(inputs["tool_mask"].sum()))
         if self.recipe.rl.ntp_weight > 0:
             every, mine = self._documents()

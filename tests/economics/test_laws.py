@@ -12,11 +12,13 @@ from computeledger.economics.levers import judge_feeding, ledger_levers, return_
 from computeledger.economics.scaling import (
     law_names,
     load_loss_law,
+    loss_law_names,
     pretraining_loss,
     read_law,
     tokens_per_param_at_optimum,
     worth_of_tokens,
 )
+from computeledger.economics.scaling_confidence import beyond_fit, sampled_law
 from computeledger.economics.scaling_forms import (
     dense_params_clark_2022,
     kept_params_kumar_2024,
@@ -41,6 +43,26 @@ def test_over_training_predicts_the_run_of_its_abstract() -> None:
         assert tokens_per_param_at_optimum(1e22, f"gadre_2024_{name}") == pytest.approx(
             optimum, rel=0.03
         )  # printed with three digits
+
+
+def test_sampled_coefficients_have_the_published_intervals_and_stay_together() -> None:
+    """Besiroglu et al.: 95 % intervals of resamples; what is normal in logarithms has their width, not their skew."""
+    law, table = sampled_law(BASE, 20_001), read_law("besiroglu_2024")[0]["uncertainty"]["interval_95"]
+    for name, published in table.items():
+        scale = np.log if name in "ABE" else np.array
+        ends = np.quantile(scale(getattr(law, name)), [0.025, 0.975])
+        assert np.ptp(ends) == pytest.approx(float(np.ptp(scale(np.array(published)))), rel=0.1), name
+        assert np.median(getattr(law, name)) == pytest.approx(getattr(BASE, name), rel=1e-9)
+    # drawn apart, A and alpha alone would move the loss where the runs are by 0.3
+    assert np.ptp(np.quantile(pretraining_loss(1e9, 2e10, law), [0.05, 0.95])) < 0.015
+    assert sampled_law(load_loss_law("hoffmann_2022")) == load_loss_law("hoffmann_2022")
+
+
+def test_every_law_says_where_it_was_fitted() -> None:
+    for name in loss_law_names():
+        law = load_loss_law(name, unverified=True)
+        assert law.fitted and beyond_fit(law, 1e13, 1e16)["tokens" if "tokens" in law.fitted else "n_params"] > 100
+        assert set(beyond_fit(law, 2e8, 2e10)) <= {"tokens_per_param"}
 
 
 def test_few_bits_cost_parameters() -> None:

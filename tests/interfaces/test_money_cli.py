@@ -49,7 +49,13 @@ def test_allocate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         capsys, "allocate", "--law", "besiroglu-2024", "--budget", "5.76e23 FLOP", "--inference-tokens", "0",
         "--rl-tokens", "0", "--html", str(page),
     )  # fmt: skip
-    assert document["n_params_active"] * document["tokens_pretraining"] * 6 == pytest.approx(5.76e23)
+    size, tokens = document["n_params_active"], document["tokens_pretraining"]
+    assert size["p50"] * tokens["p50"] * 6 == pytest.approx(5.76e23, rel=1e-3)
+    # the interval is that of the law's coefficients: a budget in FLOP is exact
+    assert size["p05"] < 0.75 * size["p50"] and size["p95"] * tokens["p05"] * 6 == pytest.approx(5.76e23, rel=1e-3)
+    assert document["warning"].startswith("besiroglu_2024 is extrapolated: parameters 4.47 times")
+    assert set(document["law"]["beyond_fit_ratio"]) == {"n_params", "tokens", "flop"}
+    assert document["warning"] in page.read_text() and "besiroglu-2024" in document["sources"]
     assert set(document["shares"]) == {"flop", "gpu_time"}
     assert {"tokens_rl", "tokens_inference", "marginal_return", "overtraining_ratio"} <= set(document)
     assert "https://" not in page.read_text().split("<script>")[0]
@@ -59,6 +65,23 @@ def test_allocate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     )  # fmt: skip
     assert judged["diagnosis"]["under_fed"] == "pretraining"
     assert {row["lever"] for row in judged["levers"]} >= {"MoE sparsity", "KV compression", "routing"}
+
+
+def test_a_law_inside_its_fit_needs_no_warning_and_may_be_exact(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    question = ("allocate", "--inference-tokens", "0", "--rl-tokens", "0", "--budget")
+    inside = answer(capsys, *question, "1e20 FLOP")
+    size = inside["n_params_active"]
+    assert inside["warning"] is None and 1.05 < size["p95"] / size["p05"] < 1.25  # the data are dense here
+    exact = answer(capsys, *question, "1e20 FLOP", "--law", "hoffmann-2022")
+    assert isinstance(exact["n_params_active"], float) and "count as exact" in exact["assumptions"][0]
+    few = answer(capsys, *question, "1e15 FLOP")
+    assert "FLOP 0.00072 of the least" in few["warning"]
+    with pytest.raises(SystemExit):
+        main([*question, "5.76e23 FLOP"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "warning: besiroglu_2024 is extrapolated" in said and "loss 1.9751 (1.9559–1.9978)" in said
 
 
 def test_invert(capsys: pytest.CaptureFixture[str]) -> None:

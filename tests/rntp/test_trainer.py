@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from trl import GRPOTrainer
 
+from computeledger.actuals.run_ledger import PHASES
 from computeledger.errors import InputError
 from rntp import loop
 from rntp.books import Books, Machine
 from rntp.checkpoints import checkpoints, clear, last_checkpoint
 from rntp.errors import TrainingError
 from rntp.mixture import Problem, Rows, mixed_rows
+from rntp.models import load_model
 from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
+from rntp.recipe_file import read_recipe
+from rntp.run import _held_out
+from rntp.run_folder import BASE, FINAL
 from rntp.trainer import Extras, RntpTrainer
 from rntp.verify.task import Task
 from tests.gates import ROOT
@@ -259,20 +265,47 @@ def test_a_checkpoint_that_was_cut_does_not_count(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
-def script(name: str, *arguments: str, launcher: Sequence[str] = ()) -> str:
-    """What a script beside this file prints."""
+#: What starts two processes without a GPU.
+TWO = ("-m", "accelerate.commands.launch", "--config_file", str(ROOT / "recipes" / "accelerate" / "cpu.yaml"),
+       "--num_processes", "2")  # fmt: skip
+
+
+def launched(*arguments: str) -> str:
+    """What Python prints, given these arguments."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, *launcher, str(Path(__file__).with_name(name)), *arguments],
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
+@pytest.mark.parametrize(
+    "given", [{}, {"reward": RewardSpec(nll_weight=0.5), "ntp_weight": 1.0, "micro_batch": 4}], ids=["plain", "gold"]
+)
+def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_path: Path) -> None:
+    """All of a run: sampling, scoring, and the update with its padding and its head, whose logits are made twice."""
+    made = tiny.model()
+    made.set_attn_implementation("eager")  # torch counts no FLOP for the fused attention of a CPU
+    books = Books(None, made.config, Machine())
+    trainer = RntpTrainer(made, tiny.TOKENIZER, text(), tiny.recipe(tmp_path, **given), books, Extras(DOCUMENTS))
+    # what torch leaves out: the fused head's gradients are added in place
+    added = {torch.ops.aten.addmm_: lambda _to, a, b, **_said: 2 * a[0] * a[1] * b[1]}
+    with FlopCounterMode(display=False, custom_mapping=added) as counter:
+        trainer.train()
+    work = {phase: sum(e.executed_flop or 0.0 for e in books.entries if e.phase == phase) for phase in PHASES["rl"]}
+    assert sum(work.values()) == pytest.approx(counter.get_total_flops(), rel=0.01)
+    assert work["update"] > 0.4 * sum(work.values())
+
+
+def script(name: str) -> str:
+    """Path of a script beside this file."""
+    return str(Path(__file__).with_name(name))
+
+
 def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     """Killed in step 4, then while the checkpoint of step 4 is written, then left alone."""
-    said = script("killed.py", str(tmp_path / "killed"), "3", "-4", "0").split("\n")
+    said = launched(script("killed.py"), str(tmp_path / "killed"), "3", "-4", "0").split("\n")
     assert said[:3] == ["from the start", "from checkpoint-2", "from checkpoint-2"]
     attempt(tmp_path / "whole", 0)
     whole, killed = (weights(tmp_path / name / "checkpoint-6") for name in ("whole", "killed"))
@@ -282,15 +315,31 @@ def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(tmp_path: 
 
 def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
-    config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
-    launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
-    said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
+    said = launched(*TWO, script("gradients.py"), str(tmp_path / "two"), str(tmp_path / "two.npy"), "3")
     assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
     assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
     assert np.abs(one).max() > 1e-2
     assert np.abs(one - two).max() < 1e-5
+
+
+def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
+    """The held-out figures at the end of a run are those of one process that is given the same two models."""
+    torch.set_num_threads(1)
+    path, folder = ROOT / "recipes" / "tiny_text" / "config.toml", tmp_path / "run"
+    changes = (f"output={folder}", "pretrain.steps=8", "rl.steps=2", "rl.learning_rate=0.01", "report.places=6")
+    settings = [part for change in changes for part in ("--set", change)]
+    held_out = json.loads(launched(*TWO, "-m", "rntp", "train", str(path), "--json", *settings))["held_out"]
+    recipe = read_recipe(path, changes)
+    model, tokenizer = load_model(folder / FINAL, recipe.thought)
+    alone = _held_out(recipe, model.eval(), tokenizer, folder / BASE)
+    assert alone is not None and alone["places"] == held_out["places"] == 6
+    assert held_out["thoughts"] == pytest.approx(alone["thoughts"])
+    for role in ("base", "policy"):
+        assert held_out["loss"][role] == pytest.approx(alone["loss"][role], rel=1e-5)
+    assert held_out["settled"]["gain"] == pytest.approx(alone["settled"]["gain"], rel=1e-4)
+    assert abs(held_out["loss"]["policy"]["without"] - held_out["loss"]["base"]["without"]) > 1e-3
 
 
 def test_the_shipped_launch_files_are_read_by_accelerate() -> None:

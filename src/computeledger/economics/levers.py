@@ -212,9 +212,13 @@ def return_curves(scenario: AllocationScenario, found: Allocation) -> list[dict[
 
 def _at_medians(scenario: AllocationScenario) -> AllocationScenario:
     """The question with the middle of everything that is uncertain."""
-    law = replace(scenario.law, A=median(scenario.law.A), unique_tokens=median(scenario.law.unique_tokens))
+    of = scenario.law
+    law = replace(
+        of, E=median(of.E), A=median(of.A), B=median(of.B), alpha=median(of.alpha), beta=median(of.beta),
+        unique_tokens=median(of.unique_tokens),
+    )  # fmt: skip
     hours, costs = (
-        PhaseCosts(*(median(getattr(of, phase)) for phase in PHASES)) for of in (scenario.gpu_hours, scenario.costs)
+        PhaseCosts(*(median(getattr(one, phase)) for phase in PHASES)) for one in (scenario.gpu_hours, scenario.costs)
     )
     gain = scenario.rl_gain
     if gain is not None:

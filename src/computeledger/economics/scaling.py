@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from computeledger.physics.blackboard import FORWARD_FLOP_PER_PARAM, TRAINING_FL
 
 _COEFFICIENTS = ("E", "A", "B", "alpha", "beta")
 _OVER_TRAINING = ("E", "a", "b", "eta")
+#: Quantities whose range of fit a law may state.
+FITTED = ("n_params", "tokens", "flop", "tokens_per_param")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,9 @@ class LossLaw:
     ----------
     name : str
         Authors and year.
-    E, A, B : float
+    E, A, B : float or ndarray
         Loss that nothing removes, and the weights of size and of data [-].
-    alpha, beta : float
+    alpha, beta : float or ndarray
         Exponents of parameters and of tokens [-].
     source, date, locator : str
         Where the coefficients were published.
@@ -41,14 +44,19 @@ class LossLaw:
         Fresh tokens there are; beyond them data repeat and are worth less [token].
     changes : tuple of str
         What was laid over the published law.
+    fitted : mapping of str to tuple of float
+        Least and most of ``n_params`` [-], ``tokens`` [token], ``flop`` [FLOP] and ``tokens_per_param`` [token] that
+        its authors fitted or tested it on, as far as they are known.
+    covariance : tuple of tuple of float
+        Of ``ln A``, ``ln B``, ``ln E``, ``alpha`` and ``beta``; empty where none was published [-].
     """
 
     name: str
-    E: float
+    E: Num
     A: Num
-    B: float
-    alpha: float
-    beta: float
+    B: Num
+    alpha: Num
+    beta: Num
     source: str
     date: str
     locator: str
@@ -56,6 +64,8 @@ class LossLaw:
     fit: str = ""
     unique_tokens: Num = math.inf
     changes: tuple[str, ...] = ()
+    fitted: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    covariance: tuple[tuple[float, ...], ...] = ()
 
 
 def load_loss_law(name: str, unverified: bool = False) -> LossLaw:
@@ -99,8 +109,38 @@ def load_loss_law(name: str, unverified: bool = False) -> LossLaw:
     size, data = (coefficients["A"], coefficients["alpha"]), (coefficients["B"], coefficients["beta"])
     return LossLaw(
         name, coefficients["E"], size[0], data[0], size[1], data[1], origin["source"], origin["date"],
-        origin["locator"], read=table["read"], fit=table["fit"],
+        origin["locator"], read=table["read"], fit=table["fit"], fitted=_fitted(document, name, table),
+        covariance=_covariance(document, name, table),
     )  # fmt: skip
+
+
+def _part(document: Document, path: str, part: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """Keys of a table, whose others say where they are from."""
+    read_provenance(document, path, {key: value for key, value in part.items() if key not in keys})
+    return {key: part[key] for key in keys if key in part}
+
+
+def _fitted(document: Document, name: str, table: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """What a law was fitted or tested on, by quantity."""
+    found: dict[str, tuple[float, float]] = {}
+    if "range" not in table:
+        return found
+    for key, ends in _part(document, f"{name}.range", table["range"], FITTED).items():
+        if len(ends) != 2 or not ends[0] < ends[1]:
+            raise document.error(f"{name}.range.{key}", "must be the least and the most")
+        found[key] = (float(ends[0]), float(ends[1]))
+    return found
+
+
+def _covariance(document: Document, name: str, table: Mapping[str, Any]) -> tuple[tuple[float, ...], ...]:
+    """How sure the coefficients are, together."""
+    if "uncertainty" not in table:
+        return ()
+    path = f"{name}.uncertainty"
+    rows = _part(document, path, table["uncertainty"], ("covariance", "interval_95"))["covariance"]
+    if [len(row) for row in rows] != [len(_COEFFICIENTS)] * len(_COEFFICIENTS):
+        raise document.error(f"{path}.covariance", "must be of ln A, ln B, ln E, alpha and beta")
+    return tuple(tuple(float(value) for value in row) for row in rows)
 
 
 def _from_over_training(given: dict[str, float]) -> dict[str, float]:
@@ -141,7 +181,7 @@ def read_law(name: str, unverified: bool = False) -> tuple[dict[str, Any], dict[
     table = dict(document.table[name])
     if table["read"] not in ("paper", "authors", "reproduced", "notes"):
         raise document.error(f"{name}.read", "must be paper, authors, reproduced or notes")
-    kept = ("coefficients", "constants", "over_training", "recipes", "read", "fit")
+    kept = ("coefficients", "constants", "over_training", "recipes", "read", "fit", "range", "uncertainty")
     origin = read_provenance(document, name, {key: value for key, value in table.items() if key not in kept})
     if table["read"] == "notes" and not unverified:
         raise InputError(f"{name} was read in notes only, not at {origin['source']}: --unverified asks for it")

@@ -23,6 +23,7 @@ from computeledger.economics.allocation import (
 )
 from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
 from computeledger.economics.scaling import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
+from computeledger.economics.scaling_confidence import beyond_fit, sampled_law
 from computeledger.economics.scaling_forms import load_constants, rl_recipe, with_precision
 from computeledger.economics.scaling_sparsity import sparsity_multiplier, sparsity_table, with_sparsity
 from computeledger.errors import InputError, QuantityError, unknown_id
@@ -61,7 +62,7 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
     published = load_loss_law(options["law"], options["unverified"])
     inputs, budget_unit = _inputs(options)
     draws = sample(inputs, options["samples"], options["seed"])
-    law = _changed(published, options, draws)
+    law = _changed(sampled_law(published, options["samples"], options["seed"]), options, draws)
     system = load_system(options["system"])
     utilizations = PhaseCosts(*(draws[f"utilization_{phase}"] for phase in PHASES))
     peak = system.accelerator.peak_flop_per_s["bf16"].value
@@ -81,7 +82,8 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
     asked = _given_ledgers(options, draws, scenario)
     found = allocate(scenario) if asked is None else judge_ledgers(scenario, asked)
     document = allocation_document(found, scenario, budget_unit)
-    document["assumptions"] = _assumptions(options, draws)
+    document["warning"] = _warning(document["law"])
+    document["assumptions"] = _assumptions(options, draws, published)
     document["sources"] = sorted({*_law_sources(options), system.accelerator.peak_flop_per_s["bf16"].source})
     if options["sparsity_ratio"] is not None:
         document |= quantities(
@@ -214,8 +216,10 @@ def _law_sources(options: Mapping[str, Any]) -> set[str]:
         "scalerl_2025": options["rl_recipe"] is not None, "demand_elasticity": options["elasticity"] == "published",
         "sparsity_multiplier": options["sparsity_ratio"] is not None and options["sparsity_multiplier"] is None,
     }  # fmt: skip
-    names = [options["law"].replace("-", "_"), *(name for name, used in asked.items() if used)]
-    return {read_law(name, unverified=True)[1]["source"] for name in names}
+    name = options["law"].replace("-", "_")
+    tables = [read_law(one, unverified=True) for one in (name, *(other for other, used in asked.items() if used))]
+    own = (part for key in ("range", "uncertainty") if (part := tables[0][0].get(key)) is not None)
+    return {origin["source"] for _, origin in tables} | {part["source"] for part in own}
 
 
 def _costs(unit: str, hours: PhaseCosts, draws: Mapping[str, Num]) -> PhaseCosts:
@@ -265,21 +269,42 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
         }),
         "flop": quantities({p: (found.flop[p], "FLOP") for p in PHASES}),
         "gpu_hours": quantities({p: (found.gpu_hours[p], "GPU-hours") for p in PHASES}),
-        "law": _law_document(law),
+        "law": _law_document(law, ledgers),
         "budget": {"value": quantities({"v": (scenario.budget, _CURRENCIES[unit])})["v"], "unit": _CURRENCIES[unit]},
     }  # fmt: skip
 
 
-def _law_document(law: LossLaw) -> dict[str, Any]:
-    names = ("name", "E", "B", "alpha", "beta", "source", "date", "locator", "read", "fit")
-    changed = {"A": median(law.A), "unique_tokens": median(law.unique_tokens), "changes": list(law.changes)}
+def _law_document(law: LossLaw, ledgers: Ledgers) -> dict[str, Any]:
+    """The law at the middle of its coefficients, with the range of its fit and how far the answer lies outside."""
+    names = ("name", "source", "date", "locator", "read", "fit")
+    middle = {name: median(getattr(law, name)) for name in ("E", "A", "B", "alpha", "beta", "unique_tokens")}
     return {name: getattr(law, name) for name in names} | {
-        key: value for key, value in changed.items() if value != math.inf
-    }
+        **{name: value for name, value in middle.items() if value != math.inf}, "changes": list(law.changes),
+        "fitted": {name: list(ends) for name, ends in law.fitted.items()},
+        "beyond_fit_ratio": beyond_fit(law, ledgers.n_params_active, ledgers.tokens_pretraining),
+        "coefficients_are_sampled": bool(law.covariance),
+    }  # fmt: skip
 
 
-def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num]) -> list[str]:
-    out = [f"utilisation of {p} {UTILIZATIONS[p]:.3g}" for p in PHASES if options[f"utilization_{p}"] is None]
+def _warning(law: Mapping[str, Any]) -> str | None:
+    """Words on an answer that lies where its law was neither fitted nor tested."""
+    if not law["beyond_fit_ratio"]:
+        return None
+    parts = [_beyond(name, ratio, law["fitted"][name]) for name, ratio in law["beyond_fit_ratio"].items()]
+    return f"{law['name']} is extrapolated: {', '.join(parts)}"
+
+
+def _beyond(name: str, ratio: float, ends: list[float]) -> str:
+    words = {"n_params": "parameters", "tokens": "tokens", "flop": "FLOP", "tokens_per_param": "tokens per parameter"}
+    if ratio > 1:
+        return f"{words[name]} {ratio:.3g} times the most that it was fitted or tested on ({format_si(ends[1])})"
+    return f"{words[name]} {ratio:.2g} of the least that it was fitted or tested on ({format_si(ends[0])})"
+
+
+def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num], law: LossLaw) -> list[str]:
+    sure = "intervals hold how sure the law's coefficients are, and not whether its form holds"
+    out = [sure if law.covariance else "the law's coefficients count as exact: how sure they are was not published"]
+    out += [f"utilisation of {p} {UTILIZATIONS[p]:.3g}" for p in PHASES if options[f"utilization_{p}"] is None]
     if _served(draws) is None and options["n_params"] is None:
         out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
     if options["tokens_rl"] is None and options["rl_gain"] is None and options["n_params"] is None:

@@ -62,7 +62,9 @@ def returns_figure(document: Mapping[str, Any]) -> Spec:
 
 def _law_of(document: Mapping[str, Any]) -> LossLaw:
     """The law as it stands in a document, changes included."""
-    return LossLaw(**{**document, "changes": tuple(document["changes"])})
+    of_answer = ("beyond_fit_ratio", "coefficients_are_sampled")
+    kept = {name: value for name, value in document.items() if name not in of_answer}
+    return LossLaw(**{**kept, "changes": tuple(kept["changes"])})
 
 
 def contour_figure(document: Mapping[str, Any]) -> Spec:
@@ -135,7 +137,8 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
              format_si(point(document["flop"][phase]), "FLOP"),
              format_percent(point(document["shares"]["gpu_time"][phase]))) for phase in _PHASES]  # fmt: skip
     title = f"{format_si(point(document['n_params_active']))} parameters on {rows[0][1]}"
-    _write(path, title, figures, (("ledger", "tokens", "FLOP", "share of GPU-time"), rows), document["assumptions"])
+    _write(path, title, figures, (("ledger", "tokens", "FLOP", "share of GPU-time"), rows),
+           [*([document["warning"]] if document["warning"] else []), *document["assumptions"]])  # fmt: skip
 
 
 def _between(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> str:

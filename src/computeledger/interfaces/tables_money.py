@@ -25,7 +25,9 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     head = Text(style="bold").append_text(interval(size, "")).append(" active parameters, ")
     out.print(head.append_text(interval(tokens, "tokens")))
     law = document["law"]
-    note(out, f"loss law {law['name']} ({law['source']}), {law['fit']}; loss {point(document['loss']):.4f}")
+    note(out, f"loss law {law['name']} ({law['source']}), {law['fit']}; loss {_loss(document['loss'])}")
+    if document["warning"]:
+        out.print(Text(f"warning: {document['warning']}", style="yellow"))
     for change in law["changes"]:
         note(out, f"on top of it: {change}")
     table = new_table("", "", ">tokens", ">FLOP", ">GPU-hours", "share of FLOP", "share of GPU-time", ">return")
@@ -39,8 +41,9 @@ def print_allocation(document: Mapping[str, Any]) -> None:
         )  # fmt: skip
     out.print(table)
     note(out, "return: loss that one more GPU-hour of the ledger takes off")
-    per, best = point(document["tokens_per_param"]), point(document["tokens_per_param_compute_optimal"])
-    out.print(f"{per:.3g} tokens per parameter, {point(document['overtraining_ratio']):.3g} times the law's {best:.3g}")
+    best, over = point(document["tokens_per_param_compute_optimal"]), point(document["overtraining_ratio"])
+    per = interval(document["tokens_per_param"], "").append(" tokens per parameter, ")
+    out.print(per.append(f"{over:.3g} times the law's {best:.3g}"))
     if "diagnosis" in document:
         out.print(Text(f"{document['diagnosis']['reading']}: {document['diagnosis']['better']}", style="bold"))
     _print_levers(out, document.get("levers", ()))
@@ -54,6 +57,12 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     out.print(curve)
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
+
+
+def _loss(value: Any) -> str:
+    """A loss to four places, and its 90 % interval where it has one."""
+    ends = [f"{point(value, end):.4f}" for end in ("p05", "p50", "p95")]
+    return ends[1] if ends[0] == ends[2] else f"{ends[1]} ({ends[0]}–{ends[2]})"
 
 
 def _print_levers(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
