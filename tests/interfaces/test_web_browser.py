@@ -7,7 +7,6 @@ import os
 import threading
 import tomllib
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import uvicorn
 
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from tests.axe import issues
 from tests.printed import sheets, words_of
 
 pytestmark = pytest.mark.browser
@@ -92,13 +92,7 @@ def test_every_page_loads_and_axe_finds_no_serious_issue(name: str, width: int, 
     page = visit(f"/{name}", width, scheme)
     assert page.locator("#headline").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-    found = page.evaluate("tags => axe.run({ runOnly: tags })", tags)
-    issues = [
-        (one["id"], one["nodes"][0]["html"]) for one in found["violations"] if one["impact"] in ("serious", "critical")
-    ]
-    assert issues == []
+    assert issues(page, ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")) == []
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)
