@@ -284,6 +284,7 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
     config = ROOT / "recipes" / "accelerate" / "cpu.yaml"
     launcher = ["-m", "accelerate.commands.launch", "--config_file", str(config), "--num_processes", "2"]
+    launcher += ["--main_process_port", "0"]  # whichever is free
     said = script("gradients.py", str(tmp_path / "two"), str(tmp_path / "two.npy"), "3", launcher=launcher)
     assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
