@@ -30,8 +30,10 @@ run: $(VENV)/.installed
 rntp: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/rntp experiment recipes/must_think/config.toml
 
+# two processes, a file of tests each at a time; files in their order, so that the many small ones come last
 test: lint $(VENV)/.chromium $(VENV)/.bubblewrap
-	SCREENSHOTS=artifacts/screenshots $(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 SCREENSHOTS=artifacts/screenshots \
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

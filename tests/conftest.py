@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from computeledger.interfaces.cli import main
+from tests.commands import call
 from tests.gates import ROOT
 
 # The same examples on every machine, and no deadline: a slow machine is not a wrong result.
@@ -20,6 +22,13 @@ settings.register_profile(
     "repeatable", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker of `make test` leads a group of processes: what a test finds left there is its own."""
+    if hasattr(config, "workerinput"):
+        os.setpgrp()
+
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -47,18 +56,11 @@ def installed_command() -> Path:
 
 
 @pytest.fixture
-def computeledger(installed_command: Path) -> Command:
-    """Run the installed command from the repository's root; the result is returned whatever its exit code."""
+def computeledger() -> Command:
+    """Calls the command from the repository's root; the result is returned whatever its exit code."""
 
-    def run(*arguments: str, cwd: Path = ROOT, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(installed_command), *arguments],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+    def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        return call(main, arguments, cwd)
 
     return run
 

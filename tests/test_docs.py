@@ -11,6 +11,7 @@ import doctest
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +21,10 @@ from typing import Any
 
 import pytest
 
-from tests.gates import ROOT
+from computeledger.interfaces.cli import main as computeledger_main
+from rntp.interfaces.cli import main as rntp_main
+from tests.commands import call
+from tests.gates import ROOT, project_files
 
 PAGES = [
     path
@@ -80,14 +84,25 @@ COMMANDS = {
 }.values()
 
 
+#: A line that needs no shell: outside of its quotes stands nothing that a shell would read.
+PLAIN = re.compile(r"""(?:[\w\s./,:=%@+-]|'[^']*'|"[^"$`\\]*")*""")
+TRAINS = re.compile(r"rntp train (\S+(?: --set \S+)*)")
+MAINS = {"computeledger": computeledger_main, "rntp": rntp_main}
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder that looks like the repository's root; what a block writes there stays there."""
-    for entry in ROOT.iterdir():
-        if not entry.name.startswith("."):
-            (tmp_path / entry.name).symlink_to(entry)
-    (tmp_path / "ledger.html").unlink(missing_ok=True)
+    for name in {path.relative_to(ROOT).parts[0] for path in project_files()}:
+        if not name.startswith("."):
+            (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders that the commands trained: the same training again finds its run ended, as a reader's would."""
+    return tmp_path_factory.mktemp("trained")
 
 
 def run_python(block: Block, namespace: dict[str, Any]) -> None:
@@ -119,18 +134,41 @@ def test_python(item: Path | Block, checkout: Path, monkeypatch: pytest.MonkeyPa
             run_python(block, namespace)
 
 
+def run_line(line: str, folder: Path, installed_command: Path) -> subprocess.CompletedProcess[str]:
+    """A line as a shell runs it, up to its first failure; only what needs a shell is given to one."""
+    path = f"{installed_command.parent}{os.pathsep}{os.environ['PATH']}"
+    for part in line.split(" && "):
+        command, _, file = part.partition(" > ")
+        name, *arguments = shlex.split(command)
+        if name in MAINS and PLAIN.fullmatch(command):
+            done = call(MAINS[name], arguments, folder)
+            if file:
+                (folder / file).write_text(done.stdout, "utf-8")
+        else:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", part],
+                cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300, check=False,
+            )  # fmt: skip
+        if done.returncode:
+            break
+    return done
+
+
 @pytest.mark.parametrize(("block", "line"), COMMANDS, ids=lambda value: str(value)[:60])
-def test_command(block: Block, line: str, checkout: Path, installed_command: Path) -> None:
+def test_command(block: Block, line: str, checkout: Path, trained: Path, installed_command: Path) -> None:
     if block.skipped:
         pytest.skip(block.skipped)
     if line.startswith("rntp verify run") and shutil.which("bwrap") is None:
         pytest.skip("no bubblewrap on the path (Debian: apt-get install bubblewrap)")
-    path = f"{installed_command.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line],
-        cwd=checkout, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    training = TRAINS.match(line)
+    kept = trained / re.sub(r"\W+", "-", training[1]) if training else trained
+    output = checkout / re.findall(r"--set output=(\S+)", line)[0] if training else checkout
+    if training and kept.exists():
+        shutil.copytree(kept, output)
+    done = run_line(line, checkout, installed_command)
     assert done.returncode == 0, f"{block}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    if training and not kept.exists():
+        shutil.copytree(output, kept)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -396,7 +396,7 @@ def _plug_in(source: str, folder: Path) -> Generator:
             f"corpus: unknown generator {shown(source)}: {nearest(source, GENERATORS)}, FILE.py:FUNCTION or "
             "MODULE:FUNCTION"
         )
-    module = _file(folder / file) if file.endswith(".py") else _module(file)
+    module = _file(file, folder) if file.endswith(".py") else _module(file)
     made = getattr(module, name, None)
     if not callable(made):
         public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
@@ -404,12 +404,13 @@ def _plug_in(source: str, folder: Path) -> Generator:
     return made  # type: ignore[no-any-return]  # what a user's file offers is known when it runs
 
 
-def _file(path: Path) -> ModuleType:
+def _file(name: str, folder: Path) -> ModuleType:
+    path = folder / name
     if not path.is_file():
-        raise InputError(f"corpus: no file is named {shown(str(path))}")
+        raise InputError(f"corpus: no file is named {shown(name)}")
     spec = importlib.util.spec_from_file_location(f"rntp_generator_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise InputError(f"corpus: {shown(str(path))} is no Python file")
+        raise InputError(f"corpus: {shown(name)} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # records of the file look themselves up there
     spec.loader.exec_module(module)

@@ -7,7 +7,6 @@ import html
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from computeledger.simulation.rl import simulate_rl
 from computeledger.simulation.serving import simulate_serving
 from computeledger.workloads.disaggregated import estimate_disaggregated
 from computeledger.workloads.rl import estimate_rl
+from tests.axe import EVERY, issues
 from tests.interfaces.test_report import HOSTILE, Page
 
 #: A cell of a notebook is mailed and committed with its output.
@@ -148,8 +148,6 @@ def test_axe_finds_nothing_in_either_scheme(scheme: str, browser: Any) -> None:
         "<!doctype html><html lang=en><meta name=color-scheme content='light dark'><title>cell</title><main>"
         f"<h1>cell</h1>{hostile_ledger()._repr_html_()}{served()._repr_html_()}"
     )
-    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    found = page.evaluate("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag22aa'] })")
-    issues = [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]]
+    found = issues(page, ("wcag2a", "wcag2aa", "wcag22aa"), EVERY)
     context.close()
-    assert issues == []
+    assert found == []

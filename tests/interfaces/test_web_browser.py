@@ -7,7 +7,6 @@ import os
 import threading
 import tomllib
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,12 @@ import uvicorn
 
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from tests.axe import issues
 from tests.printed import sheets, words_of
 
 pytestmark = pytest.mark.browser
 _NAMES = [page.name for page in PAGES]
+WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +88,13 @@ def drag(page: Any, control: str, position: int) -> None:
     settled(page, before)
 
 
-def issues(page: Any) -> list[tuple[str, str]]:
-    """What axe-core finds serious or critical: the rule and the first place."""
-    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8"))
-    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-    found = page.evaluate("tags => axe.run({ runOnly: tags })", tags)["violations"]
-    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
-
-
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_every_page_loads_and_axe_finds_no_serious_issue(name: str, width: int, scheme: str, visit: Any) -> None:
     page = visit(f"/{name}", width, scheme)
     assert page.locator("#headline").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert issues(page) == []
+    assert issues(page, WCAG) == []
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)
@@ -118,13 +111,13 @@ def test_axe_finds_no_serious_issue_in_any_state(name: str, visit: Any) -> None:
     if page.locator("#pinned .why").count():
         page.locator("#pinned .why").first.click()
         page.wait_for_selector("#working details[open]")
-    assert issues(page) == []
+    assert issues(page, WCAG) == []
     page.keyboard.press("Escape")
     box = page.locator("#controls input[type=text]:not([list]):visible").first
     box.fill("{}")
     box.press("Enter")
     page.wait_for_selector("#answer.stale")
-    assert issues(page) == []
+    assert issues(page, WCAG) == []
 
 
 @pytest.mark.parametrize("name", _NAMES)

@@ -65,7 +65,7 @@ def test_every_kind_of_source_gives_the_same_texts(library: Path, kind: str, sou
         (CorpusSpec("datasets", ("saved",), split="tran"), "no split 'tran': did you mean 'train'?"),
         (CorpusSpec("generator", ("must",)), "unknown generator 'must'"),
         (CorpusSpec("generator", ("mine.py:text",)), "no function 'text': did you mean 'texts'?"),
-        (CorpusSpec("generator", ("other.py:texts",)), "other.py"),
+        (CorpusSpec("generator", ("other.py:texts",)), "no file is named 'other.py'"),
         (CorpusSpec("generator", ("mine.py:texts",), options={"two": 2}), "unexpected keyword argument 'two'"),
         (CorpusSpec("generator", ("mine.py:texts",), options={"one": " "}), "no document with text"),
     ],

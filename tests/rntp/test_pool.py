@@ -21,6 +21,7 @@ import pytest
 
 from computeledger.errors import InputError
 from rntp.errors import WorkerDiedError
+from rntp.interfaces.cli import main
 from rntp.verify.cgroup import Group, find_hierarchy
 from rntp.verify.environments import Environment, load_environments, mixture
 from rntp.verify.ledger import cores_for_rate
@@ -29,6 +30,8 @@ from rntp.verify.pool import LocalPool, Plan, executor_for, stream
 from rntp.verify.run import finished
 from rntp.verify.seccomp import REFUSED, seccomp_filter
 from rntp.verify.task import Task, read_task
+from tests.commands import call
+from tests.gates import ROOT
 
 FOX = Task("1", "text", {"answer": " fox"})
 
@@ -203,9 +206,8 @@ def check_lines(lines: list[dict]) -> None:
 
 @pytest.fixture
 def rntp():
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "rntp", *map(str, arguments)]
-        return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return call(main, list(map(str, arguments)), ROOT)
 
     return run
 

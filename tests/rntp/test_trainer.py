@@ -267,7 +267,7 @@ def test_a_checkpoint_that_was_cut_does_not_count(tmp_path: Path) -> None:
 
 #: What starts two processes without a GPU.
 TWO = ("-m", "accelerate.commands.launch", "--config_file", str(ROOT / "recipes" / "accelerate" / "cpu.yaml"),
-       "--num_processes", "2")  # fmt: skip
+       "--num_processes", "2", "--main_process_port", "0")  # fmt: skip
 
 
 def launched(*arguments: str) -> str:
