@@ -46,7 +46,7 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
 
 # pytest exits with 5 while no case carries the mark
-stress: $(VENV)/.installed-test $(VENV)/.bubblewrap
+stress: $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python -m pytest -q -m stress || test $$? -eq 5
 
 bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
