@@ -6,6 +6,7 @@ more axis turns a point into a sweep, and one more into a Monte Carlo cloud.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -153,14 +154,27 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
         if not isinstance(value, Range):
             out[name] = float(value)
             continue
-        stream = np.random.default_rng([seed, *name.encode()])
-        places = stream.permutation(n_samples)
-        strata = (places + stream.random(n_samples)) / n_samples
-        # looked up in order, which a table's search finds from one to the next
-        rising = np.empty_like(strata)
-        rising[places] = strata
-        out[name] = value.quantile(_normal_quantile(rising)[places])
+        draw = _drawn if n_samples <= _LONGEST_KEPT else _drawn.__wrapped__
+        out[name] = draw(name, value, n_samples, seed)
     return out
+
+
+#: Inputs whose samples are kept, and the longest sample axis of one: people change one input at a time.
+_KEPT, _LONGEST_KEPT = 128, 8192
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _drawn(name: str, value: Range, n_samples: int, seed: int) -> NDArray[np.float64]:
+    """Samples of one input; others may hold them too, so they cannot be written to."""
+    stream = np.random.default_rng([seed, *name.encode()])
+    places = stream.permutation(n_samples)
+    strata = (places + stream.random(n_samples)) / n_samples
+    # looked up in order, which a table's search finds from one to the next
+    rising = np.empty_like(strata)
+    rising[places] = strata
+    drawn = np.asarray(value.quantile(_normal_quantile(rising)[places]))
+    drawn.flags.writeable = False
+    return drawn
 
 
 def _normal_quantile(p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -67,8 +67,11 @@ class Lengths:
     @functools.cached_property
     def _widths(self) -> Array:
         """Tokens that each position stands for: half of the way to either neighbour."""
-        halves = np.diff(self.tokens, axis=0) / 2
-        return np.concatenate([halves[:1], halves[1:] + halves[:-1], halves[-1:]])
+        widths = np.empty_like(self.tokens)
+        np.subtract(self.tokens[2:], self.tokens[:-2], out=widths[1:-1])
+        widths[0], widths[-1] = self.tokens[1] - self.tokens[0], self.tokens[-1] - self.tokens[-2]
+        widths /= 2
+        return widths
 
     @functools.cached_property
     def mean_tokens(self) -> Num:
@@ -203,9 +206,11 @@ def agreed(values: Num) -> Num:
 
 def _positions(rising: Array, longest: Num) -> Lengths:
     """Put a start before the positions, cut them at the longest allowed, and end there."""
-    end = np.asarray(longest, float)
-    cut = np.clip(rising, _SHORTEST, end)
-    return Lengths(np.concatenate([np.zeros_like(cut[:1]), cut, np.broadcast_to(end, cut[:1].shape)]))
+    n_rising, *samples = np.broadcast_shapes(rising.shape, np.shape(longest))
+    tokens = np.empty((n_rising + 2, *samples))
+    tokens[0], tokens[-1] = 0.0, longest
+    np.clip(rising, _SHORTEST, longest, out=tokens[1:-1])
+    return Lengths(tokens)
 
 
 def exact_lengths(tokens: Num) -> Lengths:
