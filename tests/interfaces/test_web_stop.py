@@ -138,7 +138,7 @@ def test_stop_ends_the_work_and_the_last_answer_stays(work: Work, address: str, 
     page.wait_for_function("Number(document.documentElement.dataset.shown || 0) > 0")
     kept = page.locator("#headline").inner_text()
     work.is_slow.set()
-    page.locator("#c-words").fill("h200")
+    page.locator("#c-words").fill("b200")
     page.locator("#c-words").press("Enter")
     page.wait_for_function("/^[1-9]\\d* of 400 blocks$/.test(document.getElementById('busy-text').textContent)")
     assert 0 < page.locator(".bar i").bounding_box()["width"] < page.locator(".bar").bounding_box()["width"] / 2
@@ -160,7 +160,7 @@ def test_a_slow_question_is_given_up_for_the_one_that_a_reader_settles_on(
     page.goto(f"{address}/facts")
     page.wait_for_function("Number(document.documentElement.dataset.shown || 0) > 0")
     work.is_slow.set()
-    page.locator("#c-words").fill("h200")
+    page.locator("#c-words").fill("b200")
     page.locator("#c-words").press("Enter")
     page.wait_for_function("/^[1-9]\\d* of 400 blocks$/.test(document.getElementById('busy-text').textContent)")
     work.is_slow.clear()
