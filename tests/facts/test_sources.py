@@ -31,10 +31,9 @@ def cited(table: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     if isinstance(table, dict):
         if "source" in table:
             yield path, table
-        else:
-            for key, value in table.items():
-                if key != "config_json":
-                    yield from cited(value, f"{path}.{key}" if path else key)
+        for key, value in table.items():
+            if key != "config_json":
+                yield from cited(value, f"{path}.{key}" if path else key)
 
 
 CITED = [
