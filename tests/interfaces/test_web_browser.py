@@ -169,7 +169,7 @@ def test_a_range_stays_a_range_under_the_slider(visit: Any) -> None:
 
 def test_only_plots_that_changed_are_drawn_again_and_first_those_in_view(visit: Any) -> None:
     page = visit("/life")
-    page.wait_for_function("document.documentElement.dataset.behind === undefined")
+    page.wait_for_function("[...document.querySelectorAll('.canvas')].every(one => one.querySelector('.main-svg'))")
     page.evaluate("""() => {
       window.drawn = [];
       const react = Plotly.react, root = document.documentElement;

@@ -397,7 +397,7 @@ function finder(title, body) {
 }
 
 // plots in view are drawn before an answer counts as shown, those near the view as soon as nothing else is to do, and
-// the others when they come near it: a drag moves what one looks at
+// the others when they come near it or the drag is over: a drag moves what one looks at
 const waiting = new WeakMap();
 const inSight = new WeakSet();
 const canvases = () => [...document.querySelectorAll(".canvas")];
@@ -439,6 +439,7 @@ let isPainting = false;
 function paintNear() {
   const next = window.Plotly && canvases().find((one) => waiting.has(one) && inSight.has(one));
   root.toggleAttribute("data-behind", Boolean(next));
+  if (!next) paintRest(SETTLED_MS);
   if (isPainting || !next) return;
   isPainting = true;
   whenIdle(() => {
@@ -446,6 +447,20 @@ function paintNear() {
     if (waiting.has(next) && next.isConnected) paintNow(next);
     paintNear();
   }, { timeout: 200 });
+}
+
+// the rest once nothing has been asked for a while: a page that is looked at from afar, or copied whole, lacks nothing
+const SETTLED_MS = 600;
+let rest = 0;
+
+function paintRest(after_ms) {
+  clearTimeout(rest);
+  rest = setTimeout(() => whenIdle(() => {
+    const next = window.Plotly && canvases().find((one) => waiting.has(one));
+    if (!next || asking) return;
+    paintNow(next);
+    paintRest(0);
+  }), after_ms);
 }
 
 function paintNow(canvas, sized = {}, look = theme()) {
