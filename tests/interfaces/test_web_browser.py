@@ -112,6 +112,8 @@ def test_axe_finds_no_serious_issue_in_any_state(name: str, visit: Any) -> None:
         page.locator("#pinned .why").first.click()
         page.wait_for_selector("#working details[open]")
     assert issues(page, WCAG) == []
+    if name == "facts":  # any words may be looked for
+        return
     page.keyboard.press("Escape")
     box = page.locator("#controls input[type=text]:not([list]):visible").first
     box.fill("{}")
