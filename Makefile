@@ -1,5 +1,6 @@
 # make run       plan the example and write its report to ledger.html
 # make rntp      the experiment of docs/rntp_experiments.md, one seed: minutes of training on two cores
+# make -j2 experiments  every run of docs/rntp_experiments.md: hours of training on two cores; stopped, it goes on
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
@@ -21,7 +22,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp test lint format stress bench docs docs-pages wheel clean
+.PHONY: run rntp experiments test lint format stress bench docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -29,6 +30,28 @@ run: $(VENV)/.installed
 # a thread for each of the two processes, the run and its judge; stopped, the same command goes on
 rntp: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/rntp experiment recipes/must_think/config.toml
+
+# each run in one process of one thread, as many side by side as -j says; those that begin from another's models after it
+STUDIES := $(patsubst recipes/must_think/studies/%.toml,study-%,$(wildcard recipes/must_think/studies/*.toml))
+SEEDS := 0 1
+CHAINS := $(SEEDS:%=chains-%)
+REAL := $(SEEDS:%=real_text-%)
+.PHONY: $(STUDIES) $(CHAINS) $(REAL)
+# the longest way first
+experiments: study-mixed $(STUDIES) $(CHAINS) $(REAL)
+study-ablations: study-ships_log
+study-soup: study-mixed
+$(STUDIES) $(CHAINS) $(REAL): export OMP_NUM_THREADS := 1
+
+$(STUDIES): study-%: $(VENV)/.installed-test
+	$(BIN)/rntp study recipes/must_think/studies/$*.toml --jobs 1
+
+$(CHAINS): chains-%: $(VENV)/.installed-test
+	$(BIN)/rntp train recipes/tiny_math/chains.toml --set seed=$* --set output=runs/$@
+
+$(REAL): real_text-%: $(VENV)/.installed-test
+	$(BIN)/rntp train recipes/real_text/config.toml --set seed=$* --set output=runs/$@
+	$(BIN)/rntp evaluate runs/$@ --places 128 --thoughts 2 --controls ntp-equal-time
 
 # two processes, a file of tests each at a time; files in their order, so that the many small ones come last
 test: lint $(VENV)/.chromium $(VENV)/.bubblewrap

@@ -22,6 +22,8 @@ ORDINALS = (
 )  # fmt: skip
 FILLER = ("well", "now", "let", "me", "see", "what", "there", "is", "to", "say", "about", "this", "and", "its", "end")
 LONGEST = 10
+#: Steps from which on a story among several of a document is marked: shorter ones need no thought.
+_WORTH = 5
 SHARES = {"dated": 0.20, "recap": 0.15, "thinking": 0.20}
 START, SO, BEGIN, END = "start", "so", "<think>", "</think>"
 
@@ -345,6 +347,8 @@ class Law:
         Probability that a step of those goes wrong [-].
     shifted : bool
         Whether the ordinals may begin anywhere.
+    stories : int
+        In a document, one after another.
     """
 
     longest: int = LONGEST
@@ -352,12 +356,15 @@ class Law:
     working: float = 0.20
     slip: float = 0.03
     shifted: bool = False
+    stories: int = 1
 
     def __post_init__(self) -> None:
         """Fill in the shares, and refuse what cannot be told."""
         object.__setattr__(self, "shares", SHARES | dict(self.shares or {}))
         if not 1 <= self.longest <= len(ORDINALS):
             raise InputError(f"longest {shown(self.longest)}: 1 to {len(ORDINALS)} steps can be told")
+        if self.stories < 1:
+            raise InputError(f"stories {shown(self.stories)}: at least 1 is needed")
         if set(self.shares) != set(SHARES) or not 0 <= sum(self.shares.values()) <= 1:
             raise InputError(
                 f"shares {shown(dict(self.shares))}: {', '.join(SHARES)} that add up to at most 1 are needed"
@@ -424,16 +431,31 @@ def documents(family: Family, seed: int, law: Law) -> Iterator[Document]:
     Yields
     ------
     Document
-        As :func:`document` makes it.
+        As :func:`document` makes it; where it tells several stories, of kind ``N places`` for N of them that are bare
+        and have five steps or more, with the ends of those marked.
 
     Examples
     --------
     >>> from rntp.must_think.ships_log import FAMILY
     >>> next(documents(FAMILY, 0, Law())).id
     "ship's log 0-0"
+    >>> next(documents(FAMILY, 0, Law(stories=3))).kind
+    '1 places'
     """
     chance = random.Random(f"{family.name} {seed}")  # noqa: S311 - a seeded corpus, no secret
     number = 0
     while True:
-        yield document(family, chance, law, f"{family.name} {seed}-{number}")
+        name = f"{family.name} {seed}-{number}"
+        told = [document(family, chance, law, name) for _ in range(law.stories)]
+        yield told[0] if law.stories == 1 else _joined(told)
         number += 1
+
+
+def _joined(told: Sequence[Document]) -> Document:
+    """One story after another, the ends of long bare ones marked."""
+    text, marks = "", []
+    for one in told:
+        if one.kind.startswith("bare") and int(one.kind.partition("-")[2]) >= _WORTH:
+            marks.append(len(text) + one.marks[0])
+        text += f"{one.text} "
+    return Document(text.rstrip(), told[0].id, f"{len(marks)} places", tuple(marks))
