@@ -351,7 +351,7 @@ def _value(given: Any, key: Key) -> Value:
     if key.kind == "text":
         if not isinstance(given, str) or not given.strip():
             raise PlanError(f"{given!r}: expected a text such as {key.example!r}")
-        return given
+        return key.read(given) if key.read is not None else given
     if "|" in key.kind:
         choices = key.kind.split("|")
         if given not in choices:

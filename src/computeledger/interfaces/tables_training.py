@@ -95,7 +95,22 @@ def how_words(document: Mapping[str, Any]) -> str:
         parts.append(f"{document['virtual_stages']:.0f} virtual stages")
     if document["schedule"] != "1f1b":
         parts.append(str(document["schedule"]))
-    return ", ".join([*parts, *(["sharded weights"] if document["sharded_weights"] else [])])
+    parts += ["sharded weights"] if document["sharded_weights"] else []
+    if "recipe" in document:
+        parts += _stack_words(document)
+    return ", ".join(parts)
+
+
+def _stack_words(document: Mapping[str, Any]) -> list[str]:
+    """What the software does that is out of the ordinary."""
+    said = {
+        "sharded gradients": document["sharded_gradients"],
+        f"a scale per {document['recipe']}": document["recipe"] != "tensor",
+        f"activations kept in {document['activation_precision']}": document["activation_precision"] != "bf16",
+        f"moments in {document['moment_precision']}": document["moment_precision"] != "fp32",
+        f"MTP modules {document['mtp_layers']}": document["mtp_layers"] > 0,
+    }
+    return [words for words, holds in said.items() if holds]
 
 
 def _print_run(out: Console, document: Mapping[str, Any]) -> None:
