@@ -22,6 +22,7 @@ from computeledger.interfaces.tables import (
 from computeledger.interfaces.tables_step import print_step
 from computeledger.interfaces.wording import point, show, words
 from computeledger.units import format_count, format_percent, format_si
+from computeledger.workloads.pretraining import USABLE_FRACTION
 
 #: Rounding that is worth a word.
 ROUNDED_FRACTION = 0.01
@@ -58,7 +59,7 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
         print_step(out, document)
     else:
         _print_parts(out, document["components"])
-    print_memory(out, document["memory_bytes"], "fits" if document["fits"] else "DOES NOT FIT")
+    print_memory(out, document["memory_bytes"], _fit_words(document))
     _print_remedies(out, document)
     _print_advice(out, document)
     _print_layouts(out, document)
@@ -71,6 +72,16 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     print_grounds(out, document, "")
     if working:
         print_working(out, document)
+
+
+def _fit_words(document: Mapping[str, Any]) -> str:
+    """Whether it fits into what a job may fill; some published jobs fill more."""
+    if document["fits"]:
+        return "fits"
+    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / USABLE_FRACTION
+    if held["total"] <= hbm_bytes:
+        return f"TIGHT: more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"
+    return "DOES NOT FIT"
 
 
 def _print_head(out: Console, document: Mapping[str, Any]) -> None:

@@ -15,16 +15,14 @@ from computeledger.physics.operations import ACTIVATION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training_batch import Batch
 from computeledger.physics.training_counts import layer_counts, trained_layers
-from computeledger.units import GIB
 
 #: Mixed-precision Adam: bf16 weight, fp32 gradient, fp32 master copy.
 WEIGHT_BYTES, GRADIENT_BYTES, MASTER_BYTES = 2.0, 4.0, 4.0
 #: Of one moment of the optimiser, by its precision.
 MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
-#: Allocator and communication buffers beside what is counted (assumption, set with the measured peaks in view).
-WORKSPACE_BYTES = 0.5 * GIB
-#: A product's weight gradient stands whole and wide before it is added to the others (assumption, likewise).
-LOOSE_GRADIENT_BYTES = 4.0
+#: A product's weight gradient stands as bf16 and fp32 at once before it is added to the others (assumption, set with
+#: the measured peaks in view; buffers beside what is counted are in the share of HBM that stays free).
+LOOSE_GRADIENT_BYTES = 6.0
 #: Logits live as bf16 and fp32 at once.
 LOGIT_BYTES = 6.0
 
@@ -176,7 +174,7 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
 
     References
     ----------
-    deepseek-v3-report, dualpipe-repository, llama-3-herd.
+    deepseek-v3-report, llama-3-herd.
 
     Examples
     --------
@@ -268,7 +266,7 @@ def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> Trainin
         * stack.trained_fraction,
         activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive) / layout.tp,
         logits_bytes=tokens * model.vocab_size * LOGIT_BYTES / layout.tp * load.heads,
-        workspace_bytes=WORKSPACE_BYTES + loose,
+        workspace_bytes=loose,
     )
 
 
@@ -291,7 +289,7 @@ def _kept_bytes(layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str
 
     References
     ----------
-    korthikanti-2022, deepseek-v3-report, megatron-moe-report.
+    Korthikanti et al. 2022 (arXiv 2205.05198); deepseek-v3-report; Megatron Core MoE (arXiv 2603.07685).
     """
     if recompute == "full":
         return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES)
