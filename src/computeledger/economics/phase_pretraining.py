@@ -102,9 +102,7 @@ def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> Pretra
     sequence = setting.typical_number("sequence")
     wanted = setting.typical_number("global_batch") if batch_tokens is None else median(batch_tokens)
     section = setting.section
-    sharding, schedule = section.text("sharding") or "zero-1", section.text("schedule") or "1f1b"
-    if schedule != "1f1b" and "virtual_stages" in section:
-        raise PlanError(f"[{section.name}] virtual_stages: a {schedule} schedule has none")
+    sharding = section.text("sharding") or "zero-1"
     batch = Batch(
         sequence_tokens=sequence,
         global_sequences=float(max(round(wanted / sequence), 1)),
@@ -114,7 +112,7 @@ def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> Pretra
         sharded_weights=sharding == "zero-3",
         stack=Stack(
             recipe=section.text("recipe") or "tensor",
-            schedule=schedule,
+            schedule=section.text("schedule") or "1f1b",
             mtp_layers=int(median(setting.optional("mtp_layers", 0.0))),
             activation_precision=section.text("activation_precision") or "bf16",
             moment_precision=section.text("moment_precision") or "fp32",

@@ -264,7 +264,7 @@ def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) ->
 
 
 def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
-    """Refuse a global batch that leaves data-parallel ranks without a microbatch.
+    """Refuse a global batch that leaves data-parallel ranks without a microbatch, and a schedule that stages lack.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     Raises
     ------
     LayoutError
-        With what each step holds and how many ranks share it.
+        With what each step holds and how many ranks share it, or how many stages DualPipe needs.
 
     Examples
     --------
@@ -293,6 +293,9 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     if float(np.median(batch.global_sequences)) < float(np.median(layout.dp)) * micro:
         held = f"a global batch of {float(np.median(batch.global_sequences)):.0f} sequences"
         raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch")
+    stages = int(np.median(layout.pp))
+    if scenario.schedule == "dualpipe" and stages % 2:
+        raise LayoutError(f"layout {layout}: dualpipe feeds an even number of stages from both ends, not {stages}")
     return scenario
 
 
