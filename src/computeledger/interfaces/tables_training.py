@@ -194,7 +194,9 @@ def _print_layouts(out: Console, document: Mapping[str, Any]) -> None:
     )  # fmt: skip
     for one in layouts:
         figures = (show(one["step_s"], "s"), format_percent(one["mfu_fraction"]), format_si(one["memory_bytes"], "B"))
-        how = (str(one["microbatch_sequences"]), one["recompute"], _schedule_words(one))
+        named = one["recompute"].split(",")
+        again = one["recompute"] if len(named) == 1 else f"{len(named)} named"
+        how = (str(one["microbatch_sequences"]), again, _schedule_words(one))
         table.add_row(one["layout"], *how, *figures, _slower(one), Text("level" if one["level"] else "", style=DIM))
     out.print(table)
     told = f"{document['n_level']:,} of {document['n_fitting']:,} cannot be told from the first"
