@@ -12,6 +12,7 @@ from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training import Batch, Stack, training_memory
 from computeledger.physics.training_batch import RECOMPUTE_CHOICES, RECOMPUTED
+from computeledger.units import GIGA
 
 GPT, LLAMA, DEEPSEEK = load_model("megatron-gpt-175b"), load_model("llama-3.1-405b"), load_model("deepseek-v3")
 BATCH = Batch(4096.0, 2048.0, recompute="none")
@@ -31,6 +32,17 @@ def test_kept_activations_are_korthikantis() -> None:
     whole = kept(batch, Layout(tp=8, dp=1), GPT)
     per_layer = whole / GPT.n_layers / 2048 / GPT.hidden_size * 8
     assert per_layer == pytest.approx(34 - 2)
+
+
+def test_megatrons_own_account_of_deepseek_v3() -> None:
+    """ArXiv 2603.07685, table 3: bf16 on 256 GPUs, PP4 x VPP4 x EP64: 36.4 + 32.1 + 131.0 = 199.5 GB per GPU."""
+    batch = Batch(4096.0, 8192.0, recompute="none", virtual_stages=4.0, stack=Stack(mtp_layers=1))
+    memory = training_memory(DEEPSEEK, batch, Layout(pp=4, dp=64, ep=64))
+    held = float(memory.weights_bytes + memory.gradients_bytes)
+    assert float(memory.total_bytes) == pytest.approx(199.5 * GIGA, rel=0.02)
+    assert held == pytest.approx(36.4 * GIGA, rel=0.1)
+    assert float(memory.optimizer_bytes) == pytest.approx(32.1 * GIGA, rel=0.1)
+    assert float(memory.activations_bytes) == pytest.approx(131.0 * GIGA, rel=0.05)
 
 
 def test_dualpipe_is_the_published_table() -> None:
