@@ -15,6 +15,7 @@ from rntp.interfaces.cli import main
 from rntp.interfaces.tables_study import against, print_study, spread
 from rntp.models import make_tokenizer
 from rntp.positions import Place
+from rntp.recipe_file import fingerprint, read_recipe
 from rntp.results import read_results
 from rntp.run import choose_rows
 from rntp.sampling import Sampling
@@ -73,9 +74,18 @@ def test_variants_begin_from_one_pretraining(tmp_path) -> None:
     assert [recipe_of(study, one, 0).rl.steps for one in study.variants] == [2, 1]
 
 
+def test_pretraining_is_kept_when_only_rl_changes(tmp_path) -> None:
+    study = read_study(written(tmp_path, 'name = "a"'))
+    kept, changed = (
+        fingerprint(recipe_of(replace(study, set=(*study.set, one)), None, 0))
+        for one in ("rl.prompts_per_step=3", "pretrain.learning_rate=1e-4")
+    )
+    assert kept == fingerprint(recipe_of(study, None, 0)) != changed
+
+
 def test_distinct_places_are_gone_over_again(tmp_path) -> None:
     study = read_study(written(tmp_path, 'name = "a"'))
-    recipe = recipe_of(study, None, 0)
+    recipe = read_recipe(SHIP, list(study.set))
     words = make_tokenizer(recipe.model, recipe.thought, ["the gannet left york on tue ."])
     some = replace(recipe, positions=replace(recipe.positions, distinct=2), rl=replace(recipe.rl, steps=4))
     rows = choose_rows(some, None, words).dataset
