@@ -12,7 +12,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from rntp.interfaces.cli import main
-from rntp.interfaces.tables_study import against, print_study, spread
+from rntp.interfaces.tables_study import _seconds, against, print_study, spread
 from rntp.models import make_tokenizer
 from rntp.positions import Place
 from rntp.recipe_file import fingerprint, read_recipe
@@ -130,6 +130,8 @@ def test_the_range_over_seeds_is_shown_and_noise_is_called_noise() -> None:
         "within noise", "more", "less",
     ]  # fmt: skip
     assert spread([1.0, None, 3.0], "{:.0f}".format) == ("2", "1 to 3") and spread([None], str) == ("–", "")
+    assert spread([749.0, 751.0], _seconds) == ("750 s", "749 to 751")
+    assert spread([500.0, 1500.0], _seconds) == ("1 ks", "500 s to 1.5 ks")
 
 
 def test_an_empty_thought_is_no_thinking() -> None:
