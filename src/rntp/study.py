@@ -23,7 +23,7 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from rntp.experiment import RUN, Checkpoints, Plan, experiment, fractions, measure_models, pretrained
 from rntp.quiet import hush
-from rntp.recipe import Recipe
+from rntp.recipe import ControlSpec, PositionSpec, Recipe, ReportSpec, RewardSpec, RlSpec
 from rntp.recipe_file import read_recipe, record
 from rntp.results import SCHEMA
 from rntp.run_folder import BASE, FINAL, SUMMARY, write_json
@@ -188,7 +188,7 @@ def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
     Returns
     -------
     Recipe
-        Whose output is a folder in the study's.
+        Whose output is a folder in the study's; of the pretraining, without the tables that only RL looks at.
 
     Examples
     --------
@@ -201,7 +201,12 @@ def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
     output = f"{whole}/{part}/seed-{seed}"
     settings = [*study.set, f"seed={seed}", f"output={output}"]
     if variant is None:
-        return read_recipe(path, settings)
+        given = read_recipe(path, settings)
+        rl = RlSpec(device=given.rl.device, precision=given.rl.precision)
+        return replace(  # what comes after pretraining may change without another one
+            given, positions=PositionSpec(), reward=RewardSpec(), rl=rl,
+            controls=ControlSpec(), report=ReportSpec(),
+        )  # fmt: skip
     base = os.path.relpath(_base(study, seed), path.parent)
     return read_recipe(path, [*settings, f"model.path={base}", *variant.set])
 

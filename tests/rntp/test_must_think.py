@@ -59,6 +59,20 @@ def test_documents_have_their_shares_and_the_right_end(name: str) -> None:
     assert [one.text for one in itertools.islice(MODULES[name].documents(3), 9)] == [one.text for one in some[:9]]
 
 
+def test_long_bare_stories_are_marked_among_several_of_a_document() -> None:
+    some = list(itertools.islice(ships_log.documents(3, stories=3), 300))
+    assert {len(one.marks) for one in some} >= {0, 1, 2}
+    for one in some:
+        assert one.text.count("the day of") == 3 and one.kind == f"{len(one.marks)} places"
+        stories = [law.read(one.text[:mark]) for mark in one.marks]
+        assert all(len(story.steps) >= 5 for story in stories)
+        for mark, story in zip(one.marks, stories, strict=True):
+            end = one.text[mark:].split()
+            assert followed("ship's log", story.opening, list(story.steps)) == end[end.index("on") + 1]
+    with pytest.raises(InputError, match="at least 1"):
+        next(ships_log.documents(3, stories=0))
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_thoughts_are_checked_word_by_word(name: str) -> None:
     family, chance = FAMILIES[name], random.Random(0)  # noqa: S311 - a seeded test

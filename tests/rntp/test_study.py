@@ -12,9 +12,10 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from rntp.interfaces.cli import main
-from rntp.interfaces.tables_study import against, print_study, spread
+from rntp.interfaces.tables_study import _seconds, against, print_study, spread
 from rntp.models import make_tokenizer
 from rntp.positions import Place
+from rntp.recipe_file import fingerprint, read_recipe
 from rntp.results import read_results
 from rntp.run import choose_rows
 from rntp.sampling import Sampling
@@ -73,9 +74,18 @@ def test_variants_begin_from_one_pretraining(tmp_path) -> None:
     assert [recipe_of(study, one, 0).rl.steps for one in study.variants] == [2, 1]
 
 
+def test_pretraining_is_kept_when_only_rl_changes(tmp_path) -> None:
+    study = read_study(written(tmp_path, 'name = "a"'))
+    kept, changed = (
+        fingerprint(recipe_of(replace(study, set=(*study.set, one)), None, 0))
+        for one in ("rl.prompts_per_step=3", "pretrain.learning_rate=1e-4")
+    )
+    assert kept == fingerprint(recipe_of(study, None, 0)) != changed
+
+
 def test_distinct_places_are_gone_over_again(tmp_path) -> None:
     study = read_study(written(tmp_path, 'name = "a"'))
-    recipe = recipe_of(study, None, 0)
+    recipe = read_recipe(SHIP, list(study.set))
     words = make_tokenizer(recipe.model, recipe.thought, ["the gannet left york on tue ."])
     some = replace(recipe, positions=replace(recipe.positions, distinct=2), rl=replace(recipe.rl, steps=4))
     rows = choose_rows(some, None, words).dataset
@@ -120,6 +130,8 @@ def test_the_range_over_seeds_is_shown_and_noise_is_called_noise() -> None:
         "within noise", "more", "less",
     ]  # fmt: skip
     assert spread([1.0, None, 3.0], "{:.0f}".format) == ("2", "1 to 3") and spread([None], str) == ("–", "")
+    assert spread([749.0, 751.0], _seconds) == ("750 s", "749 to 751")
+    assert spread([500.0, 1500.0], _seconds) == ("1 ks", "500 s to 1.5 ks")
 
 
 def test_an_empty_thought_is_no_thinking() -> None:

@@ -133,12 +133,14 @@ def seeds_of(results: Mapping[str, Any]) -> dict[Key, list[Row]]:
 
 
 def spread(values: Sequence[float | None], show: Callable[[float], str]) -> tuple[str, str]:
-    """Mean over seeds; and the least and the largest, where there are two."""
+    """Mean over seeds; and the least and the largest, where there are two, without a unit that all share."""
     there = [one for one in values if one is not None]
     if not there:
         return "–", ""
-    ends = [show(pick(there)).partition(" ")[0] for pick in (min, max)]
-    return show(sum(there) / len(there)), " to ".join(ends) if len(there) > 1 else ""
+    mean, *ends = (show(one) for one in (sum(there) / len(there), min(there), max(there)))
+    if len({text.partition(" ")[2] for text in (mean, *ends)}) == 1:
+        ends = [text.partition(" ")[0] for text in ends]
+    return mean, " to ".join(ends) if len(there) > 1 else ""
 
 
 def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
