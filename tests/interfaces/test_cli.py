@@ -272,6 +272,17 @@ def test_published_figures_come_back(capsys: pytest.CaptureFixture[str]) -> None
     assert middle(phase["flop"]) == pytest.approx(6 * 37e9 * 14.8e12, rel=0.03)
 
 
+def test_published_systems_run_as_stated(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what the sources state, DeepSeek-V3 fits and takes the published GPU-hours; 405B fits into 80 GB."""
+    phase = answer(capsys, "plan", str(EXAMPLES / "deepseek-v3.toml"), "--samples", "256")["phases"]["pretraining"]
+    assert phase["choices"]["layout"] == "tp1-pp16-dp128-ep64 (plan)"
+    modelled = phase["details"]["modelled_gpu_hours"]
+    assert modelled["p05"] < 2.664e6 < modelled["p95"]
+    assert middle(modelled) == pytest.approx(2.664e6, rel=0.15)
+    phase = answer(capsys, "plan", str(EXAMPLES / "llama-3.1-405b.toml"), "--samples", "256")["phases"]["pretraining"]
+    assert "tight" in phase["choices"]["layout"]
+
+
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "frontier-fermi", "small-team-rl", "rl-heavy"])
 def test_shipped_plans_run_from_anywhere(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -9,9 +9,10 @@ from computeledger.economics.phases import Phase, Spent, make_phase, params_term
 from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.training import Batch
+from computeledger.physics.training import Batch, Stack
 from computeledger.units import DAY_S, HOUR_S, format_si
 from computeledger.workloads.pretraining import (
+    USABLE_FRACTION,
     PretrainingResult,
     PretrainingScenario,
     check_shared,
@@ -88,22 +89,35 @@ def training_estimate(
 
 def _memory_words(result: PretrainingResult) -> str:
     """What a layout of the plan needs where, as modelled, it does not fit: the plan may know better."""
-    needed = median(result.memory.total_bytes)
-    if needed <= result.capacity_bytes:
+    needed, usable = median(result.memory.total_bytes), result.capacity_bytes
+    if needed <= usable:
         return ""
-    return f"; as modelled it needs {format_si(needed, 'B')} of {format_si(result.capacity_bytes, 'B')} per GPU"
+    if needed <= usable / USABLE_FRACTION:
+        return f"; tight: as modelled {format_si(needed, 'B')} of the GPU's {format_si(usable / USABLE_FRACTION, 'B')}"
+    return f"; as modelled it needs {format_si(needed, 'B')} of {format_si(usable, 'B')} per GPU"
 
 
 def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> PretrainingScenario:
     """The run as the plan states it, its layout still open."""
     sequence = setting.typical_number("sequence")
     wanted = setting.typical_number("global_batch") if batch_tokens is None else median(batch_tokens)
+    section = setting.section
+    sharding = section.text("sharding") or "zero-1"
     batch = Batch(
         sequence_tokens=sequence,
         global_sequences=float(max(round(wanted / sequence), 1)),
         microbatch_sequences=setting.optional("microbatch", 1.0),
-        recompute=setting.section.text("recompute") or "selective",
+        recompute=section.text("recompute") or "selective",
         virtual_stages=setting.optional("virtual_stages", 1.0),
+        sharded_weights=sharding == "zero-3",
+        stack=Stack(
+            recipe=section.text("recipe") or "tensor",
+            schedule=section.text("schedule") or "1f1b",
+            mtp_layers=int(median(setting.optional("mtp_layers", 0.0))),
+            activation_precision=section.text("activation_precision") or "bf16",
+            moment_precision=section.text("moment_precision") or "fp32",
+            sharded_gradients=sharding == "zero-2",
+        ),
     )
     return PretrainingScenario(setting.model, Layout(), setting.precision, batch, tokens, setting.usd_per_gpu_hour)
 

@@ -351,7 +351,7 @@ def _value(given: Any, key: Key) -> Value:
     if key.kind == "text":
         if not isinstance(given, str) or not given.strip():
             raise PlanError(f"{given!r}: expected a text such as {key.example!r}")
-        return given
+        return key.read(given) if key.read is not None else given
     if "|" in key.kind:
         choices = key.kind.split("|")
         if given not in choices:
@@ -385,6 +385,8 @@ def _check(plan: Plan) -> None:
 
 
 def _check_pretraining(section: Section) -> None:
+    if section.text("schedule") not in (None, "1f1b") and "virtual_stages" in section:
+        raise PlanError(f"[{section.name}] virtual_stages: a {section.text('schedule')} schedule has none")
     _need(section, ("tokens",))
     _at_most_one(section, ("gpu_hours", "utilization"))
     _check_balanced(section)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from computeledger.physics.efficiency import IDEAL, factor_dimension
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, load_all_factors
+from computeledger.physics.training_batch import (
+    ACTIVATIONS,
+    MOMENTS,
+    RECIPES,
+    RECOMPUTED,
+    SCHEDULES,
+    SHARDING,
+    parse_recompute,
+)
 from computeledger.units import DIMENSIONLESS
 
 
@@ -27,6 +36,8 @@ class Key:
         Words that may stand instead of a quantity.
     zero : bool
         Whether the quantity may be zero; where it may not, something is divided by it.
+    read : callable or None
+        What checks a text.
     """
 
     kind: str
@@ -34,6 +45,7 @@ class Key:
     example: str
     words: tuple[str, ...] = ()
     zero: bool = False
+    read: Callable[[str], str] | None = None
 
 
 _MADE_OF = {
@@ -71,8 +83,19 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "sequence": Key("tokens", "length of a sequence", "4096 tokens"),
         "global_batch": Key("tokens", "tokens per optimiser step", "60M tokens"),
         "microbatch": Key("count", "sequences that pass a stage at once", "1 sequences"),
-        "recompute": Key("none|selective|full", "activations computed again in backward", "selective"),
+        "recompute": Key(
+            "text",
+            f"activations computed again in backward: none, selective, full, or of {', '.join(RECOMPUTED)}",
+            "layernorm, moe_act",
+            read=parse_recompute,
+        ),
         "virtual_stages": Key("count", "interleaved chunks per pipeline stage", "2"),
+        "schedule": Key("|".join(SCHEDULES), "pipeline schedule", "dualpipe"),
+        "sharding": Key("|".join(SHARDING), "ranks share the optimiser, gradients too, or weights too", "zero-1"),
+        "recipe": Key("|".join(RECIPES), "scales of 8- and 4-bit products: of a tensor, a row or a block", "block"),
+        "activation_precision": Key("|".join(ACTIVATIONS), "of what products keep, and dispatch to experts", "fp8"),
+        "moment_precision": Key("|".join(MOMENTS), "of the optimiser's two moments", "bf16"),
+        "mtp_layers": Key("count", "multi-token-prediction modules trained beside the model", "1"),
     },
     "rl": {
         **_MADE_OF,

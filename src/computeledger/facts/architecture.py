@@ -99,6 +99,8 @@ class FeedForward:
         3 for gated MLPs (SwiGLU), 2 for plain ones.
     n_experts, n_experts_active : int
         ``E`` routed experts and how many a token visits.
+    n_groups, n_groups_active : int
+        Groups that routed experts are divided into, and how many of them a token may visit (0: no such limit).
     expert_width : int
         ``F`` of one routed expert.
     n_shared_experts, shared_width : int
@@ -113,6 +115,8 @@ class FeedForward:
     n_matrices: int = 3
     n_experts: int = 0
     n_experts_active: int = 0
+    n_groups: int = 0
+    n_groups_active: int = 0
     expert_width: int = 0
     n_shared_experts: int = 0
     shared_width: int = 0

@@ -79,8 +79,9 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
     elif gpus is not None and gpus != int(layout.n_gpus):
         raise InputError(f"anchor gpus={gpus}: give the layout that was measured as well")
     batch = scenario.batch
-    if str(said.get("recompute", batch.recompute)) not in RECOMPUTE:
-        raise InputError(f"anchor recompute={said['recompute']}: expected {', '.join(RECOMPUTE)}")
+    recompute = str(said.get("recompute", batch.recompute))
+    if recompute != batch.recompute and recompute not in RECOMPUTE:
+        raise InputError(f"anchor recompute={recompute}: expected {', '.join(RECOMPUTE)}")
     sequence = float(said.get("sequence", median(batch.sequence_tokens)))
     held = median(batch.global_sequences * batch.sequence_tokens)
     batch = replace(
@@ -89,7 +90,7 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
         global_sequences=float(batch_sequences(float(said.get("global_batch", held)), sequence)),
         microbatch_sequences=float(said.get("microbatch", batch.microbatch_sequences)),
         virtual_stages=float(said.get("virtual_stages", batch.virtual_stages if "layout" not in said else 1.0)),
-        recompute=str(said.get("recompute", batch.recompute)),
+        recompute=recompute,
         sharded_weights=batch.sharded_weights if "layout" not in said else False,
     )
     precision = scenario.precision

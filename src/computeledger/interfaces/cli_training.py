@@ -32,11 +32,23 @@ _STEP = [
         help="Tokens per optimiser step.",
     ),
     click.option("--microbatch-sequences", type=int, metavar="M", help="Sequences that pass a stage at once."),
-    click.option("--recompute", metavar="MODE", help="none, selective or full."),
+    click.option(
+        "--recompute", metavar="WHAT", help="none, selective, full, or of core_attn, layernorm, mla_up_proj, moe_act."
+    ),
     click.option("--virtual-stages", type=int, metavar="V", help="Interleaved pieces of the model per stage."),
     click.option(
         "--schedule", default="1f1b", show_default=True, metavar="NAME", help="1f1b, zero-bubble, dualpipe or any."
     ),
+    click.option(
+        "--sharding", metavar="NAME",
+        help="What data-parallel ranks share: zero-1 the optimiser, zero-2 gradients too, zero-3 weights too.",
+    ),
+    click.option(
+        "--activation-precision", metavar="NAME", help="Of what products keep, and dispatch to experts: bf16 or fp8."
+    ),
+    click.option("--moment-precision", metavar="NAME", help="Of the optimiser's two moments: fp32 or bf16."),
+    click.option("--recipe", metavar="NAME", help="Scales of 8- and 4-bit products: of a tensor, a row or a block."),
+    click.option("--mtp-layers", type=int, metavar="N", help="Multi-token-prediction modules beside the model."),
     click.option("--lora-rank", type=int, metavar="R", help="Train adapters of this rank, the model frozen."),
     click.option("--lora-targets", metavar="WHICH", help="attention or all (dense MLPs too; the default)."),
 ]  # fmt: skip

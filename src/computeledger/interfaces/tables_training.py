@@ -22,6 +22,7 @@ from computeledger.interfaces.tables import (
 from computeledger.interfaces.tables_step import print_step
 from computeledger.interfaces.wording import point, show, words
 from computeledger.units import format_count, format_percent, format_si
+from computeledger.workloads.pretraining import USABLE_FRACTION
 
 #: Rounding that is worth a word.
 ROUNDED_FRACTION = 0.01
@@ -58,7 +59,7 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
         print_step(out, document)
     else:
         _print_parts(out, document["components"])
-    print_memory(out, document["memory_bytes"], "fits" if document["fits"] else "DOES NOT FIT")
+    print_memory(out, document["memory_bytes"], _fit_words(document))
     _print_remedies(out, document)
     _print_advice(out, document)
     _print_layouts(out, document)
@@ -71,6 +72,16 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     print_grounds(out, document, "")
     if working:
         print_working(out, document)
+
+
+def _fit_words(document: Mapping[str, Any]) -> str:
+    """Whether it fits into what a job may fill; some published jobs fill more."""
+    if document["fits"]:
+        return "fits"
+    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / USABLE_FRACTION
+    if held["total"] <= hbm_bytes:
+        return f"TIGHT: more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"
+    return "DOES NOT FIT"
 
 
 def _print_head(out: Console, document: Mapping[str, Any]) -> None:
@@ -95,7 +106,22 @@ def how_words(document: Mapping[str, Any]) -> str:
         parts.append(f"{document['virtual_stages']:.0f} virtual stages")
     if document["schedule"] != "1f1b":
         parts.append(str(document["schedule"]))
-    return ", ".join([*parts, *(["sharded weights"] if document["sharded_weights"] else [])])
+    parts += ["sharded weights"] if document["sharded_weights"] else []
+    if "recipe" in document:
+        parts += _stack_words(document)
+    return ", ".join(parts)
+
+
+def _stack_words(document: Mapping[str, Any]) -> list[str]:
+    """What the software does that is out of the ordinary."""
+    said = {
+        "sharded gradients": document["sharded_gradients"],
+        f"a scale per {document['recipe']}": document["recipe"] != "tensor",
+        f"activations kept in {document['activation_precision']}": document["activation_precision"] != "bf16",
+        f"moments in {document['moment_precision']}": document["moment_precision"] != "fp32",
+        f"MTP modules {document['mtp_layers']}": document["mtp_layers"] > 0,
+    }
+    return [words for words, holds in said.items() if holds]
 
 
 def _print_run(out: Console, document: Mapping[str, Any]) -> None:
@@ -168,7 +194,9 @@ def _print_layouts(out: Console, document: Mapping[str, Any]) -> None:
     )  # fmt: skip
     for one in layouts:
         figures = (show(one["step_s"], "s"), format_percent(one["mfu_fraction"]), format_si(one["memory_bytes"], "B"))
-        how = (str(one["microbatch_sequences"]), one["recompute"], _schedule_words(one))
+        named = one["recompute"].split(",")
+        again = one["recompute"] if len(named) == 1 else f"{len(named)} named"
+        how = (str(one["microbatch_sequences"]), again, _schedule_words(one))
         table.add_row(one["layout"], *how, *figures, _slower(one), Text("level" if one["level"] else "", style=DIM))
     out.print(table)
     told = f"{document['n_level']:,} of {document['n_fitting']:,} cannot be told from the first"

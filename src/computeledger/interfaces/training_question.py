@@ -15,7 +15,8 @@ from computeledger.physics.efficiency import middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training import RECOMPUTE, Batch
+from computeledger.physics.training import RECOMPUTE, Batch, Stack
+from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, SHARDING, parse_recompute
 from computeledger.units import YEAR_S
 from computeledger.workloads.lora import TARGETS, Lora
 from computeledger.workloads.megatron import FRAMEWORKS
@@ -28,6 +29,7 @@ OBJECTIVES = ("time", "gpu-hours")
 _STOPS = {"checkpoint_pause": "pause_s", "restart": "restart_s", "stragglers": "straggler_fraction"}
 _POSITIVE = (
     "tokens", "sequence_tokens", "global_batch_tokens", "microbatch_sequences", "virtual_stages", "lora_rank",
+    "mtp_layers",
     "interruptions_per_gpu_year", "checkpoint_interval", "restart", "checkpoint_pause",
 )  # fmt: skip
 
@@ -110,8 +112,9 @@ def read_question(options: Mapping[str, Any]) -> Question:
 
 def _check(options: Mapping[str, Any]) -> None:
     choices = {
-        "recompute": RECOMPUTE, "schedule": (*SCHEDULES, "any"), "objective": OBJECTIVES, "emit": FRAMEWORKS,
-        "lora_targets": TARGETS,
+        "schedule": (*SCHEDULES, "any"), "objective": OBJECTIVES, "emit": FRAMEWORKS, "lora_targets": TARGETS,
+        "sharding": SHARDING, "activation_precision": ACTIVATIONS, "moment_precision": MOMENTS,
+        "recipe": RECIPES,
     }  # fmt: skip
     for name, allowed in choices.items():
         given = options.get(name)
@@ -135,9 +138,25 @@ def _batch(options: Mapping[str, Any]) -> Batch:
         sequence_tokens=sequence,
         global_sequences=float(batch_sequences(wanted, sequence)),
         microbatch_sequences=float(options["microbatch_sequences"] or 1),
-        recompute=options["recompute"] or "selective",
+        recompute=_recompute(options) or "selective",
         virtual_stages=float(options.get("virtual_stages") or 1),
+        sharded_weights=options.get("sharding") == "zero-3",
+        stack=Stack(
+            recipe=options.get("recipe") or "tensor",
+            mtp_layers=int(options.get("mtp_layers") or 0),
+            activation_precision=options.get("activation_precision") or "bf16",
+            moment_precision=options.get("moment_precision") or "fp32",
+            sharded_gradients=options.get("sharding") == "zero-2",
+        ),
     )
+
+
+def _recompute(options: Mapping[str, Any]) -> str | None:
+    given = options["recompute"]
+    try:
+        return None if given is None else parse_recompute(given)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
 
 
 def _lora(options: Mapping[str, Any]) -> Lora | None:
@@ -162,7 +181,7 @@ def filled(layout: Layout, n_gpus: int | None) -> Layout:
 
 
 def _limits(options: Mapping[str, Any], domain: int) -> Limits:
-    schedule = options.get("schedule") or "1f1b"
+    schedule, recompute = options.get("schedule") or "1f1b", _recompute(options)
     schedules: tuple[str, ...] = SCHEDULES if schedule == "any" else (schedule,)
     if options.get("emit") is not None:
         schedules = tuple(one for one in schedules if one == "1f1b") or schedules
@@ -170,7 +189,8 @@ def _limits(options: Mapping[str, Any], domain: int) -> Limits:
         n_scale_up=domain,
         microbatch_sequences=options["microbatch_sequences"],
         virtual_stages=options.get("virtual_stages"),
-        recompute=RECOMPUTE if options["recompute"] is None else (options["recompute"],),
+        recompute=RECOMPUTE if recompute is None else (recompute,),
+        sharded=(False, True) if options.get("sharding") is None else (options["sharding"] == "zero-3",),
         schedules=schedules,
     )
 

@@ -16,6 +16,7 @@ from computeledger.physics.efficiency_training import chip_family
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.training_batch import RECOMPUTE, SCHEDULES, Batch, Stack
+from computeledger.physics.training_counts import layer_counts, trained_layers
 from computeledger.physics.training_memory import (
     GRADIENT_BYTES,
     WEIGHT_BYTES,
@@ -24,7 +25,7 @@ from computeledger.physics.training_memory import (
     local_params,
     training_memory,
 )
-from computeledger.physics.training_operations import layer_counts, microbatch, trained_layers
+from computeledger.physics.training_operations import microbatch
 
 __all__ = [
     "RECOMPUTE",
@@ -195,6 +196,7 @@ def _exchange_s(local: LocalParams, batch: Batch, layout: Layout, machine: Machi
         wire = ring(2 * WEIGHT_BYTES + WEIGHT_BYTES * trained) * batch.microbatches(layout)
         computing = one_s * batch.microbatches(layout)
     else:
-        wire = ring((GRADIENT_BYTES + WEIGHT_BYTES) * trained)
+        copies = np.where((batch.stack.schedule == "dualpipe") & (np.asarray(layout.pp) > 1), 2.0, 1.0)
+        wire = ring((GRADIENT_BYTES + WEIGHT_BYTES) * trained) * copies
         computing = one_s
     return np.maximum(wire - computing, 0.0) + exposed * np.minimum(wire, computing)

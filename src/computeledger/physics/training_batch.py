@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.errors import InputError, nearest
 from computeledger.physics.parallelism import Layout
 
 #: What any model can do; ``reversible`` needs layers made for it, so no search proposes it.
 RECOMPUTE = ("none", "selective", "full")
+#: Operations that may be named instead of a mode, as Megatron Core names them: attention between its products, norms,
+#: MLA's up-projections, and what stands between the two products of an expert.
+RECOMPUTED = ("core_attn", "layernorm", "mla_up_proj", "moe_act")
+#: Every mode, and every set of operations.
+RECOMPUTE_CHOICES = (
+    *RECOMPUTE,
+    *(",".join(some) for n in range(1, len(RECOMPUTED) + 1) for some in combinations(RECOMPUTED, n)),
+)
+#: What data-parallel ranks divide among them: the optimiser, gradients as well, weights as well.
+SHARDING = ("zero-1", "zero-2", "zero-3")
+#: Scaling of 8- and 4-bit products: one scale per tensor, per row, or per block.
+RECIPES = ("tensor", "row", "block")
+#: Precisions of kept activations, and of the optimiser's moments.
+ACTIVATIONS, MOMENTS = ("bf16", "fp8"), ("fp32", "bf16")
 #: Share of the plain pipeline bubble that a schedule leaves: zero-bubble moves weight gradients into it; DualPipe
 #: feeds both ends and overlaps a forward with a backward.
 SCHEDULES = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
@@ -41,6 +57,12 @@ class Stack:
         Share of weights that receive gradients: 1, or nearly 0 for adapters (LoRA) [-].
     mtp_layers : int
         Multi-token-prediction modules trained beside the model [-].
+    activation_precision : str
+        Of what products keep for the backward pass, and of tokens on their way to experts: ``bf16`` or ``fp8``.
+    moment_precision : str
+        Of the optimiser's two moments: ``fp32`` or ``bf16``.
+    sharded_gradients : bool
+        Gradients are scattered over data-parallel ranks chunk by chunk (ZeRO-2), so that one chunk's are whole at once.
     residual_streams : float or ndarray
         Residual streams that layers read and hand to the next stage: 1, or more with connections across layers [-].
     imbalance : float or ndarray
@@ -58,6 +80,9 @@ class Stack:
     schedule: str = "1f1b"
     trained_fraction: Num = 1.0
     mtp_layers: int = 0
+    activation_precision: str = "bf16"
+    moment_precision: str = "fp32"
+    sharded_gradients: bool = False
     residual_streams: Num = 1.0
     imbalance: Num = 1.0
     in_calibration: bool = False
@@ -76,7 +101,8 @@ class Batch:
     microbatch_sequences : float or ndarray
         Sequences that pass a stage at once [-].
     recompute : str
-        ``none``, ``selective``, ``full``, or ``reversible``: layers whose inputs are computed back from their outputs.
+        ``none``, ``selective`` (attention between its products), ``full``, operations of :data:`RECOMPUTED` joined by
+        commas, or ``reversible``: layers whose inputs are computed back from their outputs.
     virtual_stages : float or ndarray
         Interleaved model chunks per stage [-].
     sharded_weights : bool
@@ -98,6 +124,29 @@ class Batch:
         """Forward passes of the layers run once more in backward [-]."""
         return 1.0 if self.recompute in {"full", "reversible"} else 0.0
 
+    def recomputes(self, operation: str) -> bool:
+        """Whether an operation runs once more in backward.
+
+        Parameters
+        ----------
+        operation : str
+            One of :data:`RECOMPUTED`.
+
+        Returns
+        -------
+        bool
+            True where it is named, or its mode holds it.
+
+        Examples
+        --------
+        >>> batch = Batch(4096.0, 128.0, recompute="layernorm,moe_act")
+        >>> batch.recomputes("moe_act"), batch.recomputes("core_attn")
+        (True, False)
+        """
+        if self.recompute == "selective":
+            return operation == "core_attn"
+        return self.forward_again > 0 or operation in self.recompute.split(",")
+
     def microbatches(self, layout: Layout) -> Num:
         """Microbatches that each pipeline runs per step, ``global / (dp x micro)`` and at least one.
 
@@ -117,3 +166,35 @@ class Batch:
         8.0
         """
         return np.maximum(self.global_sequences / (layout.dp * self.microbatch_sequences), 1.0)
+
+
+def parse_recompute(text: str) -> str:
+    """Read what is recomputed: a mode, or operations joined by commas.
+
+    Parameters
+    ----------
+    text : str
+        As given.
+
+    Returns
+    -------
+    str
+        A mode of :data:`RECOMPUTE`, or operations in the order of :data:`RECOMPUTED`.
+
+    Raises
+    ------
+    InputError
+        For what is neither.
+
+    Examples
+    --------
+    >>> parse_recompute("moe_act, layernorm")
+    'layernorm,moe_act'
+    """
+    if text in RECOMPUTE:
+        return text
+    named = [one.strip() for one in text.split(",")]
+    for one in named:
+        if one not in RECOMPUTED:
+            raise InputError(f"recompute {one!r}: {nearest(one, (*RECOMPUTE, *RECOMPUTED))}")
+    return ",".join(one for one in RECOMPUTED if one in named)

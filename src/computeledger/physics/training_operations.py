@@ -6,23 +6,23 @@ Backward costs twice the forward in matrix products and 2.5 times in attention (
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.facts.architecture import FeedForward, LayerGroup, Model
+from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import attention as mixing
-from computeledger.physics import transformer
 from computeledger.physics.collectives import latency_s
 from computeledger.physics.efficiency_training import chip_family
 from computeledger.physics.operations import ACTIVATION_BYTES
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.training_batch import Batch
+from computeledger.physics.training_counts import LayerCounts, layer_counts, trained_layers
+from computeledger.physics.training_exchange import exchange_s, overlapped_s
 
 #: fp32 gradient that each microbatch reads and adds to [byte].
 GRADIENT_BYTES = 4.0
@@ -30,8 +30,6 @@ GRADIENT_BYTES = 4.0
 OVERLAP_NORM = 3
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
 BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
-#: Values per routed copy of a token that permuting, activation and weighting move, over those of a dense MLP.
-PERMUTE_VALUES = 6
 #: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).
 BLOCK_CAST_RATIO = 3.0
 #: Passes of casts in experts over those of their activations (assumption: amax, transpose and padding apart).
@@ -49,184 +47,8 @@ EAGER_RATIO = 2.0
 WHOLE_PROGRAM_RATIO = 0.4
 #: Exposed shares of traffic that runs beside computing: ring attention, stage hand-over (assumptions).
 CONTEXT_EXPOSED, HOP_EXPOSED = 0.3, 0.1
-#: Exposed share of expert traffic inside a scale-up domain, and of hidden tensor-parallel traffic (assumptions).
-EXPERT_EXPOSED, HIDDEN_EXPOSED = 0.3, 0.5
-#: What DualPipe leaves of that (assumption: its authors call the exchange's overhead near zero).
-DUALPIPE_EXPOSED = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class LayerCounts:
-    """What one token meets in all layers of a model.
-
-    Attributes
-    ----------
-    dense_params, routed_params, stored_params : float
-        Multiplied by every token; of the experts a token visits; of all experts [-].
-    wide_ramp, cut_ramp, routed_ramp : float
-        Parameters over the inner widths of their products: as wide as the residual stream, cut over TP, of experts [-].
-    n_moe : int
-        Layers with experts [-].
-    wide_values, cut_values, routed_values : float
-        Inputs and outputs of products: as wide as the residual stream, cut over TP, of routed copies [-].
-    cast_values, routed_casts : float
-        Inputs of products that a narrow precision casts: of every token, of routed copies [-].
-    residual_values, mixer_values, permuted_values, expert_values : float
-        Values that elementwise kernels move: residual stream, inside mixers and MLPs, of routed copies on their way
-        and inside experts [-].
-    copies, latent_width : float
-        Experts a token visits, and the width that travels to them [-].
-    """
-
-    dense_params: float
-    routed_params: float
-    stored_params: float
-    wide_ramp: float
-    cut_ramp: float
-    routed_ramp: float
-    n_moe: int
-    wide_values: float
-    cut_values: float
-    routed_values: float
-    cast_values: float
-    routed_casts: float
-    residual_values: float
-    mixer_values: float
-    permuted_values: float
-    expert_values: float
-    copies: float
-    latent_width: float
-
-
-def trained_layers(model: Model, mtp_layers: int) -> tuple[LayerGroup, ...]:
-    """Layers that a step runs: the model's own, and multi-token-prediction modules shaped like its last ones.
-
-    Parameters
-    ----------
-    model : Model
-        What is trained.
-    mtp_layers : int
-        Modules [-].
-
-    Returns
-    -------
-    tuple of LayerGroup
-        Groups with their counts.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> sum(group.count for group in trained_layers(load_model("deepseek-v3"), 1))
-    62
-    """
-    if not mtp_layers:
-        return model.layers
-    return (*model.layers, replace(model.layers[-1], count=mtp_layers))
-
-
-@functools.cache
-def layer_counts(layers: tuple[LayerGroup, ...], hidden_size: int) -> LayerCounts:
-    """Count what one token meets in all layers.
-
-    Parameters
-    ----------
-    layers : tuple of LayerGroup
-        Of a model.
-    hidden_size : int
-        ``D`` [-].
-
-    Returns
-    -------
-    LayerCounts
-        Per token, all layers.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> model = load_model("deepseek-v3")
-    >>> counts = layer_counts(model.layers, model.hidden_size)
-    >>> counts.n_moe, round(counts.stored_params / 1e9)
-    (58, 654)
-    """
-    d = hidden_size
-    total = dict.fromkeys(LayerCounts.__dataclass_fields__, 0.0)
-    for group in layers:
-        part = group.feed_forward
-        mixer = _mixer_counts(group, d)
-        dense = _dense_counts(part, d)
-        for name, value in (*mixer.items(), *dense.items(), *_routed_counts(part, d).items()):
-            total[name] += group.count * value
-        if part.n_experts:
-            total["n_moe"] += group.count
-            total["copies"] = max(total["copies"], part.n_experts_active)
-            total["latent_width"] = max(total["latent_width"], part.latent_width or d)
-    return LayerCounts(**{**total, "n_moe": int(total["n_moe"])})  # type: ignore[arg-type]
-
-
-def _mixer_counts(group: LayerGroup, d: int) -> dict[str, float]:
-    mixer = group.attention
-    if mixer.kind == "none":
-        return {}
-    params = transformer.attention_params(mixer, d)
-    heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
-    cached = mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim)
-    if mixer.kind in mixing.LINEAR_KINDS:
-        # projections in, convolution, scan, gate, norm
-        channels, inner = mixing.convolution_channels(mixer), mixer.n_query_heads * mixer.v_head_dim
-        values = 8.0 * channels + 12.0 * inner
-        cut, casts = channels + 3.0 * inner, d + inner
-    else:
-        values = 1.5 * (heads + cached)
-        cut, casts = heads + cached, d + mixer.n_query_heads * mixer.v_head_dim
-        casts += mixer.q_lora_rank + mixer.kv_lora_rank
-    return {
-        "dense_params": params,
-        "wide_ramp": params / d / 2,
-        "cut_ramp": params / (mixer.n_query_heads * mixer.v_head_dim) / 2,
-        "residual_values": 10.0 * d if group.feed_forward.width or group.feed_forward.n_experts else 5.0 * d,
-        "mixer_values": values,
-        "wide_values": 2.0 * d,
-        "cut_values": cut,
-        "cast_values": casts,
-    }
-
-
-def _dense_counts(part: FeedForward, d: int) -> dict[str, float]:
-    width = part.width + part.n_shared_experts * part.shared_width
-    if not width:
-        return {"dense_params": transformer.always_active_params(part, d)}
-    matrices = part.n_matrices
-    return {
-        "dense_params": transformer.always_active_params(part, d),
-        "wide_ramp": matrices * width / 2,
-        "cut_ramp": matrices
-        * d
-        * (part.width + part.n_shared_experts * part.shared_width)
-        / (part.width or part.shared_width)
-        / 2,
-        "residual_values": 4.0 * d,
-        "mixer_values": 2.0 * matrices * width,
-        "wide_values": 2.0 * d,
-        "cut_values": matrices * width,
-        "cast_values": d + width,
-    }
-
-
-def _routed_counts(part: FeedForward, d: int) -> dict[str, float]:
-    if not part.n_experts:
-        return {}
-    width, size, k = part.expert_width, part.latent_width or d, part.n_experts_active
-    one = transformer.expert_params(part, d)
-    return {
-        "routed_params": k * one,
-        "stored_params": part.n_experts * one,
-        "routed_ramp": k * part.n_matrices * (size + width) / 2,
-        "residual_values": 4.0 * d,
-        "permuted_values": k * PERMUTE_VALUES * size,
-        "expert_values": k * 2.0 * part.n_matrices * width,
-        "routed_values": k * (2.0 * size + part.n_matrices * width),
-        "routed_casts": k * (size + width),
-    }
+#: Exposed share of hidden tensor-parallel traffic (assumption).
+HIDDEN_EXPOSED = 0.5
 
 
 def microbatch(model: Model, batch: Batch, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
@@ -261,7 +83,8 @@ def microbatch(model: Model, batch: Batch, layout: Layout, precision: Precision,
     counts = layer_counts(trained_layers(model, batch.stack.mtp_layers), model.hidden_size)
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
     work = _Work(model, batch, layout, counts, tokens, machine)
-    operations = [*_products(work, precision), *_attention(work), _elementwise(work, precision), *_network(work)]
+    computing = [*_products(work, precision), *_attention(work), _elementwise(work, precision)]
+    operations = [*computing, *_network(work, total_s(computing))]
     return [*operations, _uneven(work, operations)]
 
 
@@ -305,9 +128,10 @@ def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
     io = ACTIVATION_BYTES * (3 + again) / layout.pp
     ramp = eff.training_ramp_values
     filled = counts.dense_params + ramp * (counts.wide_ramp + counts.cut_ramp * layout.tp)
+    up_again = counts.up_params if work.batch.recomputes("mla_up_proj") and not again else 0.0
     yield _product(
         "matrix products",
-        (2 * work.passes * tokens * counts.dense_params / cut, filled / counts.dense_params),
+        (2 * tokens * (work.passes * counts.dense_params + up_again) / cut, filled / counts.dense_params),
         counts.dense_params / cut * moved + tokens * io * (counts.wide_values + counts.cut_values / layout.tp),
         (work.product_flop_per_s(precision.dense), work.bytes_per_s),
     )
@@ -356,7 +180,7 @@ def _attention(work: _Work) -> Iterator[Operation]:
             softmax = softmax + one
             scored = mixing.indexer_flop_per_query(group.attention, batch.sequence_tokens / 2)
             softmax = softmax + group.count * scored
-    again = float(batch.recompute != "none")
+    again = float(batch.recomputes("core_attn"))
     passes = 1 + BACKWARD_ATTENTION + again
     if batch.stack.attention == "unfused":
         yield _unfused(work, softmax, again)
@@ -389,7 +213,11 @@ def _elementwise(work: _Work, precision: Precision) -> Operation:
     values = eff.training_activation_passes * (counts.residual_values * stack.residual_streams + counts.mixer_values)
     routed = counts.permuted_values + (0.0 if stack.fused_experts else counts.expert_values)
     values = values + eff.training_expert_passes * routed
-    moved = (1 + BACKWARD_ELEMENTWISE + again) * values * (1.0 if stack.compiled else EAGER_RATIO)
+    moved = (1 + BACKWARD_ELEMENTWISE + again) * values
+    if not again:
+        named = {"layernorm": counts.norm_values, "moe_act": counts.activation_values}
+        moved = moved + sum(one for name, one in named.items() if work.batch.recomputes(name))
+    moved = moved * (1.0 if stack.compiled else EAGER_RATIO)
     if chip_family(work.machine.system.accelerator) == "tpu":
         moved = moved * WHOLE_PROGRAM_RATIO
     if work.machine.system.accelerator.native_precision(precision.name) != "bf16":
@@ -415,7 +243,7 @@ def _uneven(work: _Work, operations: list[Operation]) -> Operation:
     return Operation("uneven stages", overhead_s=extra)
 
 
-def _network(work: _Work) -> Iterator[Operation]:
+def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
     layout, counts, model, machine = work.layout, work.counts, work.model, work.machine
     stack, again, eff = work.batch.stack, work.batch.forward_again, machine.training
     up = machine.system.scale_up_bytes_per_s_per_gpu.value * eff.training_link_fraction
@@ -434,26 +262,10 @@ def _network(work: _Work) -> Iterator[Operation]:
     ring = work.tokens * cache / layout.tp / layout.pp * (layout.cp - 1) / link
     yield Operation("context-parallel", network_s=4 * ring * CONTEXT_EXPOSED)
     if counts.n_moe:
-        copies = work.tokens / layout.tp * counts.latent_width * ACTIVATION_BYTES
-        # two directions of microbatches: one computes while the other's tokens travel
-        shown = DUALPIPE_EXPOSED if stack.schedule == "dualpipe" else 1.0
-        yield Operation("all-to-all", network_s=_all_to_all_s(copies, work, (up, out)) * (4 + 2 * again) * shown)
+        exchange = exchange_s(model, work.batch, layout, machine)
+        if stack.schedule == "dualpipe":
+            exchange = overlapped_s(exchange, computing_s) - computing_s
+        yield Operation("all-to-all", network_s=exchange)
     link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, out)
     sent = residual / layout.tp * stack.residual_streams / link * work.batch.virtual_stages
     yield Operation("pipeline hops", network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))
-
-
-def _all_to_all_s(sent_bytes: Num, work: _Work, links: tuple[Num, Num]) -> Num:
-    """Exposed time of one dispatch or combine in all expert layers of a stage.
-
-    Inside a domain each copy travels; between domains a token travels once to each domain that holds one of its
-    experts, and is copied there.
-    """
-    layout, counts, machine = work.layout, work.counts, work.machine
-    ep = np.asarray(layout.ep, float)
-    nodes = np.maximum(ep / machine.system.n_gpus_scale_up.value, 1.0)
-    reached = nodes * (1 - (1 - 1 / nodes) ** counts.copies)
-    near = counts.copies * (1 - 1 / ep) / links[0] * EXPERT_EXPOSED
-    far = reached * (1 - 1 / nodes) / links[1] * machine.training.training_exposed_expert_fraction
-    exposed = np.where(ep > 1, sent_bytes * (near + far) + latency_s(ep, machine), 0.0)
-    return counts.n_moe / layout.pp * exposed

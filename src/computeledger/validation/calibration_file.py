@@ -20,7 +20,11 @@ _CLASSES = {
     "training_unseen_ratio": ("unseen", "dense model, another stack", "sources left out as a whole"),
     "training_expert_ratio": ("expert", "model with experts", "models left out as a whole"),
     "training_chip_ratio": ("chip", "chip outside the calibration", "families of chips left out as a whole"),
-    "training_memory_ratio": ("memory", "peak memory", "all measured peaks; nothing is fitted to them"),
+    "training_memory_ratio": (
+        "memory",
+        "peak memory",
+        "34 peaks of one software; an assumption was set with them in view",
+    ),
 }
 _MEANS = {
     "training_gemm_fraction_other": "geometric mean of the three families in bf16",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from computeledger.physics.training_operations import trained_layers
+from computeledger.physics.training_counts import trained_layers
 from computeledger.physics.transformer import training_flop_per_token
 from computeledger.units import GIB, KILO, TERA
 from computeledger.validation.measured_table import read_measured

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
+from computeledger.physics.training_batch import RECOMPUTE
 from computeledger.units import format_count
 from computeledger.workloads.pretraining import PretrainingScenario
 
@@ -102,10 +103,15 @@ def _parallel(scenario: PretrainingScenario) -> Arguments:
     if _experts(model):
         yield "--expert-model-parallel-size", str(ep)
         yield "--expert-tensor-parallel-size", str(max(tp // ep, 1))
-    if batch.sharded_weights:
+    if batch.sharded_weights or batch.stack.sharded_gradients:
         yield "--use-megatron-fsdp", ""
-        yield "--data-parallel-sharding-strategy", "optim_grads_params"
+        shared = "optim_grads_params" if batch.sharded_weights else "optim_grads"
+        yield "--data-parallel-sharding-strategy", shared
     yield "--use-distributed-optimizer", ""
+    if batch.stack.moment_precision == "bf16":
+        yield "--use-precision-aware-optimizer", ""
+        yield "--exp-avg-dtype", "bf16"
+        yield "--exp-avg-sq-dtype", "bf16"
     yield "--overlap-grad-reduce", ""
     yield "--overlap-param-gather", ""
 
@@ -156,6 +162,9 @@ def _recompute(scenario: PretrainingScenario) -> Arguments:
     if scenario.batch.recompute == "selective":
         yield "--recompute-granularity", "selective"
         yield "--recompute-modules", "core_attn"
+    elif scenario.batch.recompute not in RECOMPUTE:
+        yield "--recompute-granularity", "selective"
+        yield "--recompute-modules", scenario.batch.recompute.replace(",", " ")
     elif scenario.batch.recompute == "full":
         yield "--recompute-granularity", "full"
         yield "--recompute-method", "uniform"
@@ -251,6 +260,8 @@ def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
         yield _LEFT_OUT_EXPERTS
     kinds = {group.attention.kind for group in scenario.model.layers}
     windows = {group.attention.window for group in scenario.model.layers}
+    if scenario.batch.stack.activation_precision == "fp8":
+        yield "8-bit activations: Transformer Engine keeps what fp8 products need in 8 bits; dispatch in bf16 stays"
     if len(kinds) > 1 or len(windows) > 1 or kinds - {"gqa", "mla"}:
         yield f"{scenario.model.id} mixes or uses kinds of layers that these arguments do not describe: check its shape"
     if scenario.lora is not None:

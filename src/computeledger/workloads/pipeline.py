@@ -16,7 +16,6 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.training import StepTime
 from computeledger.physics.training_batch import SCHEDULES as BUBBLES
 from computeledger.physics.training_batch import Batch
-from computeledger.physics.training_memory import TrainingMemory
 
 SCHEDULES = tuple(BUBBLES)
 #: Below this trained share of the weights a backward pass has next to no weight gradients.
@@ -127,17 +126,14 @@ def with_schedule(batch: Batch, schedule: str) -> Batch:
     return replace(batch, stack=replace(batch.stack, schedule=schedule))
 
 
-def scheduled(step: StepTime, memory: TrainingMemory, batch: Batch, layout: Layout) -> tuple[StepTime, TrainingMemory]:
-    """Sharpen what a schedule leaves of the bubble and what it keeps.
+def scheduled(step: StepTime, batch: Batch, layout: Layout) -> StepTime:
+    """Sharpen what a schedule leaves of the bubble.
 
     The training model takes one share of the bubble per schedule; here it depends on the stages and on recomputation.
-    DualPipe keeps two copies of the weights, and the activations of one more microbatch.
 
     Parameters
     ----------
     step : StepTime
-        As modelled.
-    memory : TrainingMemory
         As modelled.
     batch : Batch
         What the step sees, with its schedule.
@@ -146,8 +142,8 @@ def scheduled(step: StepTime, memory: TrainingMemory, batch: Batch, layout: Layo
 
     Returns
     -------
-    tuple of StepTime and TrainingMemory
-        With the schedule's own bubble and memory.
+    StepTime
+        With the schedule's own bubble.
 
     References
     ----------
@@ -158,29 +154,18 @@ def scheduled(step: StepTime, memory: TrainingMemory, batch: Batch, layout: Layo
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Machine, Precision
     >>> from computeledger.physics.training import step_time
-    >>> from computeledger.physics.training_memory import training_memory
     >>> model, layout = load_model("llama-3.1-8b"), Layout(pp=4, dp=2)
     >>> steps = []
     >>> for name in ("1f1b", "zero-bubble"):
     ...     batch = with_schedule(Batch(8192.0, 64.0), name)
     ...     step = step_time(model, batch, layout, Precision(), Machine(load_system("h100-nvl8")))
-    ...     steps.append(scheduled(step, training_memory(model, batch, layout), batch, layout)[0])
+    ...     steps.append(scheduled(step, batch, layout))
     >>> round(float(steps[1].bubble_s / steps[0].bubble_s), 3)
     0.333
     """
     schedule = batch.stack.schedule
     if schedule == "1f1b":
-        return step, memory
+        return step
     frozen = bool(np.all(np.asarray(batch.stack.trained_fraction) < FROZEN_FRACTION))
     sharper = bubble_ratio(schedule, layout.pp, passes(batch.recompute, frozen)) / BUBBLES[schedule]
-    step = replace(step, bubble_s=step.bubble_s * sharper)
-    if schedule != "dualpipe":
-        return step, memory
-    stages = np.asarray(layout.pp, float)
-    copies, kept = np.where(stages > 1, 2.0, 1.0), np.where(stages > 1, 1 + 1 / stages, 1.0)
-    return step, replace(
-        memory,
-        weights_bytes=memory.weights_bytes * copies,
-        gradients_bytes=memory.gradients_bytes * copies,
-        activations_bytes=memory.activations_bytes * kept,
-    )
+    return replace(step, bubble_s=step.bubble_s * sharper)

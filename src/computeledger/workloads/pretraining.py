@@ -15,6 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, StepTime, TrainingMemory, step_time, training_memory
+from computeledger.physics.training_counts import layer_counts
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.lora import Lora, adapter_params
@@ -184,26 +185,51 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     """
     model, batch, layout = scenario.model, scenario.batch, scenario.layout
     flop = training_flop_per_token(model, batch.sequence_tokens)
-    forward = flop / 3
     linear = 2 * n_params_active(model)
     if scenario.lora is not None:
         trained = adapter_params(model, scenario.lora)
         flop = flop - linear + 6 * trained
         batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained / n_params_total(model)))
     step = step_time(model, batch, layout, scenario.precision, machine)
-    step, memory = scheduled(step, training_memory(model, batch, layout), batch, layout)
-    again = {"none": 0.0 * forward, "selective": forward - linear, "full": forward, "reversible": forward}[
-        batch.recompute
-    ]
     return PretrainingResult(
         scenario=scenario,
-        step=step,
-        memory=memory,
+        step=scheduled(step, batch, layout),
+        memory=training_memory(model, batch, layout),
         flop_per_token=flop,
-        executed_flop_per_token=flop + again,
+        executed_flop_per_token=flop + recomputed_flop_per_token(model, batch),
         peak_flop_per_s=machine.bf16_flop_per_s,
         capacity_bytes=USABLE_FRACTION * machine.system.accelerator.hbm_bytes.value,
     )
+
+
+def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
+    """FLOP that recomputation adds: of the layers, of attention between its products, of MLA's up-projections.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        With its recomputation.
+
+    Returns
+    -------
+    float or ndarray
+        Per token [FLOP/token].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> batch = Batch(4096.0, 64.0, recompute="mla_up_proj")
+    >>> round(float(recomputed_flop_per_token(load_model("deepseek-v3"), batch)) / 1e9, 2)
+    6.65
+    """
+    forward = training_flop_per_token(model, batch.sequence_tokens) / 3
+    if batch.forward_again:
+        return forward
+    attention = forward - 2 * n_params_active(model) if batch.recomputes("core_attn") else 0.0 * forward
+    up = layer_counts(model.layers, model.hidden_size).up_params if batch.recomputes("mla_up_proj") else 0.0
+    return attention + 2 * up
 
 
 def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) -> PretrainingResult:
@@ -238,7 +264,7 @@ def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) ->
 
 
 def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
-    """Refuse a global batch that leaves data-parallel ranks without a microbatch.
+    """Refuse a global batch that leaves data-parallel ranks without a microbatch, and a schedule that stages lack.
 
     Parameters
     ----------
@@ -253,7 +279,7 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     Raises
     ------
     LayoutError
-        With what each step holds and how many ranks share it.
+        With what each step holds and how many ranks share it, or how many stages DualPipe needs.
 
     Examples
     --------
@@ -267,6 +293,9 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     if float(np.median(batch.global_sequences)) < float(np.median(layout.dp)) * micro:
         held = f"a global batch of {float(np.median(batch.global_sequences)):.0f} sequences"
         raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch")
+    stages = int(np.median(layout.pp))
+    if scenario.schedule == "dualpipe" and stages % 2:
+        raise LayoutError(f"layout {layout}: dualpipe feeds an even number of stages from both ends, not {stages}")
     return scenario
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout, check_layout
-from computeledger.physics.training import RECOMPUTE
+from computeledger.physics.training_batch import RECOMPUTE, RECOMPUTE_CHOICES
 from computeledger.units import format_count
 from computeledger.workloads.pipeline import SCHEDULES
 from computeledger.workloads.pretraining import PretrainingScenario
@@ -65,7 +65,7 @@ class Candidates:
     microbatch_sequences, virtual_stages : ndarray
         Sequences that pass a stage at once, and pieces of the model per stage [-].
     schedule, sharded, recompute : ndarray
-        Places in :data:`SCHEDULES`, 1 for sharded weights, places in :data:`RECOMPUTE` [-].
+        Places in :data:`SCHEDULES`, 1 for sharded weights, places in :data:`RECOMPUTE_CHOICES` [-].
     """
 
     tp: Columns
@@ -252,7 +252,7 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     table = _crossed(table, [pieces, kinds])
     table = table[_piped(table, sequences, scenario.model.n_layers, bool(limits.virtual_stages))]
     table = _crossed(
-        table, [[int(flag) for flag in limits.sharded], [RECOMPUTE.index(mode) for mode in limits.recompute]]
+        table, [[int(flag) for flag in limits.sharded], [RECOMPUTE_CHOICES.index(mode) for mode in limits.recompute]]
     )
     _, pp, dp, cp, _, _, _, _, sharded, _ = table.T
     table = table[(sharded == 0) | ((pp == 1) & (dp * cp > 1))]

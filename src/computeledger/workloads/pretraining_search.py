@@ -12,7 +12,7 @@ from computeledger.arrays import blocks
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.training import RECOMPUTE
+from computeledger.physics.training_batch import RECOMPUTE_CHOICES
 from computeledger.progress import counted
 from computeledger.units import GIGA
 from computeledger.workloads.pipeline import SCHEDULES, with_schedule
@@ -31,7 +31,7 @@ class PretrainingOption:
     microbatch_sequences : int
         Sequences that pass a stage at once [-].
     recompute : str
-        ``none``, ``selective`` or ``full``.
+        A mode, or operations joined by commas.
     step_s, mfu_fraction, memory_bytes : float
         At the median of the efficiency factors [s], [-], [byte].
     virtual_stages : int
@@ -115,7 +115,7 @@ class Swept:
         return PretrainingOption(
             layout=Layout(**degrees),
             microbatch_sequences=int(one.microbatch_sequences[0]),
-            recompute=RECOMPUTE[int(one.recompute[0])],
+            recompute=RECOMPUTE_CHOICES[int(one.recompute[0])],
             step_s=float(self.step_s[row]),
             mfu_fraction=float(self.mfu_fraction[row]),
             memory_bytes=float(self.memory_bytes[row]),
@@ -153,7 +153,7 @@ def configured(scenario: PretrainingScenario, every: Candidates) -> PretrainingS
         scenario.batch,
         microbatch_sequences=every.microbatch_sequences,
         virtual_stages=every.virtual_stages,
-        recompute=RECOMPUTE[int(every.recompute[0])],
+        recompute=RECOMPUTE_CHOICES[int(every.recompute[0])],
         sharded_weights=bool(every.sharded[0]),
     )
     batch = with_schedule(batch, SCHEDULES[int(every.schedule[0])])

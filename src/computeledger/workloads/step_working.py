@@ -9,7 +9,8 @@ import numpy as np
 from computeledger.arrays import Num, median
 from computeledger.physics.efficiency_training import IDEAL_TRAINING
 from computeledger.physics.roofline import Machine, Operation
-from computeledger.physics.training_operations import CONTEXT_EXPOSED, EXPERT_EXPOSED, HOP_EXPOSED
+from computeledger.physics.training_exchange import EXPERT_EXPOSED, exchange_s
+from computeledger.physics.training_operations import CONTEXT_EXPOSED, HOP_EXPOSED
 from computeledger.workloads.pretraining import PretrainingResult, estimate_pretraining
 
 #: Parts of a step below this share are not listed.
@@ -143,25 +144,28 @@ def step_working(result: PretrainingResult, machine: Machine) -> StepWorking:
     rows = []
     for place, one in enumerate(result.step.operations):
         times = [run.step.operations[place] for run in (typical, spread, limit, bare)]
-        rows.append(_operation(result, one, times, machine.system.n_gpus_scale_up.value))
+        rows.append(_operation(result, one, times, machine))
     rows += _around(result, spread, typical)
     kept = tuple(row for row in rows if median(row.time_s) > NEGLIGIBLE_FRACTION * whole)
     return StepWorking(kept, whole, median(limit.step_s))
 
 
-def _operation(result: PretrainingResult, one: Operation, times: list[Operation], domain: float) -> OperationWorking:
+def _operation(result: PretrainingResult, one: Operation, times: list[Operation], machine: Machine) -> OperationWorking:
     """An operation over all microbatches, beside itself with nothing hidden and at the limit."""
     count = result.step.microbatches
     typical, spread, limit, bare = times
     time = result.step.ratio * one.time_s * count
     turns = float(np.median(np.asarray(count)))
-    beside = _HIDDEN.get(one.name, 1.0) if _near(one, result, domain) else 1.0
+    beside = _HIDDEN.get(one.name, 1.0) if _near(one, result, machine.system.n_gpus_scale_up.value) else 1.0
     on_wire, waited = median(spread.network_s) * beside, median(typical.network_s)
+    least = median(bare.network_s) * beside
+    if one.name == "all-to-all" and result.scenario.schedule == "dualpipe":
+        on_wire, least = _wires(result, machine)
     hidden = max(on_wire - waited, 0.0) * turns * median(result.step.ratio)
-    best = (median(bare.network_s) * beside if waited > 0 else median(limit.time_s)) * turns
+    best = (least if waited > 0 else median(limit.time_s)) * turns
     exposed = median(result.step.ratio * one.network_s * count)
-    work, mode = _PASSES.get(one.name, (0.0, 0.0, 0.0)), result.scenario.batch.recompute
-    again = work[1] if mode == "full" or (mode == "selective" and one.name == "attention") else 0.0
+    work, batch = _PASSES.get(one.name, (0.0, 0.0, 0.0)), result.scenario.batch
+    again = work[1] if batch.forward_again or (batch.recomputes("core_attn") and one.name == "attention") else 0.0
     total = max(work[0] + again + work[2], 1.0)
     shares = dict(zip(PHASES, (work[0] / total, again / total, work[2] / total), strict=True))
     kinds = {
@@ -180,6 +184,14 @@ def _operation(result: PretrainingResult, one: Operation, times: list[Operation]
         hidden_s=hidden,
         phases={name: share for name, share in shares.items() if share > 0},
     )
+
+
+def _wires(result: PretrainingResult, machine: Machine) -> tuple[float, float]:
+    """Exchange of a microbatch with nothing hidden, as modelled and at the datasheet's bandwidths."""
+    asked = result.scenario
+    bare = Machine(machine.system)
+    wires = [median(exchange_s(asked.model, asked.batch, asked.layout, one)) for one in (machine, bare)]
+    return wires[0], wires[1]
 
 
 def _near(one: Operation, result: PretrainingResult, domain: float) -> bool:

@@ -39,7 +39,16 @@ def routed_experts(f: Fields, width: int, n_matrices: int = 3) -> FeedForward:
     if active > n:
         name = next(name for name in EXPERTS_PER_TOKEN if f.has(name))
         raise f.error(name, f"{active} experts per token, but there are {n}")
-    return FeedForward(n_matrices=n_matrices, n_experts=n, n_experts_active=active, expert_width=width)
+    groups, visited = f.optional_integer("n_group"), f.optional_integer("topk_group")
+    limited = bool(groups and visited and visited < groups)
+    return FeedForward(
+        n_matrices=n_matrices,
+        n_experts=n,
+        n_experts_active=active,
+        n_groups=(groups or 0) if limited else 0,
+        n_groups_active=(visited or 0) if limited else 0,
+        expert_width=width,
+    )
 
 
 def with_shared(f: Fields, part: FeedForward, names: Sequence[str], width: int) -> FeedForward:

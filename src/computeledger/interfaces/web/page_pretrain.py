@@ -24,8 +24,13 @@ _CONTROLS = (
     Control("global-batch-tokens", "Global batch", unit="tokens", default="62.9M", low=65536, high=2e8, group="Run"),
     Control("layout", "Layout", "text", group="How", help="Such as tp8-pp16-dp128; empty: searched."),
     Control("precision", "Precision", "choice", choices=("bf16", "fp8"), default="bf16", group="How"),
-    Control("recompute", "Recompute", "choice", choices=("", "none", "selective", "full"), group="How"),
+    Control("recompute", "Recompute", "text", group="How",
+            help="none, selective, full, or operations such as layernorm, moe_act; empty: searched."),
     Control("schedule", "Schedule", "choice", default="1f1b", choices=("1f1b", "zero-bubble", "dualpipe", "any"),
+            group="How"),
+    Control("activation-precision", "Kept activations", "choice", default="bf16", choices=("bf16", "fp8"), group="How",
+            help="Of what products keep for the backward pass, and dispatch to experts."),
+    Control("recipe", "Scales of 8-bit products", "choice", default="tensor", choices=("tensor", "row", "block"),
             group="How"),
     Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
 )  # fmt: skip
@@ -107,7 +112,10 @@ PAGE = Page(
     _answer,
     _view,
     presets={
-        "DeepSeek-V3 as published": {"layout": "tp1-pp16-dp128-ep64", "schedule": "dualpipe", "precision": "fp8"},
+        "DeepSeek-V3 as published": {
+            "layout": "tp1-pp16-dp128-ep64", "schedule": "dualpipe", "precision": "fp8",
+            "recompute": "layernorm,mla_up_proj,moe_act", "activation-precision": "fp8", "recipe": "block",
+        },
         "Llama 3.1 405B on 16K H100": {
             "model": "meta-llama/Meta-Llama-3.1-405B", "system": "h100-nvl8", "gpus": "16384", "tokens": "15.6T",
             "sequence-tokens": "8192", "global-batch-tokens": "16.8M",
