@@ -12,6 +12,7 @@ from computeledger.arrays import Num, median
 from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import check_context
 from computeledger.economics.plan import Plan
+from computeledger.economics.rl_split import stated_lag, stated_split
 from computeledger.economics.setting import Setting, make_setting, uncertain_inputs
 from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
@@ -205,15 +206,8 @@ def _optional(setting: Setting, key: str, default: float) -> float:
 
 def _lag(setting: Setting) -> int:
     """Largest policy lag: 0 when synchronous, else as the plan says or what keeps its steps in flight."""
-    mode, section = setting.section.text("mode"), setting.section
-    lag = _optional(setting, "max_lag", 0.0)
-    if lag < 0 or lag != int(lag):
-        raise PlanError(f"[rl] max_lag = {lag:g}: a whole number of steps, at least 0")
-    if mode == "synchronous" and lag > 0:
-        raise PlanError(f'[rl] mode = "synchronous" and max_lag = {lag:g} contradict each other')
-    if mode == "asynchronous" and "max_lag" not in section:
-        return max(round(_number(setting, "steps_in_flight")) - 1, 1)
-    return int(lag)
+    lag = stated_lag(setting)
+    return max(round(_number(setting, "steps_in_flight")) - 1, 1) if lag is None else lag
 
 
 def _engine(setting: Setting, lag: int) -> tuple[ServingScenario, Layout, int]:
@@ -243,16 +237,11 @@ def _engine(setting: Setting, lag: int) -> tuple[ServingScenario, Layout, int]:
 def _split(plan: Plan, setting: Setting, engine: ServingScenario, lag: int) -> tuple[float, float]:
     """GPUs that generate and that train: all in turns when synchronous, else as the plan says or in balance."""
     gpus, size = _number(setting, "gpus"), int(engine.layout.n_gpus)
-    given = {key: _optional(setting, f"{key}_gpus", 0.0) for key in ("generation", "training")}
-    if any(given.values()):
-        generation = given["generation"] or gpus - given["training"]
-        training = given["training"] or gpus - given["generation"]
-        if generation < size or training <= 0 or generation + training > gpus:
-            raise PlanError(
-                f"[rl] generation_gpus = {generation:g} and training_gpus = {training:g} do not fit gpus = {gpus:g} "
-                f"with replicas of {size}"
-            )
-        return generation, training
+    stated = stated_split(setting)
+    if stated is not None:
+        if stated[0] < size:
+            raise PlanError(f"[rl] generation_gpus = {stated[0]:g}: a replica takes {size}")
+        return stated
     if lag == 0:
         return gpus, gpus
     decode = estimate_serving(engine, setting.typical)

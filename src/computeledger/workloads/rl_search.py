@@ -29,7 +29,7 @@ from computeledger.workloads.serving_search import layouts_that_fit
 Array = NDArray[np.float64]
 
 #: Shares of the GPUs that generate, as a search tries them.
-_SHARES = np.linspace(0.06, 0.94, 45)
+SHARES = np.linspace(0.06, 0.94, 45)
 #: Share of the verifiers' time that a sizing leaves free, so that verdicts do not queue (assumption).
 VERIFIER_HEADROOM = 0.3
 
@@ -342,7 +342,7 @@ def _separate(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachi
     pairs = [
         (layout, generators)
         for layout in layouts
-        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in _SHARES})
+        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in SHARES})
         if generators >= layout.n_gpus and n_gpus - generators >= unit
     ]
     if not pairs:
