@@ -73,6 +73,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "microbatch": Key("count", "sequences that pass a stage at once", "1 sequences"),
         "recompute": Key("none|selective|full", "activations computed again in backward", "selective"),
         "virtual_stages": Key("count", "interleaved chunks per pipeline stage", "2"),
+        "goodput": Key("fraction", "share of the time in steps that count, failures and stops taken off", "85%..95%"),
     },
     "rl": {
         **_MADE_OF,
