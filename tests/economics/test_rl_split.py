@@ -35,7 +35,9 @@ def test_a_stated_split_holds() -> None:
 def test_a_balanced_split_is_the_fastest() -> None:
     """No stated split with the same trainer is faster; of GPU-time less than a tenth waits."""
     balanced = planned()
-    waiting = sum(details(balanced, f"{who}_fraction") for who in ("generators waiting", "trainer waiting for rollouts"))
+    waiting = sum(
+        details(balanced, f"{who}_fraction") for who in ("generators waiting", "trainer waiting for rollouts")
+    )
     assert waiting < 0.1, waiting
     step_s = details(balanced, "step_s")
     for training in (4, 8, 12, 16, 20, 24):

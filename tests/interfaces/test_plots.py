@@ -165,6 +165,7 @@ def test_an_axis_over_one_value_has_a_tick() -> None:
 def test_intervals_write_a_shared_unit_once() -> None:
     assert span(4e9, 5e9, "w").replace("\u00a0", " ") == "4 – 5 GW"
     assert span(4e5, 5e9, "w").replace("\u00a0", " ") == "400 kW – 5 GW"
+    assert span(9e17, 2e18, "flop_per_s").replace("\u00a0", " ") == "900 PFLOP/s – 2 EFLOP/s"
     assert span(1.0, 2.0, "usd_per_hour") == "$1 – $2/h"
     assert interval_words({"p05": 1.0, "p50": 1.0, "p95": 1.0}, "GPU-hours") == ""
 

@@ -302,7 +302,10 @@ def _print_domains(out: Console, document: Document) -> None:
 
 
 def _print_sheet(out: Console, document: Document) -> None:
-    table = new_table(f"{document['model']}: training FLOP", "side", "FLOP", ">agrees at", "agrees", "how")
+    chip = f"{document['accelerator']} ({document['accelerator_ground']})"
+    table = new_table(
+        f"{document['model']}: training FLOP; hours are those of {chip}", "side", "FLOP", ">agrees at", "agrees", "how"
+    )
     for line in document["lines"]:
         used = "" if line["utilization_fraction"] is None else format_percent(line["utilization_fraction"])
         table.add_row(

@@ -43,7 +43,7 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     note(out, "return: loss that one more GPU-hour of the ledger takes off")
     best, over = point(document["tokens_per_param_compute_optimal"]), point(document["overtraining_ratio"])
     per = interval(document["tokens_per_param"], "").append(" tokens per parameter, ")
-    out.print(per.append(f"{over:.3g} times the law's {best:.3g}"))
+    out.print(per.append(f"{format_si(over)} times the law's {format_si(best)}"))
     if "diagnosis" in document:
         out.print(Text(f"{document['diagnosis']['reading']}: {document['diagnosis']['better']}", style="bold"))
     _print_levers(out, document.get("levers", ()))
@@ -51,8 +51,8 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     curve = new_table("The same budget at other demands", ">served / trained", ">size", ">tokens/param", "one order")
     for row in document["curve"]:
         curve.add_row(
-            f"{row['inference_over_pretraining_tokens_ratio']:.2g}", format_si(row["n_params_active"]),
-            f"{row['tokens_per_param']:.3g}", "yes" if row["one_order"] else "no",
+            format_si(row["inference_over_pretraining_tokens_ratio"], digits=2), format_si(row["n_params_active"]),
+            format_si(row["tokens_per_param"]), "yes" if row["one_order"] else "no",
         )  # fmt: skip
     out.print(curve)
     if document["assumptions"]:
@@ -196,7 +196,7 @@ def print_route(document: Mapping[str, Any]) -> None:
             row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
             *_with_ends(row, "success_fraction", format_percent),
             format_percent(row["independent_upper_bound_success_fraction"]), format_percent(row["wrong_fraction"]),
-            f"{row['seconds']:.3g}" if row["seconds"] else "",
+            format_si(row["seconds"]) if row["seconds"] else "",
         )  # fmt: skip
     out.print(table)
     note(out, "x2: two tries, each checked; wrong: delivered though wrong")

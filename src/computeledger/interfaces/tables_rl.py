@@ -166,7 +166,7 @@ def _print_published(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table("Beta of published runs", "model", "hardware", "mode", *columns)
     for one in document["published"]:
         parts = sorted(one["by_phase"].items(), key=lambda pair: -pair[1])[:3]
-        words = ", ".join(f"{name} {value:.3g}" for name, value in parts)
+        words = ", ".join(f"{name} {format_si(value)}" for name, value in parts)
         where = f"{one['hardware']} x {one['n_gpus']:.0f}"
         table.add_row(
             one["model"], where, f"{one['mode']}, {one['precision']}", f"{one['mean_tokens']:.0f}",

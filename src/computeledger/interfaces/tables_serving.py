@@ -144,7 +144,7 @@ def _print_speed(out: Console, document: Mapping[str, Any]) -> None:
 
 def _print_front(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table(
-        f"Pareto front of {document['n_options']} options (medians; \u2192 the answer)",
+        f"Pareto front of {document['n_options']} options (every input at its middle; USD per Mtok; \u2192 the answer)",
         "layout",
         ">GPUs",
         ">batch",
@@ -202,7 +202,8 @@ def _print_pools(out: Console, document: Mapping[str, Any]) -> None:
 def print_sweep(document: Mapping[str, Any]) -> None:
     """Print the best option of each question of a sweep."""
     out = console()
-    title = f"Most tokens/s/GPU at {show(document['slowest_tpot_s'], 's')} per output token or faster (medians)"
+    limit = show(document["slowest_tpot_s"], "s")
+    title = f"Most tokens/s/GPU at {limit} per output token or faster (every input at its middle)"
     lengths = (">input", ">output")
     figures = (">TPOT", ">TTFT", ">tok/s/GPU", ">USD/Mtok")
     table = new_table(title, "model", "system", "weights", *lengths, "layout", ">batch", *figures)

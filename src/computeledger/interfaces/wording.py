@@ -153,7 +153,7 @@ def joined(first: str, last: str) -> str:
     """Join the printed ends of an interval, a unit they share written once; empty where they are equal."""
     if first == last:
         return ""
-    for mark in (_SPACE, " ", "/"):
+    for mark in (_SPACE, " ") if _SPACE in first or " " in first else ("/",):
         if first.partition(mark)[2] and first.partition(mark)[2] == last.partition(mark)[2]:
             first = first.partition(mark)[0]
     return f"{first} – {last}"
