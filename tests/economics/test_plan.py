@@ -46,6 +46,7 @@ def test_the_plan_itself_is_read() -> None:
         ({"inference": {**SKIP, "traffic": [{**STREAM, **INFERENCE}]}}, "skip stands alone"),
         ({"pretraining": SKIP, "experiments": {"gpu_time_of_pretraining": "1..2"}}, "needs a .pretraining. section"),
         ({"pretraining": {**PRETRAINING, "tokens": "0 tokens"}}, "more than zero"),
+        ({"pretraining": {**PRETRAINING, "gpus": 1024.5}}, "expected a whole number"),
         ({"rl": {**RL, "utilization": "0%"}}, "more than zero"),
         ({"efficiency": {"gemm_fraction_bf16": 0}}, "more than zero"),
         ({"pretraining": SKIP, "rl": {**RL, "tokens": "balanced"}}, "needs a .pretraining. section"),

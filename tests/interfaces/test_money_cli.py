@@ -217,6 +217,8 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["invert", "--input", "1", "--output", "3", "--fast-price", "6"], "needs both"),
         (["invert"], "give one of"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
+        (["prices", "bill", SHEET], "give --input-tokens"),
+        (["prices", "bill", SHEET, "--input-tokens", "1K..2K"], "one whole number"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),
         (["allocate", "--preset", "api"], "api-only"),
         (["route"], "TASK.toml is missing"),

@@ -319,12 +319,19 @@ def print_facts(document: Mapping[str, Any]) -> None:
     _print_fact_table(out, "", document["facts"])
 
 
+#: Rows of a search that a terminal is given.
+_SHOWN_FACTS = 60
+
+
 def print_search(document: Mapping[str, Any]) -> None:
     """Print facts that a search found."""
-    out = console()
-    table = new_table(
-        f"{len(document['results'])} facts mention {document['query']!r}", "id", "fact", "value", "source", "date"
-    )
-    for one in document["results"][:60]:
+    out, found = console(), document["results"]
+    if not found:
+        out.print(Text(f"no fact mentions every word of {document['query']!r}: try fewer, or a part of one"))
+        return
+    rest = f", the first {_SHOWN_FACTS} of them; --json has all" if len(found) > _SHOWN_FACTS else ""
+    verb = "fact mentions" if len(found) == 1 else "facts mention"
+    table = new_table(f"{len(found)} {verb} {document['query']!r}{rest}", "id", "fact", "value", "source", "date")
+    for one in found[:_SHOWN_FACTS]:
         table.add_row(one["id"], one["name"], one["given"], one["source"], one["date"])
     out.print(table)
