@@ -30,6 +30,7 @@ from computeledger.interfaces.wording import (
     point,
     show,
     sureness_words,
+    width_words,
 )
 from computeledger.units import format_count, format_percent, format_si, format_usd
 
@@ -77,7 +78,8 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
 
 
 def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
-    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
+    asked = (document["precision"]["attention"], document["precision"]["experts"])
+    widths = width_words(asked, document.get("multiplied_in", {}))
     batch = f"batch {document['batch']:.0f}"
     what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, {batch}"
     out.print(Text(what, style="bold"))

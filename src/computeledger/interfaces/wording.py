@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -114,6 +114,12 @@ def place_words(document: Mapping[str, Any], phase: str) -> str:
     """Where a step of serving is counted: on one GPU, or on one of each pipeline stage that a pass goes through."""
     layout = document.get("pools", {}).get(phase, document)["layout"]
     return "through all stages, the busiest GPU of each" if parse_layout(layout).pp > 1 else "on the busiest GPU"
+
+
+def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str]) -> str:
+    """Precisions of a model, and in what a chip multiplies those that it has no units for."""
+    said = "/".join(dict.fromkeys(widths))
+    return said + "".join(f" ({width} multiplied in {native})" for width, native in multiplied_in.items())
 
 
 def engine_words(document: Mapping[str, Any]) -> str:
