@@ -255,16 +255,17 @@ def _counting_stops(
     """Divide by the plan's goodput; where it states none, say what failures and stops would make of the hours."""
     if "goodput" in setting.section:
         share = Term("goodput", setting.number("goodput"), "fraction", "plan", "pretraining.goodput")
-        details["goodput_fraction"] = share.value, ""
-        return replace(hours, value=hours.value / share.value, formula=f"{hours.formula}; over goodput",
+        longer = hours.value / share.value
+        details |= {"goodput_fraction": (share.value, ""), "modelled_gpu_hours": (longer, "GPU-hours")}
+        return replace(hours, value=longer, formula=f"{hours.formula}; over goodput",
                        terms=(*hours.terms, share))  # fmt: skip
     known = {name: value for name, (value, _) in ASSUMED_STOPS.items()}
     stops = sample({"interruptions_per_gpu_s": published_interruptions_per_gpu_s(), **known})
     shares = goodput(Reliability(**stops), setting.typical_number("gpus")).goodput_fraction
     low, typical, high = np.percentile(shares, (5, 50, 95))
     if low > 0:
-        longer = format_si(median(hours.value) / float(typical), "GPU-hours")
+        makes = format_si(median(hours.value) / float(typical), "GPU-hours")
         choices["failures and stops"] = (
-            f'not counted: goodput = "{100 * low:.3g}%..{100 * high:.3g}%", as pretrain has it, makes it {longer}'
+            f'not counted: goodput = "{100 * low:.3g}%..{100 * high:.3g}%", as pretrain has it, makes it {makes}'
         )
     return hours

@@ -15,7 +15,15 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import MIXTURE, trains
-from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S, reinforces, serves
+from computeledger.frontier.decoding import (
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    REFERENCE_MODEL,
+    ROLLOUT_TOKENS,
+    SERVED_TPOT_S,
+    reinforces,
+    serves,
+)
 from computeledger.frontier.described import DEFAULT_ACCELERATOR
 from computeledger.frontier.epoch_files import (
     CREDIT,
@@ -95,6 +103,8 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
         "served_tpot_s": SERVED_TPOT_S,
+        "served_input_tokens": INPUT_TOKENS,
+        "served_output_tokens": OUTPUT_TOKENS,
         "mean_rollout_tokens": ROLLOUT_TOKENS,
         "moe_total_over_active_ratio": MIXTURE.total_over_active_ratio,
         "moe_tokens_ratio": MIXTURE.tokens_ratio,

@@ -10,7 +10,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
+from computeledger.interfaces.wording import PHASE_NAMES, choice_words, joined, point, show
 from computeledger.units import format_si
 
 DIM = "bright_black"
@@ -103,7 +103,7 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     _print_drivers(out, document)
     for name, reason in document["skipped"].items():
         out.print(Text(f"{PHASE_NAMES[name]} is left out: {reason}", style=DIM))
-    choices = [f"{name} {label}: {text}" for name, phase in phases.items() for label, text in phase["choices"].items()]
+    choices = choice_words(phases)
     if choices:
         out.print(Text("runs on   " + "\n          ".join(choices), style=DIM))
     for name, phase in phases.items():

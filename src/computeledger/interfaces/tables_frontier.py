@@ -123,7 +123,8 @@ def _print_decoding(out: Console, document: Document) -> None:
             cells = [format_si(rolls), show(trace, "tokens"), show(rate, "tokens/s"), row["layout"]]
         table.add_row(row["model"], row["accelerator"], fits, *cells)
     out.print(table)
-    title = f"Serves, a token in {show(given['served_tpot_s'], 's')} at most"
+    lengths = f"{given['served_input_tokens']:,.0f} tokens in, {given['served_output_tokens']:,.0f} out"
+    title = f"Serves requests of {lengths}, a token in {show(given['served_tpot_s'], 's')} at most"
     table = new_table(title, "model", "chip", ">all chips", ">token", "layout")
     for row in document["serves"]["by"]:
         cells = ["", "", row["problem"]]

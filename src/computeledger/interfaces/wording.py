@@ -148,6 +148,15 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
     return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"
 
 
+def choice_words(phases: Mapping[str, Any]) -> list[str]:
+    """What each phase of a plan runs on, as chosen or as the plan states it."""
+    return [
+        f"{PHASE_NAMES[name]}, {'engine' if label == name else label}: {text}"
+        for name, phase in phases.items()
+        for label, text in phase["choices"].items()
+    ]
+
+
 def meets_words(name: str, one: Mapping[str, Any]) -> str:
     """Whether an answer is within a limit, and with what chance."""
     verdict = "meets" if one["meets"] else "does not meet"
