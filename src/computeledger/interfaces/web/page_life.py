@@ -21,7 +21,7 @@ _CONTROLS = (
     Control("pretraining.tokens", "Tokens", unit="tokens", default="14.8T", low=1e11, high=1e14, group="Pretraining"),
     Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=65536, whole=True, is_power=True,
             group="Pretraining"),
-    Control("pretraining.global_batch", "Global batch", unit="tokens", default="62.9M", low=1e5, high=1e9,
+    Control("pretraining.global_batch", "Global batch", unit="tokens", default="62.9M", low=1e5, high=5e8,
             group="Pretraining", help="Tokens per optimiser step; empty: 4.19M."),
     Control("pretraining.utilization", "Utilisation", unit="fraction", low=0.05, high=0.7, log=False,
             group="Pretraining",
