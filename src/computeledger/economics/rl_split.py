@@ -13,6 +13,7 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import DoesNotFitError, PlanError
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training import training_memory
+from computeledger.units import format_count
 from computeledger.workloads.pretraining import USABLE_FRACTION
 from computeledger.workloads.rl import estimate_rl
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
@@ -126,7 +127,7 @@ def balanced_split(
         for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in SHARES})
         if generators >= layout.n_gpus and n_gpus - generators >= unit
     ]
-    refused = f"{run.engine.model.id} does not fit {n_gpus:.0f} GPUs under RL with a trainer of its own"
+    refused = f"{run.engine.model.id} does not fit {format_count(n_gpus, 'GPU')} under RL with a trainer of its own"
     if not pairs:
         raise DoesNotFitError(refused)
     generation = np.array([generators for _, generators in pairs])

@@ -220,6 +220,7 @@ def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
 _UNITS = {
     "usd": "USD", "usd_per_hour": "USD/h", "usd_per_kwh": "USD/kWh", "usd_per_w": "USD/W", "usd_per_year": "USD/year",
     "flop_per_s": "FLOP/s", "kg_per_kwh": "kg/kWh", "w": "W", "tokens": "", "params": "", "GPUs": "", "ratio": "",
+    "count": "", "bytes": "B",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
 from computeledger.interfaces.tables_tiers import span_words
-from computeledger.interfaces.wording import PHASE_NAMES, point
+from computeledger.interfaces.wording import PHASE_NAMES, interval_words, joined, point
 from computeledger.units import format_percent, format_si, format_usd
 
 PHASES = ("pretraining", "rl", "inference")
@@ -124,12 +124,13 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     """Print what a sheet reveals."""
     out = console()
     sheet = document["sheet"]
-    out.print(Text(f"{sheet['name']}: {format_si(document['n_params_active']['p50'])} active parameters", style="bold"))
+    size, ends = format_si(point(document["n_params_active"])), interval_words(document["n_params_active"], "")
+    out.print(Text(f"{sheet['name']}: {size} active parameters ({ends})", style="bold"))
     note(out, f"prices: {sheet['origin']}" + "".join(f"; {text}" for text in sheet["notes"]))
     table = new_table("", "", "median and 90 %", ">bits learnt", "")
     for key, name in _INVERTED.items():
         value = document[key]
-        ends = " .. ".join(_number(point(value, end), key) for end in ("p05", "p95"))
+        ends = " – ".join(_number(point(value, end), key) for end in ("p05", "p95"))
         told = "" if document["identified"][key] else "not identified: prior and physics"
         table.add_row(name, f"{_number(point(value), key)}  {ends}", f"{document['bits'][key]:.2f}", told)
     out.print(table)
@@ -207,7 +208,7 @@ def print_route(document: Mapping[str, Any]) -> None:
         broke = row.get("tool_failure_fraction")
         note(out, text if broke is None else f"{text}, tools failed in {format_percent(broke)}")
     correlation = document["model_correlation"]
-    note(out, f"correlation of models {point(correlation):.2f} ({point(correlation, 'p05'):.2f} .. "
+    note(out, f"correlation of models {point(correlation):.2f} ({point(correlation, 'p05'):.2f} – "
               f"{point(correlation, 'p95'):.2f}); if independent is an upper bound, not a forecast")  # fmt: skip
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
@@ -223,7 +224,7 @@ def _spread(rows: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]
 def _with_ends(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> tuple[str, str]:
     """A figure, and the ends of its 90 % interval."""
     low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
-    return form(row[key]), "" if low == high else f"{low.removesuffix(' %')}..{high}"
+    return form(row[key]), joined(low, high)
 
 
 def _print_bests(out: Console, document: Mapping[str, Any]) -> None:
@@ -323,7 +324,7 @@ def print_prices(document: Mapping[str, Any]) -> None:
             f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "90 %", ""
         )
         for row in document["providers"]:
-            ends = f"{row['price_over_cost_ratio_p05']:.2f} .. {row['price_over_cost_ratio_p95']:.2f}"
+            ends = f"{row['price_over_cost_ratio_p05']:.2f} – {row['price_over_cost_ratio_p95']:.2f}"
             told = "below cost" if row["below_cost"] else ""
             if row["below_cost"] and row["price_over_cost_ratio_p95"] >= 1:
                 told = "below cost, perhaps"
