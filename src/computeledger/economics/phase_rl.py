@@ -247,7 +247,7 @@ def _run(setting: Setting) -> tuple[RLScenario, dict[str, str], PretrainingResul
     trained = setting.number("prompts_per_step") * setting.number("group_size")
     trained = trained * (setting.number("rollout") + setting.number("prompt"))
     step_tokens = None if "global_batch" in section else trained
-    found, trainer_choice = training_estimate(setting, "training_layout", trained, step_tokens)
+    found, trainer_choice = training_estimate(_of_trainer(setting), "training_layout", trained, step_tokens)
     text = section.text("layout")
     layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(question, setting.typical)
     typical = _shared(setting, _assembled(setting, question, found, typical=True), layouts)
@@ -270,6 +270,15 @@ def _run(setting: Setting) -> tuple[RLScenario, dict[str, str], PretrainingResul
     if unread:
         choices["left to simulate rl"] = unread
     return run, choices, found
+
+
+def _of_trainer(setting: Setting) -> Setting:
+    """The section with the trainer's own GPUs, where the plan states who has which."""
+    stated = stated_split(setting)
+    if stated is None:
+        return setting
+    section = replace(setting.section, values={**setting.section.values, "gpus": stated[1]})
+    return replace(setting, section=section, draws={**setting.draws, "rl.gpus": stated[1]})
 
 
 def _question(setting: Setting) -> ServingScenario:

@@ -220,14 +220,14 @@ def _print_growth(out: Console, document: Document) -> None:
 
 def _print_forecast(out: Console, document: Document) -> None:
     date = document["date"]
-    out.print(
-        Text(f"{format_si(document['target'], 'FLOP')}: {date['p50']}, 90 % interval {date['p05']} to {date['p95']}")
-    )
+    ends = f"90 % interval {date['p05']} to {date['p95']}" if date["p05"] != date["p95"] else "reached already"
+    out.print(Text(f"{format_si(document['target'], 'FLOP')}: {date['p50']}, {ends}"))
     if "probability_by" in document:
         by = document["probability_by"]
         out.print(Text(f"by {by['date']}: {format_percent(by['probability'])}"))
     powered = document["largest_site_has_the_power"]["date"]
-    note(out, f"the largest site has that power: {powered['p50']} ({powered['p05']} to {powered['p95']})")
+    ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
+    note(out, f"the largest site has that power: {powered['p50']} ({ends})")
     _pairs(out, "Takes", system_rows(document["needs"]))
     _pairs(out, "Trains", [row for name, run in document["trains"].items() for row in run_rows(name, run)])
     for name, one in document["repetition"].items():
