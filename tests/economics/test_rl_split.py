@@ -65,3 +65,13 @@ def test_a_lag_alone_makes_it_asynchronous() -> None:
 def test_what_only_the_clock_reads_is_named() -> None:
     assert planned(step_overhead="5 s").phases["rl"].choices["left to simulate rl"] == "step_overhead"
     assert "left to simulate rl" not in planned().phases["rl"].choices
+
+
+def test_the_tail_of_a_plan_is_read() -> None:
+    """A heavier tail waits longer for the last rollout of a synchronous step; a limit cuts it."""
+    light, heavy = (planned(mode="synchronous", rollout_p95=f"{p95}K tokens") for p95 in (6, 12))
+    cut = planned(mode="synchronous", rollout_p95="12K tokens", rollout_limit="13K tokens")
+    steps = [details(one, "step_s") for one in (light, cut, heavy)]
+    assert steps == sorted(steps) and steps[2] > 1.2 * steps[0], steps
+    with pytest.raises(PlanError, match="below the mean"):
+        planned(rollout_p95="3K tokens")

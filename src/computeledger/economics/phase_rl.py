@@ -22,7 +22,7 @@ from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import lengths_of_mean
+from computeledger.workloads.rl_lengths import Lengths, lengths_of_mean, spread_of_lengths
 from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
 from computeledger.workloads.rl_search import rl_machine, search_generation
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
@@ -30,6 +30,8 @@ from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import check_batch, layouts_that_fit
 
+#: Longest rollout over the 95th percentile where neither the plan nor the model's context ends it (assumption).
+MOST_OVER_P95 = 3.0
 #: Rollouts that an engine decodes at once at most (assumption: engines' defaults are 256 to 1,024).
 LIVE_LIMIT = 1024.0
 
@@ -60,7 +62,7 @@ class RLModel:
 LATER_KEYS = frozenset({"steps", "tokens", "gpu_hours", "price"})
 #: Keys that only the clock has a use for: the ledger says that it left them out.
 _CLOCK_KEYS = (
-    "rollout_p95", "rollout_limit", "reread_cache", "weight_sync", "step_overhead", "verifier_spread",
+    "reread_cache", "weight_sync", "step_overhead", "verifier_spread",
     "verifier_failures", "replica_failures", "replica_repair", "remote_gpus", "remote_bandwidth", "remote_latency",
 )  # fmt: skip
 
@@ -297,7 +299,7 @@ def _assembled(
         return number(name) if name in setting.section else otherwise
 
     rollout = number("rollout")
-    lengths = lengths_of_mean(rollout, np.maximum(number("longest_over_mean"), 1.0) * rollout)
+    lengths = _lengths(setting, rollout, number)
     n_gpus = setting.typical_number("gpus")
     algorithm = Algorithm(
         prompts_per_step=number("prompts_per_step"),
@@ -321,6 +323,21 @@ def _assembled(
         domains=(Domain(1.0, verdict_s, cores),),
         text=_text(setting.section, optional),
     )
+
+
+def _lengths(setting: Setting, mean: Num, number: Callable[[str], Num]) -> Lengths:
+    """Log-normal lengths of a step's rollouts, by their mean and tail, cut where the plan or the context ends them."""
+    section = setting.section
+    room = (setting.model.max_context_tokens or np.inf) - number("prompt")
+    limit = np.minimum(number("rollout_limit"), room) if "rollout_limit" in section else room
+    if "rollout_p95" not in section:
+        longest = np.maximum(number("longest_over_mean"), 1.0) * mean
+        return lengths_of_mean(mean, np.minimum(longest, limit) if "rollout_limit" in section else longest)
+    ratio = setting.typical_number("rollout_p95") / setting.typical_number("rollout")
+    if ratio < 1:
+        raise PlanError(f"[rl] rollout_p95 lies below the mean, rollout = {setting.typical_number('rollout'):g} tokens")
+    longest = np.broadcast_to(limit, np.shape(mean)) if np.all(np.isfinite(limit)) else MOST_OVER_P95 * ratio * mean
+    return lengths_of_mean(mean, longest, spread_of_lengths(ratio, 0.95))
 
 
 def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from computeledger.simulation.state import Limits, Pool, Times, constant_step_ti
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import exact_lengths
+from computeledger.workloads.rl_lengths import exact_lengths, spread_of_lengths
 from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl_search import rl_machine, search_generation
 from computeledger.workloads.rl_sureness import KNOWN, rl_factors_of
@@ -353,32 +352,6 @@ def _sync(setting: Setting, layout: Layout, n_replicas: int, lag: int) -> Weight
         rereads=_is_yes(setting, "reread_cache"),
         n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,
     )  # fmt: skip
-
-
-def spread_of_lengths(largest_ratio: float, share_fraction: float) -> float:
-    """Width of a log-normal distribution whose quantile over mean is known.
-
-    ``exp(sigma z - sigma^2 / 2) = ratio``, of whose two answers the narrower is meant.
-
-    Parameters
-    ----------
-    largest_ratio : float
-        Quantile over mean, at least 1 [-].
-    share_fraction : float
-        Share of values below the quantile [-].
-
-    Returns
-    -------
-    float
-        Standard deviation of the logarithm; its largest where no distribution reaches the ratio [-].
-
-    Examples
-    --------
-    >>> round(spread_of_lengths(3.0, 0.999), 3)
-    0.379
-    """
-    z = NormalDist().inv_cdf(share_fraction)
-    return z - math.sqrt(max(z * z - 2 * math.log(largest_ratio), 0.0))
 
 
 def _draw(setting: Setting, scenario: RLClockScenario, seed: int) -> Rollouts:
