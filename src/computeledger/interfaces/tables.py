@@ -169,7 +169,9 @@ def _print_balance(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table("Balance", "", "")
     for key, unit, words in _BALANCE:
         if key in document["balance"]:
-            table.add_row(words, interval(document["balance"][key], unit))
+            is_own = key == "beta_gpu_time" and "pretraining" in document["skipped"]
+            own_words = "RL's coefficient in GPU-time, a token in its own trainer = 6"
+            table.add_row(own_words if is_own else words, interval(document["balance"][key], unit))
     out.print(table)
 
 

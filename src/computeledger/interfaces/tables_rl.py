@@ -85,7 +85,7 @@ def _print_notes(out: Console, document: Mapping[str, Any]) -> None:
          f"({format_percent(saved[best])} of a step each)")  # fmt: skip
     if point(document["verifier_cores_needed"]):
         note(out, f"verifier cores that keep pace: {format_si(point(document['verifier_cores_needed']))}")
-    note(out, f"beta: {document['beta']['convention']}")
+    note(out, f"beta: {document['beta']['convention']}; in GPU-time a pretraining token at --mfu takes 6")
     _print_demand(out, document["demand"])
     if "equal_gpu_time" in document:
         one = document["equal_gpu_time"]
