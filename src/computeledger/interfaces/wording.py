@@ -148,6 +148,10 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
     return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"
 
 
+#: A time per token that nobody waits for: milliseconds were meant.
+LOOSE_TPOT_S = 5.0
+
+
 def choice_words(phases: Mapping[str, Any]) -> list[str]:
     """What each phase of a plan runs on, as chosen or as the plan states it."""
     return [
@@ -161,7 +165,9 @@ def meets_words(name: str, one: Mapping[str, Any]) -> str:
     """Whether an answer is within a limit, and with what chance."""
     verdict = "meets" if one["meets"] else "does not meet"
     limit, chance = show(one["limit_s"], "s"), format_percent(one["probability"])
-    return f"{name.upper()} {verdict} the limit of {limit}; the chance that it does is {chance}"
+    loose = name == "tpot" and one["limit_s"] >= LOOSE_TPOT_S
+    unit = f" (a number alone is seconds; {one['limit_s']:g}ms is another limit)" if loose else ""
+    return f"{name.upper()} {verdict} the limit of {limit}; the chance that it does is {chance}{unit}"
 
 
 def joined(first: str, last: str) -> str:
