@@ -278,3 +278,15 @@ def test_a_kept_model_is_the_one_that_would_be_worked_out() -> None:
             ledger_module._modelled.cache_clear()
             fresh.append(plan_document(estimate_ledger(plan, 64, seed), True))
     assert kept == fresh
+
+
+def test_goodput_is_counted_where_stated_and_named_where_not() -> None:
+    bare = ledger()
+    hours = median(bare.phases["pretraining"].gpu_hours)
+    said = bare.phases["pretraining"].choices["failures and stops"]
+    assert "goodput =" in said and "GPU-hours" in said
+    counted = ledger(pretraining=BASE["pretraining"] | {"goodput": "80%"})
+    assert median(counted.phases["pretraining"].gpu_hours) == pytest.approx(hours / 0.8)
+    assert "failures and stops" not in counted.phases["pretraining"].choices
+    with pytest.raises(PlanError, match="hold their stops already"):
+        ledger(pretraining=BASE["pretraining"] | {"gpu_hours": "1M GPU-hours", "goodput": "80%"})

@@ -49,6 +49,7 @@ def test_the_plan_itself_is_read() -> None:
         ({"pretraining": {**PRETRAINING, "schedule": "dualpipe", "virtual_stages": 2}}, "schedule has none"),
         ({"pretraining": {**PRETRAINING, "recompute": "moe_act, layernrom"}}, "did you mean 'layernorm'"),
         ({"pretraining": {**PRETRAINING, "sharding": "zero-4"}}, "allowed: zero-1, zero-2, zero-3"),
+        ({"pretraining": {**PRETRAINING, "gpus": 1024.5}}, "expected a whole number"),
         ({"rl": {**RL, "utilization": "0%"}}, "more than zero"),
         ({"efficiency": {"gemm_fraction_bf16": 0}}, "more than zero"),
         ({"pretraining": SKIP, "rl": {**RL, "tokens": "balanced"}}, "needs a .pretraining. section"),

@@ -187,6 +187,15 @@ def test_the_sheet_of_deepseek_v3_shows_the_conflict() -> None:
     assert [line.side for line in lines if not line.agrees] == ["claimed"]
 
 
+def test_published_hours_are_hours_of_the_published_chip(run_json: Any) -> None:
+    """No conflict comes of taking H800-hours for those of another chip; a chip that is asked for is taken."""
+    sheet = run_json("frontier", "sheet", "deepseek-v3", "--json")
+    assert (sheet["accelerator"], sheet["accelerator_ground"]) == ("h800-sxm5-80gb", "as published")
+    assert sheet["reconciled"]
+    asked = run_json("frontier", "sheet", "deepseek-v3", "--accelerator", "gb200-gpu", "--json")
+    assert asked["accelerator"] == "gb200-gpu" and not asked["reconciled"]
+
+
 def test_every_training_systems_claim_is_reproduced(shared_data: Path) -> None:
     """All 94 rows go through the project's formulas; what is computed lies where the study expects it."""
     with (shared_data / "source_claims.csv").open(encoding="utf-8", newline="") as stream:

@@ -41,6 +41,14 @@ def test_the_run_on_the_calendar(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["efficiency_profile"] == "calibrated" and document["memory_bytes"]["usable"] < 80e9
 
 
+def test_a_precision_that_the_chip_lacks_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """H100s have no fp4 units: fp4 weights go through the fp8 ones, and the first lines say so."""
+    given = ("--gpus", "8", "--precision", "fp4")
+    assert answer(capsys, *given)["multiplied_in"] == {"fp4": "fp8"}
+    assert "fp4 (fp4 multiplied in fp8)" in run(capsys, *given)[1]
+    assert answer(capsys, "--gpus", "8", "--precision", "fp8")["multiplied_in"] == {}
+
+
 def test_a_working_shows_the_factors_that_were_used(capsys: pytest.CaptureFixture[str]) -> None:
     shown = answer(capsys, "--gpus", "8", "--working")["efficiency"]
     assert shown["host_step_s"]["kind"] == "calibration" and "before the fit" in shown["host_step_s"]["why"]

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from computeledger.interfaces.cli import main
+from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.price_source import history, model_names
+from computeledger.interfaces.report_money import shares_figure
+from computeledger.interfaces.wording import PHASE_NAMES
 from tests.gates import ROOT
 
 ATTEMPTS = str(ROOT / "examples" / "money" / "attempts.csv")
@@ -56,6 +59,9 @@ def test_allocate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert document["warning"].startswith("besiroglu_2024 is extrapolated: parameters 4.47 times")
     assert set(document["law"]["beyond_fit_ratio"]) == {"n_params", "tokens", "flop"}
     assert document["warning"] in page.read_text() and "besiroglu-2024" in document["sources"]
+    # a ledger has one colour on every page
+    drawn = {line["name"]: line["line"]["color"] for line in shares_figure(document)["data"]}
+    assert drawn == {PHASE_NAMES[phase]: PHASE_COLORS[phase] for phase in ("pretraining", "rl", "inference")}
     assert set(document["shares"]) == {"flop", "gpu_time"}
     assert {"tokens_rl", "tokens_inference", "marginal_return", "overtraining_ratio"} <= set(document)
     assert "https://" not in page.read_text().split("<script>")[0]
@@ -217,6 +223,8 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["invert", "--input", "1", "--output", "3", "--fast-price", "6"], "needs both"),
         (["invert"], "give one of"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
+        (["prices", "bill", SHEET], "give --input-tokens"),
+        (["prices", "bill", SHEET, "--input-tokens", "1K..2K"], "one whole number"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),
         (["allocate", "--preset", "api"], "api-only"),
         (["route"], "TASK.toml is missing"),

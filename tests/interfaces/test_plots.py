@@ -16,7 +16,7 @@ from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import load_plan
 from computeledger.interfaces import plot_parts, plots
 from computeledger.interfaces.documents import plan_document
-from computeledger.interfaces.wording import input_words, interval_words, span
+from computeledger.interfaces.wording import input_words, interval_words, meets_words, span
 
 EXAMPLES = ("deepseek-v3", "rl-heavy", "small-team-rl")
 
@@ -165,6 +165,7 @@ def test_an_axis_over_one_value_has_a_tick() -> None:
 def test_intervals_write_a_shared_unit_once() -> None:
     assert span(4e9, 5e9, "w").replace("\u00a0", " ") == "4 – 5 GW"
     assert span(4e5, 5e9, "w").replace("\u00a0", " ") == "400 kW – 5 GW"
+    assert span(9e17, 2e18, "flop_per_s").replace("\u00a0", " ") == "900 PFLOP/s – 2 EFLOP/s"
     assert span(1.0, 2.0, "usd_per_hour") == "$1 – $2/h"
     assert interval_words({"p05": 1.0, "p50": 1.0, "p95": 1.0}, "GPU-hours") == ""
 
@@ -187,3 +188,10 @@ def test_inputs_have_names(name: str, written: str) -> None:
 def test_every_unit_of_a_driver_can_be_written(ledger: Ledger) -> None:
     for one in plan_document(ledger)["drivers"]:
         assert span(one["low"], one["high"], one["unit"])
+
+
+def test_seconds_per_token_are_questioned() -> None:
+    """Who writes 50 means milliseconds; the unit-less number is seconds, and the answer says so."""
+    assert "50ms is another limit" in meets_words("tpot", {"meets": True, "limit_s": 50.0, "probability": 1.0})
+    assert "another" not in meets_words("tpot", {"meets": True, "limit_s": 0.05, "probability": 0.6})
+    assert "another" not in meets_words("ttft", {"meets": True, "limit_s": 10.0, "probability": 1.0})

@@ -92,3 +92,13 @@ def test_nothing_is_left_of_a_sweep_that_fails(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sweep_and_serve_give_the_same_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    for best in answer(capsys)["best"][::3]:
+        asked = ["--input-tokens", f"{best['input_tokens']:g}", "--tpot", "50ms"]
+        with pytest.raises(SystemExit):
+            main(["serve", "--model", best["model"], "--system", best["system"], *asked, "--samples", "16", "--json"])
+        winner = json.loads(capsys.readouterr().out)["winner"]
+        for name in ("layout", "batch", "tpot_s", "ttft_s", "usd_per_mtok_output"):
+            assert winner[name] == (pytest.approx(best[name]) if name not in ("layout", "batch") else best[name]), name

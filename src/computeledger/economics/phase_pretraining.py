@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from computeledger.arrays import Num, median
+import numpy as np
+
+from computeledger.arrays import Num, median, sample
 from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
+from computeledger.facts.reliability import published_interruptions_per_gpu_s
+from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.training import Batch, Stack
 from computeledger.units import DAY_S, HOUR_S, format_si
@@ -132,7 +136,7 @@ def _with_dp(layout: Layout, n_gpus: int) -> Layout:
 #: The trainer of a section and its layout; nothing where the plan states GPU-hours alone.
 TrainingModel = tuple[PretrainingResult, str] | None
 #: Keys of the section that :func:`model_training` does not read.
-LATER_KEYS = frozenset({"tokens", "gpu_hours", "utilization", "price"})
+LATER_KEYS = frozenset({"tokens", "gpu_hours", "utilization", "goodput", "price"})
 
 
 def model_training(setting: Setting) -> TrainingModel:
@@ -212,14 +216,16 @@ def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, to
     flop_terms = (active, Term("D", tokens, "tokens", "plan", tokens_formula))
     hours = stated_gpu_hours("pretraining", setting, flop)
     details: dict[str, tuple[Num, str]] = {}
-    choices = {}
+    choices: dict[str, str] = {}
     operations = {}
+    if hours is not None and "goodput" in setting.section:
+        raise PlanError("[pretraining] goodput: GPU-hours and utilisation that are stated hold their stops already")
     if modelled is not None:
         result, choices["layout"] = modelled
         result = replace(result, scenario=replace(result.scenario, tokens=tokens))
         operations["training"] = result.step.operations
         details = _details(result)
-        hours = hours or _modelled_gpu_hours(result)
+        hours = hours or _counting_stops(_modelled_gpu_hours(result), setting, details, choices)
         details["days"] = hours.value * HOUR_S / setting.number("gpus") / DAY_S, "days"
     if hours is None:
         raise PlanError("[pretraining] gpus is missing (or gpu_hours, or utilization)")
@@ -255,3 +261,25 @@ def _modelled_gpu_hours(result: PretrainingResult) -> Figure:
     terms = (Term("D", result.scenario.tokens, "tokens"), rate)
     formula = "D / (tokens/s/GPU x 3600 s/h), tokens/s/GPU from the modelled training step"
     return Figure("pretraining.gpu_hours", result.gpu_hours, "GPU-hours", formula, terms)
+
+
+def _counting_stops(
+    hours: Figure, setting: Setting, details: dict[str, tuple[Num, str]], choices: dict[str, str]
+) -> Figure:
+    """Divide by the plan's goodput; where it states none, say what failures and stops would make of the hours."""
+    if "goodput" in setting.section:
+        share = Term("goodput", setting.number("goodput"), "fraction", "plan", "pretraining.goodput")
+        longer = hours.value / share.value
+        details |= {"goodput_fraction": (share.value, ""), "modelled_gpu_hours": (longer, "GPU-hours")}
+        return replace(hours, value=longer, formula=f"{hours.formula}; over goodput",
+                       terms=(*hours.terms, share))  # fmt: skip
+    known = {name: value for name, (value, _) in ASSUMED_STOPS.items()}
+    stops = sample({"interruptions_per_gpu_s": published_interruptions_per_gpu_s(), **known})
+    shares = goodput(Reliability(**stops), setting.typical_number("gpus")).goodput_fraction
+    low, typical, high = np.percentile(shares, (5, 50, 95))
+    if low > 0:
+        makes = format_si(median(hours.value) / float(typical), "GPU-hours")
+        choices["failures and stops"] = (
+            f'not counted: goodput = "{100 * low:.3g}%..{100 * high:.3g}%", as pretrain has it, makes it {makes}'
+        )
+    return hours

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from computeledger.arrays import Num, median
 from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.plan import Section
+from computeledger.economics.rl_split import apart, balanced_split, stated_lag, stated_split
 from computeledger.economics.setting import Setting
 from computeledger.errors import PlanError
 from computeledger.physics.operations import Step, forward
@@ -21,14 +22,16 @@ from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl import RLResult, estimate_rl
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import lengths_of_mean
+from computeledger.workloads.rl_lengths import Lengths, lengths_of_mean, spread_of_lengths
 from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
-from computeledger.workloads.rl_search import rl_machine, search_generation, with_share
+from computeledger.workloads.rl_search import rl_machine, search_generation
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import check_batch, layouts_that_fit
 
+#: Longest rollout over the 95th percentile where neither the plan nor the model's context ends it (assumption).
+MOST_OVER_P95 = 3.0
 #: Rollouts that an engine decodes at once at most (assumption: engines' defaults are 256 to 1,024).
 LIVE_LIMIT = 1024.0
 
@@ -57,6 +60,11 @@ class RLModel:
 
 #: Keys of the section that :func:`model_rl` does not read.
 LATER_KEYS = frozenset({"steps", "tokens", "gpu_hours", "price"})
+#: Keys that only the clock has a use for: the ledger says that it left them out.
+_CLOCK_KEYS = (
+    "reread_cache", "weight_sync", "step_overhead", "verifier_spread",
+    "verifier_failures", "replica_failures", "replica_repair", "remote_gpus", "remote_bandwidth", "remote_latency",
+)  # fmt: skip
 
 
 def model_rl(setting: Setting) -> RLModel:
@@ -236,34 +244,43 @@ def _machines(setting: Setting, typical: bool = False) -> RLMachines:
 
 def _run(setting: Setting) -> tuple[RLScenario, dict[str, str], PretrainingResult]:
     """The run as the plan states it, along the sample axis; layouts are searched where it leaves them out."""
-    section, asynchronous = setting.section, setting.section.text("mode") == "asynchronous"
-    question = _question(setting)
+    section, question = setting.section, _question(setting)
     check_context("rl", setting.model, median(question.held_tokens))
     trained = setting.number("prompts_per_step") * setting.number("group_size")
     trained = trained * (setting.number("rollout") + setting.number("prompt"))
     step_tokens = None if "global_batch" in section else trained
-    found, trainer_choice = training_estimate(setting, "training_layout", trained, step_tokens)
-    typical = _assembled(setting, question, found, typical=True)
-    if asynchronous:
-        lag = int(max(round(setting.typical_number("steps_in_flight")), 1))
-        typical = _apart(typical, _machines(setting, typical=True), lag)
+    found, trainer_choice = training_estimate(_of_trainer(setting), "training_layout", trained, step_tokens)
     text = section.text("layout")
     layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(question, setting.typical)
-    layout = search_generation(typical, layouts, _machines(setting, typical=True))
-    engine = replace(typical.engine, layout=layout, batch=LIVE_LIMIT)
+    typical = _shared(setting, _assembled(setting, question, found, typical=True), layouts)
+    layout, split = typical.engine.layout, typical.split
+    engine = replace(typical.engine, batch=LIVE_LIMIT)
     if "batch" in section:
         engine = replace(engine, batch=setting.number("batch"))
         check_batch(question, layout, median(engine.batch), setting.machine)
-    split = typical.split
     run = replace(_assembled(setting, question, found), engine=engine, split=split, trainer=typical.trainer)
     how = "plan" if text else "searched"
-    shared = f"{split.n_generation:.0f} generate, {split.n_training:.0f} train" if asynchronous else "in turns"
+    shared = f"{split.n_generation:,.0f} generate, {split.n_training:,.0f} train"
+    trainer = trainer_choice.replace(str(found.scenario.layout), str(run.trainer.layout), 1)
     choices = {
         "generation": f"{layout} ({how})",
-        "trainer": trainer_choice,
-        "mode": f"{section.text('mode') or 'synchronous'}, GPUs {shared}",
+        "trainer": trainer,
+        "mode": f"{'asynchronous' if split.max_lag else 'synchronous'}, GPUs "
+        + ("in turns" if split.is_colocated else shared),
     }
+    unread = ", ".join(key for key in _CLOCK_KEYS if key in section)
+    if unread:
+        choices["left to simulate rl"] = unread
     return run, choices, found
+
+
+def _of_trainer(setting: Setting) -> Setting:
+    """The section with the trainer's own GPUs, where the plan states who has which."""
+    stated = stated_split(setting)
+    if stated is None:
+        return setting
+    section = replace(setting.section, values={**setting.section.values, "gpus": stated[1]})
+    return replace(setting, section=section, draws={**setting.draws, "rl.gpus": stated[1]})
 
 
 def _question(setting: Setting) -> ServingScenario:
@@ -282,7 +299,7 @@ def _assembled(
         return number(name) if name in setting.section else otherwise
 
     rollout = number("rollout")
-    lengths = lengths_of_mean(rollout, np.maximum(number("longest_over_mean"), 1.0) * rollout)
+    lengths = _lengths(setting, rollout, number)
     n_gpus = setting.typical_number("gpus")
     algorithm = Algorithm(
         prompts_per_step=number("prompts_per_step"),
@@ -290,6 +307,8 @@ def _assembled(
         kept_fraction=optional("kept", 1.0),
         logprob_passes=optional("logprob_passes", 1.0),
         updates_per_batch=optional("updates_per_batch", 1.0),
+        started_ratio=optional("oversampling", 1.0),
+        keeps_partial=setting.section.text("partial_rollouts") == "yes",
     )
     batch, layout = found.scenario.batch, found.scenario.layout
     packed = median(batch.microbatch_sequences) * median(batch.sequence_tokens)
@@ -306,6 +325,21 @@ def _assembled(
     )
 
 
+def _lengths(setting: Setting, mean: Num, number: Callable[[str], Num]) -> Lengths:
+    """Log-normal lengths of a step's rollouts, by their mean and tail, cut where the plan or the context ends them."""
+    section = setting.section
+    room = (setting.model.max_context_tokens or np.inf) - number("prompt")
+    limit = np.minimum(number("rollout_limit"), room) if "rollout_limit" in section else room
+    if "rollout_p95" not in section:
+        longest = np.maximum(number("longest_over_mean"), 1.0) * mean
+        return lengths_of_mean(mean, np.minimum(longest, limit) if "rollout_limit" in section else longest)
+    ratio = setting.typical_number("rollout_p95") / setting.typical_number("rollout")
+    if ratio < 1:
+        raise PlanError(f"[rl] rollout_p95 lies below the mean, rollout = {setting.typical_number('rollout'):g} tokens")
+    longest = np.broadcast_to(limit, np.shape(mean)) if np.all(np.isfinite(limit)) else MOST_OVER_P95 * ratio * mean
+    return lengths_of_mean(mean, longest, spread_of_lengths(ratio, 0.95))
+
+
 def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward | None:
     """What rewards a thought about a text, where the plan says so."""
     if "gold" in section:
@@ -317,21 +351,20 @@ def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward
     return None
 
 
-def _apart(run: RLScenario, machines: RLMachines, lag: int) -> RLScenario:
-    """Share the GPUs so that generators and trainer keep pace: in proportion to their times on all of them."""
-    together = replace(run, engine=replace(run.engine, layout=_held(run, machines)))
-    result = estimate_rl(together, machines)
-    generating, training = median(result.generation.busy_s), median(result.training.wall_s)
-    cut = run.trainer.layout
-    unit, n_gpus = float(cut.tp * cut.pp * cut.cp), float(run.split.n_gpus)
-    wanted = n_gpus * training / (generating + training)
-    trainers = min(max(round(wanted / unit), 1) * unit, n_gpus - float(together.engine.layout.n_gpus))
-    split = Split(n_gpus - trainers, trainers, is_colocated=False, max_lag=lag, is_in_flight=True)
-    return replace(run, split=split, trainer=with_share(run.trainer, trainers))
-
-
-def _held(run: RLScenario, machines: RLMachines) -> Layout:
-    return search_generation(run, layouts_that_fit(run.engine, machines.generation), machines)
+def _shared(setting: Setting, run: RLScenario, layouts: Sequence[Layout]) -> RLScenario:
+    """Who has which GPUs, and the generation layout that has a step's rollouts soonest there."""
+    lag, section, machines = stated_lag(setting), setting.section, _machines(setting, typical=True)
+    if lag is None:
+        lag = int(max(round(setting.typical_number("steps_in_flight")), 1))
+    in_flight = lag > 0 and section.text("in_flight_updates") != "no"
+    run = replace(run, split=replace(run.split, max_lag=lag, is_in_flight=in_flight, is_colocated=not lag))
+    stated = stated_split(setting)
+    if stated is not None:
+        run = apart(run, *stated)
+    elif lag:
+        halves = replace(run.split, n_generation=run.split.n_generation / 2, n_training=run.split.n_training / 2)
+        return balanced_split(replace(run, split=halves), layouts, machines, "training_layout" not in section)
+    return replace(run, engine=replace(run.engine, layout=search_generation(run, layouts, machines)))
 
 
 def _decode(step: RLResult, setting: Setting) -> tuple[Operation, ...]:

@@ -366,6 +366,8 @@ def _value(given: Any, key: Key) -> Value:
     value = parse_quantity(given, key.kind)
     if not key.zero and (value.low if isinstance(value, Range) else value) <= 0:
         raise PlanError(f"{given!r}: must be more than zero")
+    if key.whole and not isinstance(value, Range) and value != int(value):
+        raise PlanError(f"{given!r}: expected a whole number")
     return value
 
 

@@ -38,6 +38,8 @@ class Key:
         Whether the quantity may be zero; where it may not, something is divided by it.
     read : callable or None
         What checks a text.
+    whole : bool
+        Whether one number must be a whole one.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Key:
     words: tuple[str, ...] = ()
     zero: bool = False
     read: Callable[[str], str] | None = None
+    whole: bool = False
 
 
 _MADE_OF = {
@@ -61,7 +64,7 @@ _MADE_OF = {
     "precision": Key("bf16|fp8|fp4", "precision of the weights and matrix products", "fp8"),
 }
 _TIMED = {
-    "gpus": Key("count", "GPUs of the phase", "2048"),
+    "gpus": Key("count", "GPUs of the phase", "2048", whole=True),
     "gpu_hours": Key("gpu_hours", "GPU-time of the phase, where it is known", "2.664M GPU-hours"),
     "utilization": Key("fraction", "FLOP over dense bf16 peak x GPU-time, where it is known", "30%..40%"),
 }
@@ -96,6 +99,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "activation_precision": Key("|".join(ACTIVATIONS), "of what products keep, and dispatch to experts", "fp8"),
         "moment_precision": Key("|".join(MOMENTS), "of the optimiser's two moments", "bf16"),
         "mtp_layers": Key("count", "multi-token-prediction modules trained beside the model", "1"),
+        "goodput": Key("fraction", "share of the time in steps that count, failures and stops taken off", "85%..95%"),
     },
     "rl": {
         **_MADE_OF,
@@ -130,8 +134,13 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
         "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),
         "max_lag": Key("count", "largest policy lag in steps, 0 when synchronous", "4", zero=True),
-        "generation_gpus": Key("count", "GPUs that only generate; split in balance where it is left out", "384"),
-        "training_gpus": Key("count", "GPUs that only train", "128"),
+        "generation_gpus": Key(
+            "count",
+            "GPUs that only generate; where it is left out, what is fastest",
+            "384",
+            whole=True,
+        ),
+        "training_gpus": Key("count", "GPUs that only train", "128", whole=True),
         "rollout_p95": Key(
             "tokens", "95th percentile of a rollout's length, instead of longest_over_mean", "40K tokens"
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 import numpy as np
 
@@ -12,20 +11,24 @@ from computeledger.arrays import Num, median
 from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import check_context
 from computeledger.economics.plan import Plan
+from computeledger.economics.rl_split import stated_lag, stated_split
 from computeledger.economics.setting import Setting, make_setting, uncertain_inputs
 from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
 from computeledger.physics.efficiency import middle
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine
 from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import exact_lengths
+from computeledger.workloads.rl_lengths import exact_lengths, spread_of_lengths
 from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
-from computeledger.workloads.rl_search import search_generation
+from computeledger.workloads.rl_search import rl_machine, search_generation
+from computeledger.workloads.rl_sureness import KNOWN, rl_factors_of
+from computeledger.workloads.rl_training import Passes, train
 from computeledger.workloads.rl_training import Trainer as RLTrainer
 from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
 from computeledger.workloads.serving_search import check_batch, layouts_that_fit
@@ -34,6 +37,13 @@ from computeledger.workloads.serving_search import check_batch, layouts_that_fit
 SPLIT_PARTS = 16
 #: Most rollouts that a replica decodes at once.
 MOST_LIVE = 4096
+#: Constants of an RL framework where the plan is silent, at their medians.
+FRAMEWORK = rl_factors_of(KNOWN)
+#: Launches and host time of a decode step, which an RL framework stretches.
+_LAUNCHES = (
+    "mixer_floor_s", "mlp_floor_s", "experts_floor_s", "latent_floor_s", "linear_floor_s", "sparse_floor_s",
+    "host_step_s", "host_sequence_s",
+)  # fmt: skip
 #: Stands for the replicas until their steps are timed.
 _UNTIMED = Pool(1, constant_step_times(1, 1.0, 1.0), Limits(1, 1, 0, 0, 1))
 
@@ -166,13 +176,15 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         is_colocated=n_generation == n_training == _number(setting, "gpus"), n_steps=n_steps,
         rollouts_per_step=round(_number(setting, "prompts_per_step") * _number(setting, "group_size")),
         policy_lag_steps=lag,
-        n_verifiers=round(_optional(setting, "verifier_cores", 1.0)), sync=_sync(setting, layout, n_replicas),
+        n_verifiers=round(_optional(setting, "verifier_cores", 1.0)), sync=_sync(setting, layout, n_replicas, lag),
         started_ratio=_optional(setting, "oversampling", 1.0), keeps_partial=_is_yes(setting, "partial_rollouts"),
         failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
     )  # fmt: skip
     check_run(scenario)
     rollouts = _draw(setting, scenario, seed)
-    timed = timed_pool(replace(question, layout=layout), setting.typical, _timing(setting, scenario, rollouts, live))
+    timed = timed_pool(
+        replace(question, layout=layout), _framework(setting), _timing(setting, scenario, rollouts, live)
+    )
     return PlannedRun(
         scenario=replace(scenario, pool=timed.pool), rollouts=rollouts, model=setting.model,
         generation=str(layout), training=training,
@@ -205,15 +217,8 @@ def _optional(setting: Setting, key: str, default: float) -> float:
 
 def _lag(setting: Setting) -> int:
     """Largest policy lag: 0 when synchronous, else as the plan says or what keeps its steps in flight."""
-    mode, section = setting.section.text("mode"), setting.section
-    lag = _optional(setting, "max_lag", 0.0)
-    if lag < 0 or lag != int(lag):
-        raise PlanError(f"[rl] max_lag = {lag:g}: a whole number of steps, at least 0")
-    if mode == "synchronous" and lag > 0:
-        raise PlanError(f'[rl] mode = "synchronous" and max_lag = {lag:g} contradict each other')
-    if mode == "asynchronous" and "max_lag" not in section:
-        return max(round(_number(setting, "steps_in_flight")) - 1, 1)
-    return int(lag)
+    lag = stated_lag(setting)
+    return max(round(_number(setting, "steps_in_flight")) - 1, 1) if lag is None else lag
 
 
 def _engine(setting: Setting, lag: int) -> tuple[ServingScenario, Layout, int]:
@@ -243,16 +248,11 @@ def _engine(setting: Setting, lag: int) -> tuple[ServingScenario, Layout, int]:
 def _split(plan: Plan, setting: Setting, engine: ServingScenario, lag: int) -> tuple[float, float]:
     """GPUs that generate and that train: all in turns when synchronous, else as the plan says or in balance."""
     gpus, size = _number(setting, "gpus"), int(engine.layout.n_gpus)
-    given = {key: _optional(setting, f"{key}_gpus", 0.0) for key in ("generation", "training")}
-    if any(given.values()):
-        generation = given["generation"] or gpus - given["training"]
-        training = given["training"] or gpus - given["generation"]
-        if generation < size or training <= 0 or generation + training > gpus:
-            raise PlanError(
-                f"[rl] generation_gpus = {generation:g} and training_gpus = {training:g} do not fit gpus = {gpus:g} "
-                f"with replicas of {size}"
-            )
-        return generation, training
+    stated = stated_split(setting)
+    if stated is not None:
+        if stated[0] < size:
+            raise PlanError(f"[rl] generation_gpus = {stated[0]:g}: a replica takes {size}")
+        return stated
     if lag == 0:
         return gpus, gpus
     decode = estimate_serving(engine, setting.typical)
@@ -294,26 +294,48 @@ def _training(setting: Setting) -> tuple[PretrainingResult, str]:
 
 
 def _trainer(plan: Plan, setting: Setting, n_gpus: float) -> tuple[Trainer, str]:
-    """What a training step takes on its GPUs, by token; a log-prob pass is a third of an update."""
+    """What a training step takes on its GPUs, by token, over rollouts of mean length that do not see one another."""
     own = replace(setting.section, values={**setting.section.values, "gpus": float(n_gpus)})
     result, layout = _training(make_setting(plan, own, {**setting.draws, "rl.gpus": float(n_gpus)}))
-    token_s = median(result.gpu_s_per_token) / n_gpus
+    batch = result.scenario.batch
+    packed = median(batch.microbatch_sequences) * median(batch.sequence_tokens)
+    trainer = RLTrainer(result.scenario.layout, setting.precision, packed, batch.recompute, batch.virtual_stages)
+    each = _number(setting, "rollout") + _number(setting, "prompt")
+    n = _number(setting, "prompts_per_step") * _number(setting, "group_size")
+    scored, trained = (n * _optional(setting, key, 1.0) for key in ("logprob_passes", "updates_per_batch"))
+    made_of = (rl_machine(setting.typical), FRAMEWORK)
+    made = train(setting.model, trainer, Passes(each, scored, trained, 1.0), made_of)
     return Trainer(
         n_gpus=n_gpus,
-        fixed_s=_optional(setting, "step_overhead", 0.0),
-        logprob_s_per_token=_optional(setting, "logprob_passes", 1.0) * token_s / 3,
-        update_s_per_token=_optional(setting, "updates_per_batch", 1.0) * token_s,
+        fixed_s=_optional(setting, "step_overhead", _exposed_fraction(_lag(setting)) * median(FRAMEWORK.rl_fixed_s)),
+        logprob_s_per_token=median(made.logprob_s) / (n * each),
+        update_s_per_token=median(made.update_s) / (n * each),
     ), layout
+
+
+def _framework(setting: Setting) -> Machine:
+    """One GPU of the generators, as an RL framework drives it: the constants that ``plan`` and ``rl`` answer with."""
+    machine = rl_machine(setting.typical)
+    of_steps = machine.efficiency
+    floors = {name: FRAMEWORK.rl_launch_ratio * getattr(of_steps, name) for name in _LAUNCHES}
+    return replace(machine, efficiency=replace(of_steps, serving_ratio=FRAMEWORK.rl_decode_ratio, **floors))
+
+
+def _exposed_fraction(lag: int) -> float:
+    """Share of what is done once per step that is not hidden beside other work."""
+    return 1 - median(FRAMEWORK.rl_hidden_sync_fraction) if lag else 1.0
 
 
 def _is_yes(setting: Setting, key: str) -> bool:
     return setting.section.text(key) == "yes"
 
 
-def _sync(setting: Setting, layout: Layout, n_replicas: int) -> WeightSync:
+def _sync(setting: Setting, layout: Layout, n_replicas: int, lag: int) -> WeightSync:
     """The way of the weights: over the scale-out fabric, and over a line between sites where some GPUs are remote."""
     machine, model = setting.typical, setting.model
     own_s = median(weights_bytes_per_gpu(model, layout, setting.precision) / machine.scale_out_bytes_per_s)
+    every_s = FRAMEWORK.rl_sync_s_per_byte * weights_bytes_per_gpu(model, Layout(), setting.precision)
+    own_s = _exposed_fraction(lag) * max(own_s, median(every_s))
     n_remote = int(_optional(setting, "remote_gpus", 0.0) // layout.n_gpus)
     if n_remote and "remote_bandwidth" not in setting.section:
         raise PlanError("[rl] remote_gpus needs remote_bandwidth: how fast new weights reach the other site")
@@ -330,32 +352,6 @@ def _sync(setting: Setting, layout: Layout, n_replicas: int) -> WeightSync:
         rereads=_is_yes(setting, "reread_cache"),
         n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,
     )  # fmt: skip
-
-
-def spread_of_lengths(largest_ratio: float, share_fraction: float) -> float:
-    """Width of a log-normal distribution whose quantile over mean is known.
-
-    ``exp(sigma z - sigma^2 / 2) = ratio``, of whose two answers the narrower is meant.
-
-    Parameters
-    ----------
-    largest_ratio : float
-        Quantile over mean, at least 1 [-].
-    share_fraction : float
-        Share of values below the quantile [-].
-
-    Returns
-    -------
-    float
-        Standard deviation of the logarithm; its largest where no distribution reaches the ratio [-].
-
-    Examples
-    --------
-    >>> round(spread_of_lengths(3.0, 0.999), 3)
-    0.379
-    """
-    z = NormalDist().inv_cdf(share_fraction)
-    return z - math.sqrt(max(z * z - 2 * math.log(largest_ratio), 0.0))
 
 
 def _draw(setting: Setting, scenario: RLClockScenario, seed: int) -> Rollouts:

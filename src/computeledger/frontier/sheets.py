@@ -17,6 +17,8 @@ from computeledger.units import HOUR_S, MONTH_S, YEAR_S
 
 #: Utilisation of a whole run (assumption: what Epoch's runs of 2021 to 2025 lie in).
 UTILIZATION = Range(0.19, 0.46, bounded=True)
+#: Chip of published hours by the name that the publisher gives it (assumption: the SXM form).
+PUBLISHED_CHIPS = {"A100": "a100-sxm4-80gb", "H100": "h100-sxm5-80gb", "H800": "h800-sxm5-80gb"}
 #: Point estimates agree within this share.
 AGREES_FRACTION = 0.1
 
@@ -129,6 +131,29 @@ def model_sheet(model_id: str, spending: Spending) -> list[SheetLine]:
         needed = None if hours is None else float(mfu_fraction(spending.claimed_flop, hours, HOUR_S, peak))
         lines.append(SheetLine("claimed", "as claimed", spending.claimed_flop, needed, off))
     return lines
+
+
+def published_chip(model_id: str) -> str | None:
+    """Chip that a model's published GPU-hours are hours of.
+
+    Parameters
+    ----------
+    model_id : str
+        Of a model.
+
+    Returns
+    -------
+    str or None
+        Id of an accelerator; None where no hours are published.
+
+    Examples
+    --------
+    >>> published_chip("deepseek-v3"), published_chip("qwen3-32b")
+    ('h800-sxm5-80gb', None)
+    """
+    hours = load_model(model_id).published.get("gpu_hours_pretraining")
+    words = "" if hours is None else f"{hours.locator} {hours.note}"
+    return next((chip for name, chip in PUBLISHED_CHIPS.items() if name in words), None)
 
 
 def _line(side: str, formula: str, bought: tuple[float, float], used: Num, counted: float) -> SheetLine:

@@ -126,13 +126,15 @@ def date_of(years: float) -> str:
 
     Examples
     --------
-    >>> date_of(2025.5)
-    '2025-07-02'
+    >>> date_of(2025.5), date_of(year_of("2026-12-01"))
+    ('2025-07-02', '2026-12-01')
     """
     if not math.isfinite(years) or years > 9000:
         return "never"
     whole = math.floor(years)
-    return (datetime.date(whole, 1, 1) + datetime.timedelta(seconds=(years - whole) * YEAR_S)).isoformat()
+    # a day is not lost to the last digit of the number of years
+    days = math.floor(round((years - whole) * YEAR_S / DAY_S, 3))
+    return (datetime.date(whole, 1, 1) + datetime.timedelta(days=days)).isoformat()
 
 
 def quarter_ends(first: str, last: str) -> list[str]:

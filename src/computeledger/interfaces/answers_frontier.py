@@ -15,7 +15,16 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import MIXTURE, trains
-from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S, reinforces, serves
+from computeledger.frontier.decoding import (
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    REFERENCE_MODEL,
+    ROLLOUT_TOKENS,
+    SERVED_TPOT_S,
+    reinforces,
+    serves,
+)
+from computeledger.frontier.described import DEFAULT_ACCELERATOR
 from computeledger.frontier.epoch_files import (
     CREDIT,
     checked_day,
@@ -38,7 +47,7 @@ from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import needed_system
 from computeledger.frontier.shapes import shaped_model
-from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, release_dates
+from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, published_chip, release_dates
 from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
 from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, levers, steps_by_domain
 from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
@@ -94,6 +103,8 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
         "served_tpot_s": SERVED_TPOT_S,
+        "served_input_tokens": INPUT_TOKENS,
+        "served_output_tokens": OUTPUT_TOKENS,
         "mean_rollout_tokens": ROLLOUT_TOKENS,
         "moe_total_over_active_ratio": MIXTURE.total_over_active_ratio,
         "moe_tokens_ratio": MIXTURE.tokens_ratio,
@@ -267,8 +278,9 @@ def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         check_positive(f"--{name.replace('_', '-')}", value)
     used: float | Range = options["utilization"] or UTILIZATION
+    named, published = options["accelerator"], published_chip(model)
     spending = Spending(
-        accelerator_id=options["accelerator"],
+        accelerator_id=named or published or DEFAULT_ACCELERATOR,
         gpu_hours=given["gpu_hours"],
         usd=given["usd"],
         usd_per_gpu_hour=given["price"] or 0.0,
@@ -280,6 +292,7 @@ def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model": model,
         "accelerator": spending.accelerator_id,
+        "accelerator_ground": "as asked" if named else "as published" if published else "assumed",
         "lines": [documents.sheet_line_document(line) for line in lines],
         "reconciled": all(line.agrees for line in lines),
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.arrays import Range, Uncertain
 from computeledger.economics.price_points import open_models, shipped_points
 from computeledger.economics.price_readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
 from computeledger.economics.prices import PriceSheet, Usage, bill, read_sheet
@@ -60,10 +61,19 @@ def sheet_document(sheet: PriceSheet) -> dict[str, Any]:
     return document
 
 
+def _whole(kind: str, tokens: Uncertain) -> int:
+    """Tokens of a bill, which knows neither ranges nor parts of a token."""
+    if isinstance(tokens, Range) or tokens != int(tokens):
+        raise InputError(f"--{kind.replace('_', '-')}-tokens: a bill needs one whole number")
+    return int(tokens)
+
+
 def bill_document(names: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """One request at one or more sheets, cheapest first."""
     kinds = ("input", "output", "cached_read", "cache_write", "cache_write_1h")
-    usage = Usage(*(int(options[f"{kind}_tokens"]) for kind in kinds))
+    usage = Usage(*(_whole(kind, options[f"{kind}_tokens"]) for kind in kinds))
+    if not usage.input_tokens and not usage.output_tokens:
+        raise InputError("a request of no tokens costs nothing: give --input-tokens, --output-tokens, or both")
     rows = []
     for name in names:
         sheet = sheet_named(name)

@@ -26,7 +26,14 @@ from computeledger.interfaces.answers_serving_parts import (
     check_parts,
     layouts_to_search,
 )
-from computeledger.interfaces.answers_setting import check_positive, draw_machine, precision_of, price_of, whole_number
+from computeledger.interfaces.answers_setting import (
+    check_positive,
+    draw_machine,
+    multiplied_in,
+    precision_of,
+    price_of,
+    whole_number,
+)
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -99,6 +106,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     at_middles = replace(middles, layout=chosen.layout, batch=float(chosen.batch))
     curve = price_of_speed(at_middles, typical)
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
+    document["multiplied_in"] = multiplied_in(system.accelerator, [at.precision.attention, at.precision.experts])
     document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
     document |= _carried(anchor_document, sure, draws)
     document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}

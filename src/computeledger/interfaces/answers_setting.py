@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, sample
@@ -12,7 +12,7 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import (
     load_system,
 )
-from computeledger.facts.schema import System
+from computeledger.facts.schema import Accelerator, System
 from computeledger.interfaces import documents
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
@@ -41,6 +41,11 @@ def whole_number(name: str, value: Uncertain | None) -> int | None:
             f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
         )
     return int(value)
+
+
+def multiplied_in(chip: Accelerator, widths: Iterable[str]) -> dict[str, str]:
+    """Precisions in which a chip multiplies those that it has no units for."""
+    return {width: chip.native_precision(width) for width in widths if chip.native_precision(width) != width}
 
 
 def check_positive(name: str, value: Uncertain | None) -> None:

@@ -10,7 +10,7 @@ from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.interfaces import documents, documents_training
 from computeledger.interfaces.answers_anchor import anchored_result
-from computeledger.interfaces.answers_setting import is_moe
+from computeledger.interfaces.answers_setting import is_moe, multiplied_in
 from computeledger.interfaces.training_question import Question, read_question
 from computeledger.physics.critical_batch import growing_batch
 from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
@@ -68,6 +68,7 @@ def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
     system = question.machine.system
     document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
     document |= documents_training.pretrain_document(run, held)
+    document["multiplied_in"] = multiplied_in(system.accelerator, [document["precision"]])
     if held is not None:
         document["anchor"] = documents_training.anchor_document(held, said)
     document |= _beside(question, found, result, options, held)

@@ -173,7 +173,7 @@ def frontier_spread(as_json: bool, **options: Any) -> None:
 
 @frontier.command("sheet")
 @click.argument("model")
-@_accelerator
+@click.option("--accelerator", metavar="ID", help="Chip of the hours. [default: as published, else gb200-gpu]")
 @click.option("--gpu-hours", callback=quantity_option("gpu_hours", "GPU-hours"), help="Of pretraining.")
 @click.option("--usd", callback=quantity_option("usd", "$"), help="Price of the run.")
 @click.option("--price", default="$2/h", show_default=True, callback=parse_price, metavar="$/h", help="GPU-hour.")

@@ -238,13 +238,28 @@ def show(name: str, as_json: bool) -> None:
     _print(sheet_document(sheet_named(name)), as_json)
 
 
+_tokens: dict[str, Any] = {"default": "0", "callback": parse_tokens, "metavar": "N"}
+
+
 @prices.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("--input-tokens", default=0, help="The whole prompt, cached tokens included.")
-@click.option("--output-tokens", default=0, help="The answer.")
-@click.option("--cached-read-tokens", default=0, help="Of the prompt, read from the cache.")
-@click.option("--cache-write-tokens", default=0, help="Of the prompt, written to the cache for 5 minutes.")
-@click.option("--cache-write-1h-tokens", default=0, help="Of the prompt, written to it for an hour.")
+@click.option("--input-tokens", **_tokens, help="The whole prompt, cached tokens included.")
+@click.option("--output-tokens", **_tokens, help="The answer.")
+@click.option("--cached-read-tokens", **_tokens, help="Of the prompt, read from the cache.")
+@click.option(
+    "--cache-write-tokens",
+    default="0",
+    callback=parse_tokens,
+    metavar="N",
+    help="Of the prompt, written to the cache for 5 minutes.",
+)
+@click.option(
+    "--cache-write-1h-tokens",
+    default="0",
+    callback=parse_tokens,
+    metavar="N",
+    help="Of the prompt, written to it for an hour.",
+)
 @click.option("--mode", default="standard", show_default=True, help="Or batch, priority: what the sheet has.")
 @json_option
 def bill(names: tuple[str, ...], as_json: bool, **options: Any) -> None:

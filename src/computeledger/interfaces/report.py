@@ -268,7 +268,7 @@ _DETAILS = {
     "beta_flop": "beta in FLOP", "beta_gpu_time": "beta in GPU-time", "steps": "optimiser steps",
     "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
     "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled",
-    "cached_tokens": "read from the cache", "output_tokens": "generated",
+    "cached_tokens": "read from the cache", "output_tokens": "generated", "goodput_fraction": "goodput",
 }  # fmt: skip
 
 

@@ -189,10 +189,17 @@ def _systems(document: Document) -> Page:
     months, tokens = document["trains"]["months"], words(point(dense["tokens"]), "tokens")
     lead = (
         f"{words(point(document['chips']), '')} chips, {bf16} H100-equivalents in bf16 and {eight_bit} in 8 bit: in "
-        f"{months:.3g} months {words(point(dense['flop']), 'FLOP')}, a dense model of "
+        f"{months:.3g} months at {percent(document['trains']['utilization_fraction'])} of the peak "
+        f"{words(point(dense['flop']), 'FLOP')}, a dense model of "
         f"{words(point(dense['n_params_active']), 'params')} parameters on {tokens}"
     )
-    tables: list[Table] = [("RL and serving", columns, able), *_system_tables(document, trains)]
+    given = document["assumptions"]
+    asked = (
+        f"RL and serving: rollouts of {given['mean_rollout_tokens']:,.0f} tokens; requests of "
+        f"{given['served_input_tokens']:,.0f} in and {given['served_output_tokens']:,.0f} out, "
+        f"{words(given['served_tpot_s'], 's')} a token"
+    )
+    tables: list[Table] = [(asked, columns, able), *_system_tables(document, trains)]
     return Page(document["spec"], lead, tiles, figures, tables)
 
 

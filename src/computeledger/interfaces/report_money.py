@@ -13,7 +13,7 @@ from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.interfaces.wording import PHASE_NAMES, point
+from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
 from computeledger.units import format_percent, format_si, format_usd
 
 _PHASES = ("pretraining", "rl", "inference")
@@ -35,8 +35,8 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     x = rounded(row["inference_over_pretraining_tokens_ratio"] for row in rows)
     data = [
         {"type": "scatter", "mode": "lines", "x": x, "y": rounded(100 * row[f"{phase}_flop_fraction"] for row in rows),
-         "name": PHASE_NAMES[phase], "line": {"color": color, "width": 2.2}}
-        for phase, color in zip(_PHASES, SERIES, strict=False)
+         "name": PHASE_NAMES[phase], "line": {"color": parts.PHASE_COLORS[phase], "width": 2.2}}
+        for phase in _PHASES
     ]  # fmt: skip
     spec = _axes(300, "tokens served over tokens trained on", "% of FLOP")
     spec["xaxis"] |= parts.log_axis(x, "{:g}".format, 0.0)
@@ -47,11 +47,11 @@ def returns_figure(document: Mapping[str, Any]) -> Spec:
     """What one more GPU-hour of each ledger takes off the loss, as the ledger shrinks and grows."""
     rows = document["return_curves"]
     data: list[Spec] = []
-    for phase, color in zip(_PHASES, SERIES, strict=False):
+    for phase in _PHASES:
         kept = [row for row in rows if row[phase] > 0 and row[phase] < math.inf]
         data.append({
             "type": "scatter", "mode": "lines", "x": rounded(row["factor"] for row in kept), "name": PHASE_NAMES[phase],
-            "y": rounded(row[phase] for row in kept), "line": {"color": color, "width": 2.2},
+            "y": rounded(row[phase] for row in kept), "line": {"color": parts.PHASE_COLORS[phase], "width": 2.2},
             "hovertemplate": f"{PHASE_NAMES[phase]} x%{{x}}: %{{y}}<extra></extra>",
         })  # fmt: skip
     spec = _axes(300, "this ledger, times what the answer gives it", "loss per GPU-hour")
@@ -133,7 +133,7 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
             contour_figure(document),
         ),
     ]
-    rows = [(phase, format_si(point(document[f"tokens_{phase}"]), "tokens"),
+    rows = [(PHASE_NAMES[phase], format_si(point(document[f"tokens_{phase}"]), "tokens"),
              format_si(point(document["flop"][phase]), "FLOP"),
              format_percent(point(document["shares"]["gpu_time"][phase]))) for phase in _PHASES]  # fmt: skip
     title = f"{format_si(point(document['n_params_active']))} parameters on {rows[0][1]}"
@@ -144,7 +144,7 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
 def _between(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> str:
     """A figure with its 90 % interval."""
     low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
-    return form(row[key]) if low == high else f"{form(row[key])} ({low.removesuffix(' %')}..{high})"
+    return form(row[key]) if low == high else f"{form(row[key])} ({joined(low, high)})"
 
 
 def write_route(path: str, document: Mapping[str, Any]) -> None:
@@ -152,7 +152,7 @@ def write_route(path: str, document: Mapping[str, Any]) -> None:
     figures = [("front", "Cost against success", document["remark"], front_figure(document))]
     rows = [
         (row["policy"].replace(" checked", ""), _between(row, "usd_per_completed_task", format_usd),
-         _between(row, "success_fraction", format_percent), f"{row['seconds']:.3g} s")
+         _between(row, "success_fraction", format_percent), show(row["seconds"], "s"))
         for row in sorted(document["options"], key=lambda one: one["usd_per_task"]) if row["on_front"]
     ]  # fmt: skip
     title = (

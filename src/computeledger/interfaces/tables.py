@@ -10,7 +10,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
+from computeledger.interfaces.wording import PHASE_NAMES, choice_words, joined, point, show
 from computeledger.units import format_si
 
 DIM = "bright_black"
@@ -103,7 +103,7 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     _print_drivers(out, document)
     for name, reason in document["skipped"].items():
         out.print(Text(f"{PHASE_NAMES[name]} is left out: {reason}", style=DIM))
-    choices = [f"{name} {label}: {text}" for name, phase in phases.items() for label, text in phase["choices"].items()]
+    choices = choice_words(phases)
     if choices:
         out.print(Text("runs on   " + "\n          ".join(choices), style=DIM))
     for name, phase in phases.items():
@@ -169,7 +169,9 @@ def _print_balance(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table("Balance", "", "")
     for key, unit, words in _BALANCE:
         if key in document["balance"]:
-            table.add_row(words, interval(document["balance"][key], unit))
+            is_own = key == "beta_gpu_time" and "pretraining" in document["skipped"]
+            own_words = "RL's coefficient in GPU-time, a token in its own trainer = 6"
+            table.add_row(own_words if is_own else words, interval(document["balance"][key], unit))
     out.print(table)
 
 
@@ -220,6 +222,7 @@ def print_efficiency(out: Console, document: Mapping[str, Any]) -> None:
 _UNITS = {
     "usd": "USD", "usd_per_hour": "USD/h", "usd_per_kwh": "USD/kWh", "usd_per_w": "USD/W", "usd_per_year": "USD/year",
     "flop_per_s": "FLOP/s", "kg_per_kwh": "kg/kWh", "w": "W", "tokens": "", "params": "", "GPUs": "", "ratio": "",
+    "count": "", "bytes": "B",
 }  # fmt: skip
 
 
@@ -319,12 +322,19 @@ def print_facts(document: Mapping[str, Any]) -> None:
     _print_fact_table(out, "", document["facts"])
 
 
+#: Rows of a search that a terminal is given.
+_SHOWN_FACTS = 60
+
+
 def print_search(document: Mapping[str, Any]) -> None:
     """Print facts that a search found."""
-    out = console()
-    table = new_table(
-        f"{len(document['results'])} facts mention {document['query']!r}", "id", "fact", "value", "source", "date"
-    )
-    for one in document["results"][:60]:
+    out, found = console(), document["results"]
+    if not found:
+        out.print(Text(f"no fact mentions every word of {document['query']!r}: try fewer, or a part of one"))
+        return
+    rest = f", the first {_SHOWN_FACTS} of them; --json has all" if len(found) > _SHOWN_FACTS else ""
+    verb = "fact mentions" if len(found) == 1 else "facts mention"
+    table = new_table(f"{len(found)} {verb} {document['query']!r}{rest}", "id", "fact", "value", "source", "date")
+    for one in found[:_SHOWN_FACTS]:
         table.add_row(one["id"], one["name"], one["given"], one["source"], one["date"])
     out.print(table)

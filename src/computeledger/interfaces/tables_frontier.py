@@ -123,7 +123,8 @@ def _print_decoding(out: Console, document: Document) -> None:
             cells = [format_si(rolls), show(trace, "tokens"), show(rate, "tokens/s"), row["layout"]]
         table.add_row(row["model"], row["accelerator"], fits, *cells)
     out.print(table)
-    title = f"Serves, a token in {show(given['served_tpot_s'], 's')} at most"
+    lengths = f"{given['served_input_tokens']:,.0f} tokens in, {given['served_output_tokens']:,.0f} out"
+    title = f"Serves requests of {lengths}, a token in {show(given['served_tpot_s'], 's')} at most"
     table = new_table(title, "model", "chip", ">all chips", ">token", "layout")
     for row in document["serves"]["by"]:
         cells = ["", "", row["problem"]]
@@ -219,14 +220,14 @@ def _print_growth(out: Console, document: Document) -> None:
 
 def _print_forecast(out: Console, document: Document) -> None:
     date = document["date"]
-    out.print(
-        Text(f"{format_si(document['target'], 'FLOP')}: {date['p50']}, 90 % interval {date['p05']} to {date['p95']}")
-    )
+    ends = f"90 % interval {date['p05']} to {date['p95']}" if date["p05"] != date["p95"] else "reached already"
+    out.print(Text(f"{format_si(document['target'], 'FLOP')}: {date['p50']}, {ends}"))
     if "probability_by" in document:
         by = document["probability_by"]
         out.print(Text(f"by {by['date']}: {format_percent(by['probability'])}"))
     powered = document["largest_site_has_the_power"]["date"]
-    note(out, f"the largest site has that power: {powered['p50']} ({powered['p05']} to {powered['p95']})")
+    ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
+    note(out, f"the largest site has that power: {powered['p50']} ({ends})")
     _pairs(out, "Takes", system_rows(document["needs"]))
     _pairs(out, "Trains", [row for name, run in document["trains"].items() for row in run_rows(name, run)])
     for name, one in document["repetition"].items():
@@ -302,7 +303,10 @@ def _print_domains(out: Console, document: Document) -> None:
 
 
 def _print_sheet(out: Console, document: Document) -> None:
-    table = new_table(f"{document['model']}: training FLOP", "side", "FLOP", ">agrees at", "agrees", "how")
+    chip = f"{document['accelerator']} ({document['accelerator_ground']})"
+    table = new_table(
+        f"{document['model']}: training FLOP; hours are those of {chip}", "side", "FLOP", ">agrees at", "agrees", "how"
+    )
     for line in document["lines"]:
         used = "" if line["utilization_fraction"] is None else format_percent(line["utilization_fraction"])
         table.add_row(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
 from computeledger.interfaces.tables_tiers import span_words
-from computeledger.interfaces.wording import PHASE_NAMES, point
+from computeledger.interfaces.wording import PHASE_NAMES, interval_words, joined, point
 from computeledger.units import format_percent, format_si, format_usd
 
 PHASES = ("pretraining", "rl", "inference")
@@ -43,7 +43,7 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     note(out, "return: loss that one more GPU-hour of the ledger takes off")
     best, over = point(document["tokens_per_param_compute_optimal"]), point(document["overtraining_ratio"])
     per = interval(document["tokens_per_param"], "").append(" tokens per parameter, ")
-    out.print(per.append(f"{over:.3g} times the law's {best:.3g}"))
+    out.print(per.append(f"{format_si(over)} times the law's {format_si(best)}"))
     if "diagnosis" in document:
         out.print(Text(f"{document['diagnosis']['reading']}: {document['diagnosis']['better']}", style="bold"))
     _print_levers(out, document.get("levers", ()))
@@ -51,8 +51,8 @@ def print_allocation(document: Mapping[str, Any]) -> None:
     curve = new_table("The same budget at other demands", ">served / trained", ">size", ">tokens/param", "one order")
     for row in document["curve"]:
         curve.add_row(
-            f"{row['inference_over_pretraining_tokens_ratio']:.2g}", format_si(row["n_params_active"]),
-            f"{row['tokens_per_param']:.3g}", "yes" if row["one_order"] else "no",
+            format_si(row["inference_over_pretraining_tokens_ratio"], digits=2), format_si(row["n_params_active"]),
+            format_si(row["tokens_per_param"]), "yes" if row["one_order"] else "no",
         )  # fmt: skip
     out.print(curve)
     if document["assumptions"]:
@@ -124,12 +124,13 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     """Print what a sheet reveals."""
     out = console()
     sheet = document["sheet"]
-    out.print(Text(f"{sheet['name']}: {format_si(document['n_params_active']['p50'])} active parameters", style="bold"))
+    size, ends = format_si(point(document["n_params_active"])), interval_words(document["n_params_active"], "")
+    out.print(Text(f"{sheet['name']}: {size} active parameters ({ends})", style="bold"))
     note(out, f"prices: {sheet['origin']}" + "".join(f"; {text}" for text in sheet["notes"]))
     table = new_table("", "", "median and 90 %", ">bits learnt", "")
     for key, name in _INVERTED.items():
         value = document[key]
-        ends = " .. ".join(_number(point(value, end), key) for end in ("p05", "p95"))
+        ends = " – ".join(_number(point(value, end), key) for end in ("p05", "p95"))
         told = "" if document["identified"][key] else "not identified: prior and physics"
         table.add_row(name, f"{_number(point(value), key)}  {ends}", f"{document['bits'][key]:.2f}", told)
     out.print(table)
@@ -196,7 +197,7 @@ def print_route(document: Mapping[str, Any]) -> None:
             row["policy"].replace(" checked", ""), *_with_ends(row, "usd_per_completed_task", format_usd),
             *_with_ends(row, "success_fraction", format_percent),
             format_percent(row["independent_upper_bound_success_fraction"]), format_percent(row["wrong_fraction"]),
-            f"{row['seconds']:.3g}" if row["seconds"] else "",
+            format_si(row["seconds"]) if row["seconds"] else "",
         )  # fmt: skip
     out.print(table)
     note(out, "x2: two tries, each checked; wrong: delivered though wrong")
@@ -207,7 +208,7 @@ def print_route(document: Mapping[str, Any]) -> None:
         broke = row.get("tool_failure_fraction")
         note(out, text if broke is None else f"{text}, tools failed in {format_percent(broke)}")
     correlation = document["model_correlation"]
-    note(out, f"correlation of models {point(correlation):.2f} ({point(correlation, 'p05'):.2f} .. "
+    note(out, f"correlation of models {point(correlation):.2f} ({point(correlation, 'p05'):.2f} – "
               f"{point(correlation, 'p95'):.2f}); if independent is an upper bound, not a forecast")  # fmt: skip
     if document["assumptions"]:
         note(out, f"assumed: {'; '.join(document['assumptions'])}")
@@ -223,7 +224,7 @@ def _spread(rows: list[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]
 def _with_ends(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> tuple[str, str]:
     """A figure, and the ends of its 90 % interval."""
     low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
-    return form(row[key]), "" if low == high else f"{low.removesuffix(' %')}..{high}"
+    return form(row[key]), joined(low, high)
 
 
 def _print_bests(out: Console, document: Mapping[str, Any]) -> None:
@@ -323,7 +324,7 @@ def print_prices(document: Mapping[str, Any]) -> None:
             f"Market of {document['market_date']}", "provider", ">in", ">out", ">price / cost", "90 %", ""
         )
         for row in document["providers"]:
-            ends = f"{row['price_over_cost_ratio_p05']:.2f} .. {row['price_over_cost_ratio_p95']:.2f}"
+            ends = f"{row['price_over_cost_ratio_p05']:.2f} – {row['price_over_cost_ratio_p95']:.2f}"
             told = "below cost" if row["below_cost"] else ""
             if row["below_cost"] and row["price_over_cost_ratio_p95"] >= 1:
                 told = "below cost, perhaps"

@@ -85,7 +85,7 @@ def _print_notes(out: Console, document: Mapping[str, Any]) -> None:
          f"({format_percent(saved[best])} of a step each)")  # fmt: skip
     if point(document["verifier_cores_needed"]):
         note(out, f"verifier cores that keep pace: {format_si(point(document['verifier_cores_needed']))}")
-    note(out, f"beta: {document['beta']['convention']}")
+    note(out, f"beta: {document['beta']['convention']}; in GPU-time a pretraining token at --mfu takes 6")
     _print_demand(out, document["demand"])
     if "equal_gpu_time" in document:
         one = document["equal_gpu_time"]
@@ -166,7 +166,7 @@ def _print_published(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table("Beta of published runs", "model", "hardware", "mode", *columns)
     for one in document["published"]:
         parts = sorted(one["by_phase"].items(), key=lambda pair: -pair[1])[:3]
-        words = ", ".join(f"{name} {value:.3g}" for name, value in parts)
+        words = ", ".join(f"{name} {format_si(value)}" for name, value in parts)
         where = f"{one['hardware']} x {one['n_gpus']:.0f}"
         table.add_row(
             one["model"], where, f"{one['mode']}, {one['precision']}", f"{one['mean_tokens']:.0f}",

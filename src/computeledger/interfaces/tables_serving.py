@@ -30,6 +30,7 @@ from computeledger.interfaces.wording import (
     point,
     show,
     sureness_words,
+    width_words,
 )
 from computeledger.units import format_count, format_percent, format_si, format_usd
 
@@ -77,7 +78,8 @@ def print_serve(document: Mapping[str, Any], working: bool = False) -> None:
 
 
 def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
-    widths = "/".join(dict.fromkeys((document["precision"]["attention"], document["precision"]["experts"])))
+    asked = (document["precision"]["attention"], document["precision"]["experts"])
+    widths = width_words(asked, document.get("multiplied_in", {}))
     batch = f"batch {document['batch']:.0f}"
     what = f"{document['model']} on {document['system']}, {document['layout']}, {widths}, {batch}"
     out.print(Text(what, style="bold"))
@@ -144,7 +146,7 @@ def _print_speed(out: Console, document: Mapping[str, Any]) -> None:
 
 def _print_front(out: Console, document: Mapping[str, Any]) -> None:
     table = new_table(
-        f"Pareto front of {document['n_options']} options (medians; \u2192 the answer)",
+        f"Pareto front of {document['n_options']} options (every input at its middle; USD per Mtok; \u2192 the answer)",
         "layout",
         ">GPUs",
         ">batch",
@@ -202,7 +204,8 @@ def _print_pools(out: Console, document: Mapping[str, Any]) -> None:
 def print_sweep(document: Mapping[str, Any]) -> None:
     """Print the best option of each question of a sweep."""
     out = console()
-    title = f"Most tokens/s/GPU at {show(document['slowest_tpot_s'], 's')} per output token or faster (medians)"
+    limit = show(document["slowest_tpot_s"], "s")
+    title = f"Most tokens/s/GPU at {limit} per output token or faster (every input at its middle)"
     lengths = (">input", ">output")
     figures = (">TPOT", ">TTFT", ">tok/s/GPU", ">USD/Mtok")
     table = new_table(title, "model", "system", "weights", *lengths, "layout", ">batch", *figures)

@@ -37,7 +37,9 @@ def headline(document: Mapping[str, Any]) -> str:
     if document["kind"] == "serve":
         rate = document["throughput"]["requests_per_s"]
         return f"{document['model']} on {format_count(document['n_gpus'], 'GPU')}: {rate:.3g} requests/s"
-    return f"{document['model']}: {show(document['step_s'], 's')} per RL step"
+    steady, mean = show(document["steady_step_s"], "s"), show(document["step_s"], "s")
+    rest = "" if steady == mean else f", {steady} once the pipeline is full"
+    return f"{document['model']}: {mean} per RL step over {format_count(document['n_steps'], 'step')}{rest}"
 
 
 def subline(document: Mapping[str, Any]) -> str:
@@ -126,7 +128,7 @@ def _print_rl(out: Console, document: Mapping[str, Any]) -> None:
     rate = show(weights["bytes_per_s_to_arrive_within_a_step"], "B/s")
     rows.add_row("weights", f"{show(weights['bytes'], 'B')}; {rate} for them to arrive elsewhere within a step")
     rows.add_row("FLOP over peak", format_percent(document["utilization_fraction"]))
-    rows.add_row("cost of a step", format_usd(document["usd_per_step"]))
+    rows.add_row("cost of a step, on average", format_usd(document["usd_per_step"]))
     if document["failures"]:
         rows.add_row("failures of replicas", str(document["failures"]))
     out.print(rows)

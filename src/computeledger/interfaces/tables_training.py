@@ -20,7 +20,7 @@ from computeledger.interfaces.tables import (
     print_working,
 )
 from computeledger.interfaces.tables_step import print_step
-from computeledger.interfaces.wording import point, show, words
+from computeledger.interfaces.wording import point, show, width_words, words
 from computeledger.units import format_count, format_percent, format_si
 from computeledger.workloads.pretraining import USABLE_FRACTION
 
@@ -92,7 +92,8 @@ def _print_head(out: Console, document: Mapping[str, Any]) -> None:
     asked = document["asked_global_batch_tokens"]
     rounded = abs(asked / document["global_batch_tokens"] - 1) > ROUNDED_FRACTION
     remark = f" (rounded from {format_si(asked)}, so that it divides over ranks)" if rounded else ""
-    note(out, f"{document['precision']}, sequence {sequence}, global batch {batch} tokens{remark}")
+    widths = width_words([document["precision"]], document["multiplied_in"])
+    note(out, f"{widths}, sequence {sequence}, global batch {batch} tokens{remark}")
     if "lora" in document:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -116,6 +116,12 @@ def place_words(document: Mapping[str, Any], phase: str) -> str:
     return "through all stages, the busiest GPU of each" if parse_layout(layout).pp > 1 else "on the busiest GPU"
 
 
+def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str]) -> str:
+    """Precisions of a model, and in what a chip multiplies those that it has no units for."""
+    said = "/".join(dict.fromkeys(widths))
+    return said + "".join(f" ({width} multiplied in {native})" for width, native in multiplied_in.items())
+
+
 def engine_words(document: Mapping[str, Any]) -> str:
     """What runs the model."""
     engine = document["backend"]
@@ -142,18 +148,33 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
     return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"
 
 
+#: A time per token that nobody waits for: milliseconds were meant.
+LOOSE_TPOT_S = 5.0
+
+
+def choice_words(phases: Mapping[str, Any]) -> list[str]:
+    """What each phase of a plan runs on, as chosen or as the plan states it."""
+    return [
+        f"{PHASE_NAMES[name]}, {'engine' if label == name else label}: {text}"
+        for name, phase in phases.items()
+        for label, text in phase["choices"].items()
+    ]
+
+
 def meets_words(name: str, one: Mapping[str, Any]) -> str:
     """Whether an answer is within a limit, and with what chance."""
     verdict = "meets" if one["meets"] else "does not meet"
     limit, chance = show(one["limit_s"], "s"), format_percent(one["probability"])
-    return f"{name.upper()} {verdict} the limit of {limit}; the chance that it does is {chance}"
+    loose = name == "tpot" and one["limit_s"] >= LOOSE_TPOT_S
+    unit = f" (a number alone is seconds; {one['limit_s']:g}ms is another limit)" if loose else ""
+    return f"{name.upper()} {verdict} the limit of {limit}; the chance that it does is {chance}{unit}"
 
 
 def joined(first: str, last: str) -> str:
     """Join the printed ends of an interval, a unit they share written once; empty where they are equal."""
     if first == last:
         return ""
-    for mark in (_SPACE, " ", "/"):
+    for mark in (_SPACE, " ") if _SPACE in first or " " in first else ("/",):
         if first.partition(mark)[2] and first.partition(mark)[2] == last.partition(mark)[2]:
             first = first.partition(mark)[0]
     return f"{first} – {last}"

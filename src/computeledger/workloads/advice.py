@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.units import GIGA, format_percent, format_si
+from computeledger.units import GIGA, format_count, format_percent, format_si
 from computeledger.workloads.lora import Lora
 from computeledger.workloads.pipeline import with_schedule
 from computeledger.workloads.pretraining import PretrainingResult, PretrainingScenario, estimate_pretraining
@@ -330,11 +330,14 @@ def larger_job(scenario: PretrainingScenario, n_gpus: int, machine: Machine, lim
         count *= 2
         best = _first(scenario, count, machine, limits)
         if best:
-            words.append(f"it fits on {count} GPUs ({best.layout}, {option_words(best)})")
+            words.append(f"it fits on {format_count(count, 'GPU')} ({best.layout}, {option_words(best)})")
             break
     if scenario.lora is None and _first(replace(scenario, lora=Lora(16)), n_gpus, machine, limits):
         words.append("adapters fit (--lora-rank 16)")
-    return "; ".join(words) or f"no job up to {count} GPUs holds it: a shorter sequence or a smaller batch may"
+    return (
+        "; ".join(words)
+        or f"no job up to {format_count(count, 'GPU')} holds it: a shorter sequence or a smaller batch may"
+    )
 
 
 def _first(scenario: PretrainingScenario, n_gpus: int, machine: Machine, limits: Limits) -> PretrainingOption | None:

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,6 +316,32 @@ def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREA
         step = -np.log(reached) / np.maximum(slope, _FLAT)
         middle = np.minimum(middle + step, top)
     return _positions(mean * np.exp(middle) * growth, longest)
+
+
+def spread_of_lengths(largest_ratio: float, share_fraction: float) -> float:
+    """Width of a log-normal distribution whose quantile over mean is known.
+
+    ``exp(sigma z - sigma^2 / 2) = ratio``, of whose two answers the narrower is meant.
+
+    Parameters
+    ----------
+    largest_ratio : float
+        Quantile over mean, at least 1 [-].
+    share_fraction : float
+        Share of values below the quantile [-].
+
+    Returns
+    -------
+    float
+        Standard deviation of the logarithm; its largest where no distribution reaches the ratio [-].
+
+    Examples
+    --------
+    >>> round(spread_of_lengths(3.0, 0.999), 3)
+    0.379
+    """
+    z = NormalDist().inv_cdf(share_fraction)
+    return z - math.sqrt(max(z * z - 2 * math.log(largest_ratio), 0.0))
 
 
 def empirical_lengths(tokens: Sequence[float] | Array) -> Lengths:

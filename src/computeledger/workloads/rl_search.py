@@ -17,6 +17,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, training_memory
 from computeledger.progress import counted, stage
+from computeledger.units import format_count
 from computeledger.workloads.pretraining import USABLE_FRACTION, PretrainingScenario, power_of_two
 from computeledger.workloads.pretraining_candidates import training_layouts
 from computeledger.workloads.pretraining_search import search_pretraining
@@ -29,7 +30,7 @@ from computeledger.workloads.serving_search import layouts_that_fit
 Array = NDArray[np.float64]
 
 #: Shares of the GPUs that generate, as a search tries them.
-_SHARES = np.linspace(0.06, 0.94, 45)
+SHARES = np.linspace(0.06, 0.94, 45)
 #: Share of the verifiers' time that a sizing leaves free, so that verdicts do not queue (assumption).
 VERIFIER_HEADROOM = 0.3
 
@@ -118,7 +119,8 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     chip = machines.generation.system.accelerator.id
     if not small:
         smallest = int(min(layout.n_gpus for layout in layouts))
-        raise DoesNotFitError(f"{int(split.n_generation)} GPUs hold no replica of {model.id}: it takes {smallest}")
+        held = format_count(float(split.n_generation), "GPU")
+        raise DoesNotFitError(f"no replica of {model.id} fits on {held} that generate: it takes {smallest}")
     stacked = side_by_side(small)
     replicas = np.floor(split.n_generation / stacked.n_gpus)
     engine, rollouts = replace(scenario.engine, layout=stacked), scenario.algorithm.rollouts
@@ -205,7 +207,8 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     batch = Batch(longest, float(sequences))
     asked = PretrainingScenario(question.model, Layout(), question.precision, batch)
     if not layouts:
-        raise DoesNotFitError(f"{question.model.id}: no layout of {power} GPUs trains on {sequences} sequences a step")
+        held, each = format_count(power, "GPU"), format_count(sequences, "sequence")
+        raise DoesNotFitError(f"{question.model.id}: no layout of {held} trains on {each} a step")
     options = search_pretraining(asked, layouts, machine, top=_MOST_OPTIONS)
     modes = {None, question.recompute}
     found = [
@@ -320,7 +323,9 @@ def search_split(scenario: RLScenario, machines: RLMachines, max_lag: int, top: 
     stage("generators beside the trainer")
     found += _separate(scenario, layouts, machines, max_lag)
     if not found:
-        raise DoesNotFitError(f"{scenario.engine.model.id} does not fit {n_gpus:.0f} GPUs under RL, however shared")
+        raise DoesNotFitError(
+            f"{scenario.engine.model.id} does not fit {format_count(n_gpus, 'GPU')} under RL, however shared"
+        )
     return sorted(found, key=lambda one: one.gpu_s_per_token)[:top]
 
 
@@ -342,7 +347,7 @@ def _separate(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachi
     pairs = [
         (layout, generators)
         for layout in layouts
-        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in _SHARES})
+        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in SHARES})
         if generators >= layout.n_gpus and n_gpus - generators >= unit
     ]
     if not pairs:

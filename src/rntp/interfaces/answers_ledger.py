@@ -21,6 +21,8 @@ def ledger_answer(path: Path, workload: str | None, run: str | None, parquet: st
     """Sum a ledger up, and write it as Parquet where asked."""
     reading = read_ledger(path) if path.suffix != ".parquet" else Reading(tuple(read_parquet(path)), ())
     runs = sorted({entry.run for entry in reading.entries})
+    if not reading.entries:
+        raise InputError(f"{shown(str(path))}: a ledger without entries; a run writes one line per phase of a step")
     if run is not None and run not in runs:
         raise InputError(f"--run {shown(run)}: {nearest(run, runs)}")
     entries = [entry for entry in reading.entries if run in (None, entry.run)]

@@ -11,7 +11,7 @@ from computeledger.facts.load import model_ids, system_ids
 from computeledger.interfaces import plots
 from computeledger.interfaces.documents import plan_document
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.interfaces.wording import PHASE_NAMES, interval_words, percent, point, words
+from computeledger.interfaces.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
 
 _SAMPLES, _SEED = 4096, 0
 _CONTROLS = (
@@ -21,6 +21,8 @@ _CONTROLS = (
     Control("pretraining.tokens", "Tokens", unit="tokens", default="14.8T", low=1e11, high=1e14, group="Pretraining"),
     Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=65536, whole=True, is_power=True,
             group="Pretraining"),
+    Control("pretraining.global_batch", "Global batch", unit="tokens", default="62.9M", low=1e5, high=5e8,
+            group="Pretraining", help="Tokens per optimiser step; empty: 4.19M."),
     Control("pretraining.utilization", "Utilisation", unit="fraction", low=0.05, high=0.7, log=False,
             group="Pretraining",
             help="FLOP over dense bf16 peak; empty: modelled."),
@@ -165,6 +167,11 @@ def _phases(document: Any) -> Table:
 
 
 def _notes(document: Any) -> tuple[str, ...]:
+    chosen = choice_words(document["phases"])
+    return (*chosen, *_assumed(document))
+
+
+def _assumed(document: Any) -> tuple[str, ...]:
     return tuple(
         f"assumed, because the scenario does not say: {one['name'].replace('.', ' ').replace('_', ' ')} = "
         f"{words(point(one['value']), one['unit'])}" for one in document["assumptions"]
@@ -182,7 +189,8 @@ PAGE = Page(
         "DeepSeek-V3 and R1, about as published": {},
         "A dense 405B, served for a year": {
             "model": "meta-llama/Meta-Llama-3.1-405B", "system": "h100-nvl8", "price": "2..3",
-            "pretraining.tokens": "15.6T", "pretraining.gpus": "16384", "rl.gpus": "4096", "rl.steps": "1K..3K",
+            "pretraining.tokens": "15.6T", "pretraining.gpus": "16384", "pretraining.global_batch": "16.8M",
+            "rl.gpus": "4096", "rl.steps": "1K..3K",
             "rl.prompts_per_step": "512", "rl.rollout": "2K..6K", "rl.prompt": "300..800", "inference.rate": "200K..2M",
             "inference.input": "1500..3000", "inference.cached": "0", "inference.output": "300..800",
             "inference.tpot": "60", "inference.occupancy": "0.4..0.8",
