@@ -92,7 +92,7 @@ def test_the_busiest_rank_by_enumeration() -> None:
 def test_prompts_on_one_rank_add_what_the_estimate_adds() -> None:
     """Below one prompt per step: the joint pass less the decode step, added up here part by part.
 
-    A short prompt costs less than a tenth of its own pass, since the weights are read anyway.
+    A short prompt costs less than a fifth of its own pass, since the weights are read anyway.
     """
     machine = Machine(load_system("b200-nvl8"), efficiency(draws={"efficiency.serving_ratio": 1.0}))
     one = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=8), Precision(), 1024.0, 1024.0, 256.0)
@@ -109,7 +109,7 @@ def test_prompts_on_one_rank_add_what_the_estimate_adds() -> None:
     wait_s = machine.efficiency.prefill_interference * added_s * one.batch / one.output_tokens
     assert float(result.prefill_wait_s) == pytest.approx(float(wait_s), rel=1e-6)
     short = estimate_serving(replace(one, input_tokens=64.0), machine)
-    assert float(short.prefill_busy_s) < 0.1 * float(short.prefill_s)
+    assert float(short.prefill_busy_s) < 0.2 * float(short.prefill_s)
     many = replace(
         one, model=load_model("deepseek-r1"), layout=Layout(dp=8, ep=8), precision=Precision("fp8", "fp8", "fp8")
     )
