@@ -21,7 +21,7 @@ from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
@@ -311,17 +311,19 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
     share one pass, which the decodes join. Work that only the prompt's own rank can do makes the others wait: it is
     paid for the busiest rank; work that all ranks share is paid for the mean.
     """
-    layout, eff = scenario.layout, machine.efficiency
+    layout, eff, share = scenario.layout, machine.efficiency, machine.efficiency.prefill_interference
     ranks = layout.dp * layout.pp
     arrivals = scenario.batch / (scenario.output_tokens * ranks)
+    if not np.any(share):  # prompts are read elsewhere
+        return 0.0 * arrivals
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
     step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    one, share = alone if np.all(together == 1) else _timed(scenario, step, machine), eff.prefill_interference
-    # no engine stops decoding for less than the limit does, unless prompts are read elsewhere
-    least_s = np.where(np.asarray(share) > 0, _added_s(one.limit, decode.limit, 1.0), 0.0)
-    pass_s = np.maximum(
-        share * eff.serving_ratio * _added_s(one.operations, decode.operations, eff.overlap_fraction), least_s
-    )
+    one = alone if np.all(together == 1) else _timed(scenario, step, machine)
+    # no engine stops decoding for less than the limit does
+    pass_s = _added_s(one.limit, decode.limit, 1.0)
+    if eff is not IDEAL:
+        added_s = _added_s(one.operations, decode.operations, eff.overlap_fraction)
+        pass_s = np.maximum(share * eff.serving_ratio * added_s, pass_s)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(arrivals * pass_s / together)
     held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
@@ -338,17 +340,22 @@ _NOT_ADDED = ("launch floors", "eager launches")
 
 
 def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
-    """What prompts add to the decode step that they join: ``max(c_p + c_d, max(m_p, m_d))`` replaces both products."""
-    beside = {one.name: one for one in decode if one.name in _OF_WEIGHTS}
-    joint, further = [], []
+    """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
+    products = {one.name: one for one in decode if one.name in _OF_WEIGHTS}
+    further = [one for one in prompts if one.name not in products and one.name not in _NOT_ADDED]
+    added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
+    is_exposed = np.any(exposed_fraction)
     for one in prompts:
-        if one.name in beside:
-            other = beside[one.name]
-            computed, moved = one.compute_s + other.compute_s, np.maximum(one.memory_s, other.memory_s)
-            joint.append(Operation(one.name, flop=computed, bytes=moved, flop_per_s=1.0, bytes_per_s=1.0))
-        elif one.name not in _NOT_ADDED:
-            further.append(one)
-    return total_s([*exposed(joint, overlap_fraction), *further]) - total_s(beside.values())
+        beside = products.get(one.name)
+        if beside is None:
+            continue
+        compute_s, memory_s = beside.compute_s, beside.memory_s
+        computed_s, moved_s = compute_s + one.compute_s, np.maximum(memory_s, one.memory_s)
+        added_s = added_s + (np.maximum(computed_s, moved_s) - np.maximum(compute_s, memory_s))
+        if is_exposed:
+            more_s = np.minimum(computed_s, moved_s) - np.minimum(compute_s, memory_s)
+            added_s = added_s + exposed_fraction * more_s
+    return added_s
 
 
 def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
