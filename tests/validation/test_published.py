@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from computeledger.arrays import Num
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.batching import expected_busiest
 from computeledger.physics.efficiency import efficiency
@@ -89,15 +90,30 @@ def test_the_busiest_rank_by_enumeration() -> None:
 
 
 def test_prompts_on_one_rank_add_what_the_estimate_adds() -> None:
-    """Without ranks that wait and below one prompt per step the two agree; balanced ranks never wait longer."""
-    machine = Machine(load_system("b200-nvl8"), efficiency())
+    """Below one prompt per step: the joint pass less the decode step, added up here part by part.
+
+    A short prompt costs less than a fifth of its own pass, since the weights are read anyway.
+    """
+    machine = Machine(load_system("b200-nvl8"), efficiency(draws={"efficiency.serving_ratio": 1.0}))
     one = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=8), Precision(), 1024.0, 1024.0, 256.0)
     result = estimate_serving(one, machine)
-    alone_s = machine.efficiency.prefill_interference * result.prefill_s
-    assert float(result.prefill_wait_s) == pytest.approx(float(alone_s * one.batch / one.output_tokens), rel=1e-6)
+    decode = {part.name: part for part in result.decode}
+    added_s: Num = 0.0
+    for part in result.prefill:
+        if part.name in ("attention projections", "dense and shared MLP", "output head"):
+            beside = decode[part.name]
+            computed_s = part.compute_s + beside.compute_s
+            added_s += max(computed_s, part.memory_s, beside.memory_s) - beside.time_s
+        elif part.name not in ("launch floors", "eager launches"):
+            added_s += part.time_s
+    wait_s = machine.efficiency.prefill_interference * added_s * one.batch / one.output_tokens
+    assert float(result.prefill_wait_s) == pytest.approx(float(wait_s), rel=1e-6)
+    short = estimate_serving(replace(one, input_tokens=64.0), machine)
+    assert float(short.prefill_busy_s) < 0.2 * float(short.prefill_s)
     many = replace(
         one, model=load_model("deepseek-r1"), layout=Layout(dp=8, ep=8), precision=Precision("fp8", "fp8", "fp8")
     )
+    # ranks that hold prompts back until all have one never wait longer
     even = estimate_serving(replace(many, ranks_balanced=True), machine).prefill_wait_s
     assert estimate_serving(many, machine).prefill_wait_s > 2 * even
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from computeledger.arrays import Num
 
+#: Chance of more prompts on a rank below which the sum ends.
+_REST = 1e-13
+
 
 def expected_busiest(mean: Num, n_ranks: Num) -> Num:
     """Prompts on the busiest of several ranks when each receives a Poisson number.
@@ -39,4 +42,6 @@ def expected_busiest(mean: Num, n_ranks: Num) -> Num:
     for k in range(int(largest + 10 * math.sqrt(largest) + 20)):
         below = below + np.exp(k * logs - mean - math.lgamma(k + 1))
         total = total + 1 - np.minimum(below, 1.0) ** n
+        if np.min(below, initial=1.0) > 1 - _REST:
+            break
     return total

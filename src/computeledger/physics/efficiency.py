@@ -63,7 +63,7 @@ class Efficiency:
     prefill_host_s : float or ndarray
         Host time per request before its first token [s].
     prefill_interference : float or ndarray
-        Share of prefill time that stops decoding [-].
+        Share of what a prompt adds to the decode step that it joins by which decodes are late [-].
     admission_steps : float or ndarray
         Decode steps between two looks at the queue of new requests [-].
     transfer_s : float or ndarray

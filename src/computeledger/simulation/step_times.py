@@ -121,7 +121,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         chunk_tokens=chunks,
         prefill_s=_filled(fresh.prefill_s, chunks),
         prefill_context_s=(_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
-        interference_fraction=float(np.mean(fresh.prefill_busy_s * ranks / fresh.prefill_s)),
+        interference_fraction=float(np.sum(fresh.prefill_busy_s * ranks) / np.sum(fresh.prefill_s)),
     )
     host_s = float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s))
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]

@@ -53,7 +53,7 @@ SYSTEMS = {
 BACKENDS = ("trtllm", "vllm", "sglang")
 #: These runs draw lengths evenly from 0.8 to 1.0 of the nominal ones; other harnesses send the nominal ones.
 DRAWN_LENGTH_RATIO = 0.9
-_OTHER_HARNESS = re.compile(r"source_file=(/|qwen3\.5-397b-gap)")
+_OTHER_HARNESS = re.compile(r"source_file=/")
 #: Requests per client of these runs: ten times the concurrency is sent, all clients starting at once.
 ROUNDS_OF_A_RUN = 10.0
 #: Engines that keep the cache in 8 bits where the weights have 8 or 4 (recipes of these runs; not recorded per row).
@@ -225,12 +225,13 @@ def sort_points(rows: Sequence[Mapping[str, str]]) -> tuple[list[Point], Counter
     return points, skipped
 
 
+#: What tells one measurement from another; one source rounds its times to three digits or so.
 _SAME = ("mode", "isl", "osl", "batch_size", "silicon_ttft_ms", "silicon_tpot_ms")
 
 
 def _rounded(row: Mapping[str, str], name: str) -> str:
     value = _number(row, name)
-    return row.get(name, "") if value is None else f"{value:.5g}"
+    return row.get(name, "") if value is None else f"{value:.3g}"
 
 
 def _point(row: Mapping[str, str]) -> Point | str:

@@ -52,7 +52,7 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
         tuple(Term(one.name, one.time_s, "s") for one in step) for step in (result.decode, result.prefill)
     )
     sums = "sum of its operations x serving ratio, at least the physical limit"
-    shared = "interference x pass / prompts in it, for the busiest rank: interference is the share that stops decoding"
+    shared = "interference x what the prompt adds to the decode step that it joins, for the busiest rank"
     tpot = "decode step + (B / output) x prefill per prompt"
     rest = Term("all but the prefill", result.ttft_s - result.prefill_s, "s")
     first = "first-token ratio x (host + prefill + admission steps x decode step + start + wait for room in the cache)"

@@ -2,7 +2,7 @@
 
 Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and
 ``O`` output tokens takes ``O`` decode steps and one prefill; with ``B`` in flight, ``B / O`` prompts arrive per decode
-step and their prefill stops the decodes beside them.
+step, and each makes the step that it joins longer.
 """
 
 from __future__ import annotations
@@ -185,8 +185,9 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     """Estimate serving in steady state.
 
-    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_prefill / ranks``, where prompts that arrive in one
-    step share its pass and attention-DP ranks wait for the busiest;
+    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_added / ranks``, where ``t_added`` is what a prompt
+    adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that arrive
+    in one step share its pass and attention-DP ranks wait for the busiest;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
     ``start`` is the mean wait of a first round in which every client sends its prompt at once.
 
@@ -213,13 +214,14 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens
-    decode, step_s = decode_step(scenario, machine)
+    step = _timed(scenario, _decoding(scenario), machine)
+    step_s = _drafted_s(scenario, step)
     decode_s = step_s / scenario.tokens_per_step
     ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = _timed(scenario, prompt, machine)
     prefill_s = prompts.s
-    wait_s = _interference_s(scenario, prompts, machine)
+    wait_s = _interference_s(scenario, prompts, step, machine)
     tpot_s = decode_s + wait_s
     # the first token has an interval of its own: nothing of a step's ratio enters it
     central_tpot_s = tpot_s / eff.serving_ratio
@@ -228,7 +230,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
     return ServingResult(
         scenario=scenario,
-        decode=tuple(decode),
+        decode=tuple(step.operations),
         prefill=tuple(prompts.operations),
         step_s=step_s,
         decode_s=decode_s,
@@ -275,9 +277,9 @@ class _Timed:
     """A step: with the ratio for what is not modelled, never faster than the physical limit; and without either."""
 
     operations: list[Operation]
+    limit: list[Operation]
     s: Num
     central_s: Num
-    limit_s: Num
 
 
 def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
@@ -286,10 +288,11 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     operations = run(*made_of, machine)
     whole_s = total_s(operations)
     if machine.efficiency is IDEAL:
-        return _Timed(operations, whole_s, whole_s, whole_s)
-    limit_s = total_s(run(*made_of, replace(machine, efficiency=IDEAL)))
+        return _Timed(operations, operations, whole_s, whole_s)
+    limit = run(*made_of, replace(machine, efficiency=IDEAL))
+    limit_s = total_s(limit)
     ratio = machine.efficiency.serving_ratio
-    return _Timed(operations, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s), limit_s)
+    return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
 
 
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
@@ -301,27 +304,58 @@ _SHARED = ("routed experts", "all-to-all")
 ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 
 
-def _interference_s(scenario: ServingScenario, alone: _Timed, machine: Machine) -> Num:
+def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
     """Time that the prefills of other requests add to each output token.
 
     A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together
-    share one pass, so launches are paid once per pass. Work that only the prompt's own rank can do makes the others
-    wait: it is paid for the busiest rank; work that all ranks share is paid for the mean.
+    share one pass, which the decodes join. Work that only the prompt's own rank can do makes the others wait: it is
+    paid for the busiest rank; work that all ranks share is paid for the mean.
     """
-    layout, eff = scenario.layout, machine.efficiency
+    layout, eff, share = scenario.layout, machine.efficiency, machine.efficiency.prefill_interference
     ranks = layout.dp * layout.pp
     arrivals = scenario.batch / (scenario.output_tokens * ranks)
+    if not np.any(share):  # prompts are read elsewhere
+        return 0.0 * arrivals
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
     step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    one, share = alone if np.all(together == 1) else _timed(scenario, step, machine), eff.prefill_interference
-    # no engine stops decoding for less than the limit's own pass, unless prompts are read elsewhere
-    pass_s = np.maximum(share * one.s, np.where(np.asarray(share) > 0, one.limit_s, 0.0))
+    one = alone if np.all(together == 1) else _timed(scenario, step, machine)
+    # no engine stops decoding for less than the limit does
+    pass_s = _added_s(one.limit, decode.limit, 1.0)
+    if eff is not IDEAL:
+        added_s = _added_s(one.operations, decode.operations, eff.overlap_fraction)
+        pass_s = np.maximum(share * eff.serving_ratio * added_s, pass_s)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(arrivals * pass_s / together)
     held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = total_s(part for part in one.operations if part.name in _SHARED) / total_s(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
+
+
+#: Operations whose weights one pass reads once for its prompts and its decodes.
+_OF_WEIGHTS = ("attention projections", "dense and shared MLP", "routed experts", "output head")
+#: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
+#: the GPU while decodes keep it busy.
+_NOT_ADDED = ("launch floors", "eager launches")
+
+
+def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
+    """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
+    products = {one.name: one for one in decode if one.name in _OF_WEIGHTS}
+    further = [one for one in prompts if one.name not in products and one.name not in _NOT_ADDED]
+    added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
+    is_exposed = np.any(exposed_fraction)
+    for one in prompts:
+        beside = products.get(one.name)
+        if beside is None:
+            continue
+        compute_s, memory_s = beside.compute_s, beside.memory_s
+        computed_s, moved_s = compute_s + one.compute_s, np.maximum(memory_s, one.memory_s)
+        added_s = added_s + (np.maximum(computed_s, moved_s) - np.maximum(compute_s, memory_s))
+        if is_exposed:
+            more_s = np.minimum(computed_s, moved_s) - np.minimum(compute_s, memory_s)
+            added_s = added_s + exposed_fraction * more_s
+    return added_s
 
 
 def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
@@ -349,10 +383,18 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     >>> bool(decode_step(scenario, machine)[1] == estimate_serving(scenario, machine).step_s)
     True
     """
+    found = _timed(scenario, _decoding(scenario), machine)
+    return found.operations, _drafted_s(scenario, found)
+
+
+def _decoding(scenario: ServingScenario) -> Step:
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    found = _timed(scenario, Step(scenario.batch, middle, 1.0 + scenario.draft_tokens), machine)
-    drafted: Num = found.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
-    return found.operations, drafted
+    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens)
+
+
+def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
+    drafted_s: Num = step.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
+    return drafted_s
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
