@@ -337,8 +337,8 @@ CURVES = (
     ("dance", "as in the recipe", "dance"),
     ("program", "as in the recipe", "program"),
     ("ships_log", "one model thinks and predicts", "ship's log, one model"),
-    ("mixed", "all at once", "all, prose between"),
-    ("mixed", "twice as many places in an update", "the same, twice the places"),
+    ("mixed", "16 places in an update", "all, prose between"),
+    ("mixed", "half as many", "the same, half the places"),
 )
 
 

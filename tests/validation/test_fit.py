@@ -15,7 +15,16 @@ from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Fit, cross_validate, fit_constants
 from computeledger.validation.fit_serving import engines_of, names_to_fit, serving_fit
 from computeledger.validation.serving_points import read_points, sort_points
-from computeledger.workloads.intervals import INCOMPLETE, KNOWN, NEW, POOLS, anchored, interval_class, interval_of
+from computeledger.workloads.intervals import (
+    INCOMPLETE,
+    KNOWN,
+    NEW,
+    POOLS,
+    SPREAD,
+    anchored,
+    interval_class,
+    interval_of,
+)
 
 POINTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "serving_points.csv"
 
@@ -84,6 +93,11 @@ def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
     spans = [one.high / one.low for one in widths]
     assert spans == sorted(spans)
     assert interval_class(load_model("deepseek-v3"), "gb200-nvl72", "sglang", "disaggregated") == POOLS
+    wide, new = (
+        interval_of(interval_class(load_model("deepseek-v3"), "h100-nvl8", "sglang", "spread")),
+        interval_of(NEW),
+    )
+    assert (wide.name, wide.tpot, wide.ttft) == (SPREAD, interval_of(POOLS).tpot, new.ttft)
     known = interval_of(KNOWN)
     one, three = (anchored(known, "tpot", [1.3] * n) for n in (1, 3))
     assert 1 < one.quantile(0.0) < three.quantile(0.0) < 1.3

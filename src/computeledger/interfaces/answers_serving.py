@@ -64,7 +64,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("input", "output"):
         check_positive(f"--{name}-tokens", lengths[name])
     engine = options["backend"]
-    sure = _sureness(model, system, engine, options.get("mode", "aggregated"))
+    sure = _sureness(model, system, engine, options)
     ratios, anchor_document = _anchored(options, sure, model, system)
     draws, machine, typical = draw_machine(options, {**lengths, "price": price, **ratios}, engine)
     scenario = ServingScenario(
@@ -145,9 +145,12 @@ def profile_path(given: str, options: Mapping[str, Any]) -> str:
     return given
 
 
-def _sureness(model: Model, system: System, engine: str, kind: str) -> Interval | None:
+def _sureness(model: Model, system: System, engine: str, options: Mapping[str, Any]) -> Interval | None:
     """The interval of the question's class; the physical limit has none."""
     load_factors(engine)
+    kind, stated = options.get("mode", "aggregated"), options.get("layout")
+    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
+        kind = "spread"
     return None if engine not in ENGINES else interval_of(interval_class(model, system.id, engine, kind))
 
 

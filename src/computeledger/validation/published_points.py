@@ -28,7 +28,7 @@ from computeledger.validation.published_rows import (
     Unpredictable,
     case_of,
 )
-from computeledger.workloads.intervals import INCOMPLETE, NEW, interval_of
+from computeledger.workloads.intervals import INCOMPLETE, NEW, SPREAD, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 __all__ = ["NEEDED", "compare_published"]
@@ -63,7 +63,9 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     {'input lengths not stated': 1}
     """
     draws = {
-        (engine, kind): _draws(engine, kind, (n_samples, seed)) for engine in ENGINES for kind in (NEW, INCOMPLETE)
+        (engine, kind): _draws(engine, kind, (n_samples, seed))
+        for engine in ENGINES
+        for kind in (NEW, SPREAD, INCOMPLETE)
     }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
@@ -87,9 +89,11 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     for index, case in enumerate(cases):
         measured[case.quantity][index] = case.measured
         engine = engine_of(kept[index])
+        system = load_system(case.system)
+        wide = case.layout.n_gpus > system.n_gpus_scale_up.value
         # a table of an offline run does not state its batch
-        kind = INCOMPLETE if case.kind == "offline" else NEW
-        machine = Machine(load_system(case.system), efficiency(engine, draws[engine, kind]))
+        kind = INCOMPLETE if case.kind == "offline" else SPREAD if wide else NEW
+        machine = Machine(system, efficiency(engine, draws[engine, kind]))
         predicted[case.quantity][index] = predict(case, machine)
     return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
 

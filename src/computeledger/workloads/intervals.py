@@ -15,11 +15,13 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration import load_calibration
 
 KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
+SPREAD = "several scale-up domains"
 
 _SENTENCES = {
     KNOWN: "measurements of this architecture on this system with this engine were fitted",
     NEW: "no measurement of this architecture on this system with this engine was fitted: physics carries the answer",
     POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
+    SPREAD: "over several scale-up domains only separate pools were measured: a step is as uncertain as theirs",
     INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
 }
 
@@ -110,7 +112,8 @@ def interval_class(model: Model, system_id: str, backend: str, kind: str = "aggr
     system_id, backend : str
         Where, and by which engine.
     kind : str
-        ``aggregated``, ``disaggregated``, or ``incomplete`` for a record that lacks its worker counts.
+        ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, or ``incomplete`` for a record that
+        lacks its worker counts.
 
     Returns
     -------
@@ -126,7 +129,7 @@ def interval_class(model: Model, system_id: str, backend: str, kind: str = "aggr
     'new pair or model'
     """
     if kind != "aggregated":
-        return POOLS if kind == "disaggregated" else INCOMPLETE
+        return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
     return KNOWN if deployment(model, system_id, backend) in load_calibration().deployments else NEW
 
 
@@ -150,16 +153,18 @@ def interval_of(name: str) -> Interval:
     >>> new.tpot.high > known.tpot.high > 1
     True
     """
-    entry = load_calibration().intervals[name]
+    fitted = load_calibration().intervals
+    # no queue and no hand-over stands between the steps of one pool and the first token
+    entries = {"tpot": fitted[POOLS if name == SPREAD else name], "ttft": fitted[NEW if name == SPREAD else name]}
     tpot, ttft = (
         Range(low, high, mid=mid, inner=(inner_low, inner_high))
-        for low, inner_low, mid, inner_high, high in (entry["tpot"], entry["ttft"])
+        for low, inner_low, mid, inner_high, high in (entry[quantity] for quantity, entry in entries.items())
     )
     between, within = (
-        {quantity: float(entry[f"{quantity}_{part}"]) for quantity in ("tpot", "ttft")}
+        {quantity: float(entry[f"{quantity}_{part}"]) for quantity, entry in entries.items()}
         for part in ("between_runs", "within_run")
     )
-    return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entry["n"]))
+    return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"]["n"]))
 
 
 def anchored(interval: Interval, quantity: str, ratios: Sequence[float]) -> Range:
