@@ -17,7 +17,7 @@ from computeledger.units import format_count
 from computeledger.workloads.pretraining import USABLE_FRACTION
 from computeledger.workloads.rl import estimate_rl
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
-from computeledger.workloads.rl_search import SHARES, side_by_side, with_share
+from computeledger.workloads.rl_search import shares_apart, side_by_side, with_share
 
 
 def stated_lag(setting: Setting) -> int | None:
@@ -119,19 +119,11 @@ def balanced_split(
     >>> balanced_split.__name__
     'balanced_split'
     """
-    n_gpus, cut = float(run.split.n_gpus), run.trainer.layout
-    unit = float(cut.tp * cut.pp * cut.cp)
-    pairs = [
-        (layout, generators)
-        for layout in layouts
-        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in SHARES})
-        if generators >= layout.n_gpus and n_gpus - generators >= unit
-    ]
+    n_gpus = float(run.split.n_gpus)
+    pairs, generation, training = shares_apart(n_gpus, run.trainer.layout, layouts)
     refused = f"{run.engine.model.id} does not fit {format_count(n_gpus, 'GPU')} under RL with a trainer of its own"
     if not pairs:
         raise DoesNotFitError(refused)
-    generation = np.array([generators for _, generators in pairs])
-    training = np.floor((n_gpus - generation) / unit) * unit
     split = replace(run.split, n_generation=generation, n_training=n_gpus - generation)
     engine = replace(run.engine, layout=side_by_side([layout for layout, _ in pairs]))
     tried = replace(run, split=split, engine=engine, trainer=with_share(run.trainer, training))

@@ -340,20 +340,47 @@ def _colocated(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMach
     return _best(result, [split] * len(layouts), layouts, _trains(one, machines.training))
 
 
-def _separate(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, max_lag: int) -> list[SplitOption]:
-    n_gpus = float(scenario.split.n_gpus)
-    cut = scenario.trainer.layout
+def shares_apart(
+    n_gpus: float, cut: Layout, layouts: Sequence[Layout]
+) -> tuple[list[tuple[Layout, float]], NDArray[np.float64], NDArray[np.float64]]:
+    """Share GPUs between generators and a trainer of their own, in whole replicas of either.
+
+    Parameters
+    ----------
+    n_gpus : float
+        GPUs to be shared [-].
+    cut : Layout
+        Of the trainer's model.
+    layouts : sequence of Layout
+        A generation replica may have.
+
+    Returns
+    -------
+    tuple of list, ndarray and ndarray
+        Layout and generating GPUs of each choice, those GPUs again, and the trainer's (choice,) [-].
+
+    Examples
+    --------
+    >>> _, generating, training = shares_apart(32.0, Layout(tp=4), [Layout(tp=8)])
+    >>> generating.tolist(), training.tolist()
+    ([8.0, 16.0, 24.0], [24.0, 16.0, 8.0])
+    """
     unit = float(cut.tp * cut.pp * cut.cp)
     pairs = [
-        (layout, generators)
+        (layout, float(generators))
         for layout in layouts
         for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in SHARES})
         if generators >= layout.n_gpus and n_gpus - generators >= unit
     ]
+    generation = np.array([generators for _, generators in pairs], float)
+    return pairs, generation, np.floor((n_gpus - generation) / unit) * unit
+
+
+def _separate(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, max_lag: int) -> list[SplitOption]:
+    n_gpus = float(scenario.split.n_gpus)
+    pairs, generation, training = shares_apart(n_gpus, scenario.trainer.layout, layouts)
     if not pairs:
         return []
-    generation = np.array([pair[1] for pair in pairs], float)
-    training = np.floor((n_gpus - generation) / unit) * unit
     split = Split(generation, n_gpus - generation, False, max_lag, scenario.split.is_in_flight)
     engine = replace(scenario.engine, layout=side_by_side([pair[0] for pair in pairs]))
     one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, training))
