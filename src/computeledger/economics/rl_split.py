@@ -16,8 +16,8 @@ from computeledger.physics.training import training_memory
 from computeledger.units import format_count
 from computeledger.workloads.pretraining import USABLE_FRACTION
 from computeledger.workloads.rl import estimate_rl
-from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
-from computeledger.workloads.rl_search import shares_apart, side_by_side, with_share
+from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split, shares_apart
+from computeledger.workloads.rl_search import side_by_side, with_share
 
 
 def stated_lag(setting: Setting) -> int | None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.errors import QuantityError
 from computeledger.physics.calibration_rl import RLFactors
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
+
+#: Shares of the GPUs that generate, as a search tries them.
+_SHARES = np.linspace(0.06, 0.94, 45)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +301,39 @@ def check_rl(scenario: RLScenario) -> RLScenario:
     if any(np.any(np.asarray(one.n_cores) < 1) for one in scenario.domains):
         raise QuantityError("verifier cores: at least 1 is needed where a verdict takes processor time")
     return scenario
+
+
+def shares_apart(
+    n_gpus: float, cut: Layout, layouts: Sequence[Layout]
+) -> tuple[list[tuple[Layout, float]], NDArray[np.float64], NDArray[np.float64]]:
+    """Share GPUs between generators and a trainer of their own, in whole replicas of either.
+
+    Parameters
+    ----------
+    n_gpus : float
+        GPUs to be shared [-].
+    cut : Layout
+        Of the trainer's model.
+    layouts : sequence of Layout
+        A generation replica may have.
+
+    Returns
+    -------
+    tuple of list, ndarray and ndarray
+        Layout and generating GPUs of each choice, those GPUs again, and the trainer's (choice,) [-].
+
+    Examples
+    --------
+    >>> _, generating, training = shares_apart(32.0, Layout(tp=4), [Layout(tp=8)])
+    >>> generating.tolist(), training.tolist()
+    ([8.0, 16.0, 24.0], [24.0, 16.0, 8.0])
+    """
+    unit = float(cut.tp * cut.pp * cut.cp)
+    pairs = [
+        (layout, float(generators))
+        for layout in layouts
+        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in _SHARES})
+        if generators >= layout.n_gpus and n_gpus - generators >= unit
+    ]
+    generation = np.array([generators for _, generators in pairs], float)
+    return pairs, generation, np.floor((n_gpus - generation) / unit) * unit

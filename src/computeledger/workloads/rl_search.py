@@ -23,14 +23,12 @@ from computeledger.workloads.pretraining_candidates import training_layouts
 from computeledger.workloads.pretraining_search import search_pretraining
 from computeledger.workloads.rl import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl_generation import generate, steady
-from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split
+from computeledger.workloads.rl_scenario import RLMachines, RLScenario, Split, shares_apart
 from computeledger.workloads.rl_training import Trainer, train
 from computeledger.workloads.serving_search import layouts_that_fit
 
 Array = NDArray[np.float64]
 
-#: Shares of the GPUs that generate, as a search tries them.
-SHARES = np.linspace(0.06, 0.94, 45)
 #: Share of the verifiers' time that a sizing leaves free, so that verdicts do not queue (assumption).
 VERIFIER_HEADROOM = 0.3
 
@@ -338,42 +336,6 @@ def _colocated(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMach
     one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, n_gpus))
     result = estimate_rl(one, machines)
     return _best(result, [split] * len(layouts), layouts, _trains(one, machines.training))
-
-
-def shares_apart(
-    n_gpus: float, cut: Layout, layouts: Sequence[Layout]
-) -> tuple[list[tuple[Layout, float]], NDArray[np.float64], NDArray[np.float64]]:
-    """Share GPUs between generators and a trainer of their own, in whole replicas of either.
-
-    Parameters
-    ----------
-    n_gpus : float
-        GPUs to be shared [-].
-    cut : Layout
-        Of the trainer's model.
-    layouts : sequence of Layout
-        A generation replica may have.
-
-    Returns
-    -------
-    tuple of list, ndarray and ndarray
-        Layout and generating GPUs of each choice, those GPUs again, and the trainer's (choice,) [-].
-
-    Examples
-    --------
-    >>> _, generating, training = shares_apart(32.0, Layout(tp=4), [Layout(tp=8)])
-    >>> generating.tolist(), training.tolist()
-    ([8.0, 16.0, 24.0], [24.0, 16.0, 8.0])
-    """
-    unit = float(cut.tp * cut.pp * cut.cp)
-    pairs = [
-        (layout, float(generators))
-        for layout in layouts
-        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in SHARES})
-        if generators >= layout.n_gpus and n_gpus - generators >= unit
-    ]
-    generation = np.array([generators for _, generators in pairs], float)
-    return pairs, generation, np.floor((n_gpus - generation) / unit) * unit
 
 
 def _separate(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, max_lag: int) -> list[SplitOption]:
