@@ -37,8 +37,7 @@ def test_requests_are_somewhere() -> None:
 def test_throughput_never_exceeds_the_slower_pool_and_reaches_it() -> None:
     load = np.array([1.0, 16.0, 256.0, 4096.0])
     result = estimate_disaggregated(pools(load), MACHINE)
-    # the batch is known to a thousandth, and with it the rate
-    assert np.all(np.diff(result.requests_per_s) > -1e-3 * result.requests_per_s[:-1])
+    assert np.all(np.diff(result.requests_per_s) > -1e-9)
     assert result.prefill_busy_fraction[-1] == pytest.approx(1.0, abs=0.01)
     assert np.all(result.prefill_busy_fraction <= 1 + 1e-9)
     twice = estimate_disaggregated(pools(load, n_prefill=2.0), MACHINE)

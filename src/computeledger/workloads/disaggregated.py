@@ -76,6 +76,8 @@ class DisaggregatedResult(Displayed):
         Sequences decoding on one worker [-].
     prefill_busy_fraction : float or ndarray
         Share of time that a prefill worker computes [-].
+    requests_per_s : float or ndarray
+        Requests that both pools finish [1/s].
     """
 
     scenario: DisaggregatedScenario
@@ -86,17 +88,12 @@ class DisaggregatedResult(Displayed):
     queue_s: Num
     decode_batch: Num
     prefill_busy_fraction: Num
+    requests_per_s: Num
 
     @property
     def output_tokens_per_s_per_user(self) -> Num:
         """Interactivity, ``1 / TPOT`` [token/s]."""
         return 1 / self.tpot_s
-
-    @property
-    def requests_per_s(self) -> Num:
-        """Requests that both pools finish [1/s]."""
-        decode = self.scenario.decode
-        return self.scenario.n_decode * self.decode_batch / (decode.output_tokens * self.tpot_s)
 
     @property
     def output_tokens_per_s_per_gpu(self) -> Num:
@@ -158,7 +155,7 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     batch = _batch_of(scenario, pool, apart)
     decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
     decode_s = scenario.decode.output_tokens * decode.tpot_s
-    rate = np.minimum(scenario.n_decode * batch / decode_s, 1 / pool.service_s)
+    rate = np.minimum(scenario.n_decode * batch / decode_s, _FULL_FRACTION / pool.service_s)
     queue_s = np.maximum(load / rate - pool.alone_s - decode_s, 0.0)
     busy = rate * pool.service_s
     alone_s, service_s = pool.alone_s, pool.service_s
@@ -177,6 +174,7 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
         queue_s=queue_s,
         decode_batch=batch,
         prefill_busy_fraction=busy,
+        requests_per_s=rate / ratio,
     )
 
 
@@ -214,4 +212,4 @@ def _batch_of(scenario: DisaggregatedScenario, pool: _PrefillPool, machine: Mach
         held = rate * (pool.alone_s + pool.wait_s(rate, load) + decode_s)
         over = (held > load) | (rate * pool.service_s > _FULL_FRACTION)
         low, high = np.where(over, low, batch), np.where(over, batch, high)
-    return np.asarray(np.sqrt(low * high))
+    return np.asarray(high)  # so that a full pool is full, whatever the halvings leave
