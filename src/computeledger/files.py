@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from computeledger.errors import InputError, shown
+from computeledger.units import MIB
 
 #: Most bytes of a file that is read whole (a configuration, a plan, a price sheet): a thousand times the largest known.
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = int(64 * MIB)
 
 _allowed: ContextVar[bool] = ContextVar("user_files_allowed", default=True)
 
@@ -138,7 +139,7 @@ def read_user_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     with open_user_file(path) as stream:
         data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise InputError(f"{path}: larger than {most_bytes / 2**20:.0f} MiB, the most that is read of such a file")
+        raise InputError(f"{path}: larger than {most_bytes / MIB:.0f} MiB, the most that is read of such a file")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from computeledger.interfaces.web.answers import Question, Reply, answered, refused
 from computeledger.progress import Progress, StoppedError, listening
+from computeledger.units import KIB, MIB
 
 #: How often each side looks at the other [s].
 _LOOK_S = 0.02
@@ -67,7 +68,7 @@ class Budget:
     engines: int = 2
     waiting: int = 32
     time_s: float = 8.0
-    memory_bytes: int = 2**29
+    memory_bytes: int = int(512 * MIB)
     grace_s: float = 0.3
 
 
@@ -122,7 +123,7 @@ class _Engine:
         return refused(_BUSY, f"stopped: a question may take {most} here; narrow it, or ask the command")
 
     def _died(self) -> Reply:
-        most = f"{self._budget.memory_bytes / 2**20:.0f} MiB"
+        most = f"{self._budget.memory_bytes / MIB:.0f} MiB"
         return refused(_FAILED, f"no answer: it needs more than the {most} that a question may take here, or failed")
 
 
@@ -288,5 +289,5 @@ def _limit_memory(memory_bytes: int) -> None:
         status = Path("/proc/self/status").read_text("ascii")
     except (ImportError, OSError):
         return
-    held_bytes = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData:"))
+    held_bytes = next(int(line.split()[1]) * int(KIB) for line in status.splitlines() if line.startswith("VmData:"))
     resource.setrlimit(resource.RLIMIT_DATA, (held_bytes + memory_bytes,) * 2)
