@@ -68,8 +68,8 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     """Compile the filter for a processor.
 
     A foreign architecture kills the process; refused calls return EPERM. ``clone3`` hides its flags from the filter and
-    answers ENOSYS, so that the C library falls back on ``clone``; sockets other than AF_UNIX are refused. A process sets
-    limits, priority and processors for itself, never for another.
+    answers ENOSYS, so that the C library falls back on ``clone``; sockets other than AF_UNIX are refused. A
+    process sets limits, priority and processors for itself, never for another.
 
     Parameters
     ----------
