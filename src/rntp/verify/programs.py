@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.units import GIB, MIB
-from rntp.verify import harness, two_sides, zygote
+from rntp.verify import harness, zygote
 from rntp.verify.bubblewrap import BOX, PACKAGES, TMP
 from rntp.verify.extract import program_of
 from rntp.verify.limits import Limits
@@ -32,6 +33,13 @@ _CPP = (
     "/usr/bin/g++", "-std=c++20", "-O2", "-pipe", "-x", "c++", f"{BOX}/main.cpp", "-o", f"{TMP}/main",
 )  # fmt: skip
 _SCRIPT = f'"$@" >&2 && exec cat {TMP}/main'
+_JUDGE_PARTS = ("exchange", "judge_side", "program_side")
+#: What judges a pytest file, by its place below the sandbox's folder, and how it begins.
+_JUDGE = {
+    "rntp/__init__.py": os.devnull, "rntp/verify/__init__.py": os.devnull,
+    **{f"rntp/verify/{name}.py": str(Path(__file__).with_name(f"{name}.py")) for name in _JUDGE_PARTS},
+}  # fmt: skip
+_BEGIN = f"import sys\nsys.path.insert(0, {BOX!r})\nfrom rntp.verify.judge_side import main\nmain()\n"
 _ENDINGS = {"timeout": TIMEOUT, "memory": MEMORY, "output": RUNTIME, "signal": RUNTIME}
 
 
@@ -361,9 +369,9 @@ def _check_pytest(task: Task, source: str, runners: Runners) -> Verdict:
         raise InputError(f"task {shown(task.id)}: pytest: the file defines no test")
     work = {"tests": tests, "paths": [place for place in runners.packages if place.startswith(PACKAGES)]}
     files = {f"{BOX}/solution.py": _encoded(source), f"{BOX}/test_solution.py": b""}  # the tests are in no file
+    files |= {f"{BOX}/{place}": Path(file).read_bytes() for place, file in _JUDGE.items()}
     limits = replace(task.limits, open_files=max(task.limits.open_files, 64))
-    program = Path(two_sides.__file__).read_bytes()
-    outcome = runners.fresh(Job(program, _encoded(json.dumps(work)), limits, files=files))
+    outcome = runners.fresh(Job(_BEGIN.encode(), _encoded(json.dumps(work)), limits, files=files))
     reports = _reports(outcome)
     if outcome.ended != "exit" or outcome.code != 0 or len(reports) != 1:
         ended = replace(outcome, code=outcome.code or 1) if outcome.ended == "exit" else outcome

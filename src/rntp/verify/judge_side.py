@@ -11,43 +11,23 @@ from __future__ import annotations
 
 import builtins
 import ctypes
-import importlib
 import io
 import json
 import os
 import socket
-import struct
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from rntp.verify.exchange import COPIED, ProgramError, Side
+from rntp.verify.program_side import be_the_program
 
 #: Ends the line that is the report; as in harness.py.
 MARK = "\x1e"
 #: Exit code of a program that cannot be compiled; as in zygote.py.
 SYNTAX = 96
-_SIZE = struct.Struct("=I")
-_MOST_BYTES = 1 << 26
-_DEEPEST = 100
 _DUMPABLE = 4
-_SMALL = 1 << 53
-_PLAIN = (bool, int, float, str, bytes, complex)
-_WRITERS: dict[type, Callable[[Any], Any]] = {
-    float: float.hex, int: hex, bytes: bytes.hex, complex: lambda it: [it.real.hex(), it.imag.hex()],
-}  # fmt: skip
-_SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-#: Types of the standard library that travel as values: module, type, and how to take one apart.
-_LIBRARY: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
-    "decimal": ("decimal", "Decimal", lambda it: [str(it)]),
-    "fraction": ("fractions", "Fraction", lambda it: [it.numerator, it.denominator]),
-    "timedelta": ("datetime", "timedelta", lambda it: [it.days, it.seconds, it.microseconds]),
-    "date": ("datetime", "date", lambda it: [it.year, it.month, it.day]),
-    "range": ("builtins", "range", lambda it: [it.start, it.stop, it.step]),
-    "bytearray": ("builtins", "bytearray", lambda it: [bytes(it)]),
-    "deque": ("collections", "deque", lambda it: [list(it), it.maxlen]),
-    "counter": ("collections", "Counter", lambda it: [dict(it)]),
-    "ordered": ("collections", "OrderedDict", lambda it: [[list(pair) for pair in it.items()]]),
-}
 #: Special methods that are asked of every object, with the type that the language demands of the answer.
 _UNARY: dict[str, type | None] = {
     "len": int, "str": str, "repr": str, "bool": bool, "int": int, "float": float, "index": int, "iter": None,
@@ -58,311 +38,6 @@ _BINARY = (
     "iadd", "isub", "imul", "lt", "le", "gt", "ge",
 )  # fmt: skip
 _REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
-_COPIED = ("int", "str", "float", "tuple")
-
-
-class ProgramError(BaseException):
-    """The program's process has ended, or has sent what is no message."""
-
-
-class _Side:
-    """One end of the line: sends a request and answers those of the other side until its own is answered."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.held: dict[int, Any] = {}
-        self.numbers: dict[int, int] = {}
-
-    def hold(self, value: Any) -> int:
-        """The number of an object that stays on this side."""
-        number = self.numbers.get(id(value))
-        if number is None:
-            number = self.numbers[id(value)] = len(self.held)
-            self.held[number] = value
-        return number
-
-    def send(self, message: Any) -> None:
-        body = json.dumps(message).encode("utf-8", "surrogatepass")
-        self.connection.sendall(_SIZE.pack(len(body)) + body)
-
-    def receive(self) -> Any:
-        size = _SIZE.unpack(self._exactly(_SIZE.size))[0]
-        if size > _MOST_BYTES:
-            raise ProgramError("too long a message")
-        try:
-            return json.loads(self._exactly(size).decode("utf-8", "surrogatepass"))
-        except (ValueError, RecursionError):
-            raise ProgramError("no message") from None
-
-    def _exactly(self, size: int) -> bytes:
-        parts = []
-        while size:
-            try:
-                part = self.connection.recv(min(size, 1 << 20))
-            except OSError:
-                part = b""
-            if not part:
-                raise ProgramError("the program has ended")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
-
-    def ask(self, request: list[Any]) -> Any:
-        """Send a request; the other side's reply."""
-        try:
-            self.send(["ask", request])
-        except OSError:
-            raise ProgramError("the program has ended") from None
-        while True:
-            message = self.receive()
-            if not isinstance(message, list) or len(message) != 2 or message[0] not in ("ask", "reply"):
-                raise ProgramError("no message")
-            if message[0] == "reply":
-                return message[1]
-            self.send(["reply", self.serve(message[1])])
-
-    def serve(self, request: Any) -> Any:
-        """Answer a request of the other side."""
-        raise NotImplementedError
-
-    def pack(self, value: Any, depth: int = 0) -> Any:
-        """A value as a message holds it; what is none stays here and is referred to."""
-        kind = type(value)
-        if value is None or kind in (bool, str) or (kind is int and abs(value) < _SMALL):
-            return value
-        if kind in _WRITERS:
-            return {kind.__name__: _WRITERS[kind](value)}
-        if depth < _DEEPEST:
-            if kind in _SEQUENCES.values():
-                return {kind.__name__: [self.pack(one, depth + 1) for one in list(value)]}
-            if kind is dict:
-                return {"dict": [[self.pack(one, depth + 1) for one in pair] for pair in list(value.items())]}
-            for name, (module, typename, parts) in _LIBRARY.items():
-                if kind is getattr(sys.modules.get(module), typename, None):
-                    return {"library": [name, [self.pack(one, depth + 1) for one in parts(value)]]}
-        return self.refer(value)
-
-    def refer(self, value: Any) -> Any:
-        """What stands for an object of this side, or of the other."""
-        raise NotImplementedError
-
-    def unpack(self, message: Any) -> Any:
-        """The value of a message."""
-        if message is None or type(message) in (bool, int, str):
-            return message
-        if not isinstance(message, dict) or len(message) != 1:
-            raise ProgramError("no value")
-        ((name, inner),) = message.items()
-        try:
-            if name in _SEQUENCES:
-                return _SEQUENCES[name](self.unpack(one) for one in inner)
-            reader = _READERS.get(name)
-            return reader(self, inner) if reader else self.resolve(name, inner)
-        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError):
-            raise ProgramError("no value") from None
-
-    def resolve(self, name: str, inner: Any) -> Any:
-        """What a reference stands for."""
-        raise NotImplementedError
-
-
-def _library(side: _Side, inner: Any) -> Any:
-    module, typename, _ = _LIBRARY[inner[0]]
-    return getattr(importlib.import_module(module), typename)(*(side.unpack(one) for one in inner[1]))
-
-
-_READERS: dict[str, Callable[[_Side, Any], Any]] = {
-    "float": lambda _, inner: float.fromhex(inner),
-    "int": lambda _, inner: int(inner, 16),
-    "bytes": lambda _, inner: bytes.fromhex(inner),
-    "complex": lambda _, inner: complex(float.fromhex(inner[0]), float.fromhex(inner[1])),
-    "dict": lambda side, inner: {side.unpack(key): side.unpack(value) for key, value in inner},
-    "library": _library,
-}
-
-# ---- the program's side: nothing here is trusted
-
-
-class _Program(_Side):
-    """Serves the judge: uses the program's objects as it is told."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        super().__init__(connection)
-        self.theirs: dict[int, _Theirs] = {}
-
-    def refer(self, value: Any) -> Any:
-        if isinstance(value, _Theirs):
-            return {"theirs": value.number}
-        kind = type(value)
-        if isinstance(value, type):
-            return {"class": self.describe(value)}
-        base = next((name for name in _COPIED if isinstance(value, getattr(builtins, name))), "")
-        if base:
-            return {"copy": [self.hold(value), self.describe(kind), base, self.pack(getattr(builtins, base)(value))]}
-        if isinstance(value, types.CoroutineType):
-            return {"coroutine": self.hold(value)}
-        return {"object": [self.hold(value), self.describe(kind)]}
-
-    def describe(self, kind: type) -> Any:
-        """A class with those that it is derived from; those of the language by name."""
-        if getattr(builtins, kind.__name__, None) is kind:
-            return kind.__name__
-        is_shared = issubclass(kind, BaseException) and kind.__module__.partition(".")[0] in sys.stdlib_module_names
-        if is_shared and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind:
-            return {"module": kind.__module__, "name": kind.__name__}
-        return [self.hold(kind), kind.__name__, [self.describe(one) for one in kind.__bases__]]
-
-    def resolve(self, name: str, inner: Any) -> Any:
-        if name == "ours":
-            return self.held[inner]
-        return self.theirs.setdefault(inner[0], _Theirs(self, inner[0]))
-
-    def serve(self, request: Any) -> Any:
-        before, printed, errors = (sys.stdout, sys.stderr), io.StringIO(), io.StringIO()
-        sys.stdout, sys.stderr = printed, errors
-        try:
-            reply = {"value": getattr(self, f"_{request[0]}")(*request[1:])}
-        except BaseException as error:  # noqa: BLE001 - whatever the program raises is the judge's to see
-            reply = {"raised": self.raised(error)}
-        finally:
-            sys.stdout, sys.stderr = before
-        return {**reply, "printed": printed.getvalue(), "errors": errors.getvalue()}
-
-    def raised(self, error: BaseException) -> Any:
-        """An exception: its class, its arguments and its text."""
-        arguments = [self.pack(one) for one in error.args]
-        return [self.describe(type(error)), arguments, str(error)[:2000], self.hold(error)]
-
-    def _call(self, number: int, arguments: Any, named: Any) -> Any:
-        given = [self.unpack(one) for one in arguments]
-        words = {key: self.unpack(value) for key, value in named}
-        out = self.held[number](*given, **words)
-        open_to_change = [isinstance(one, list | dict | set | bytearray) for one in given]
-        same = next((place for place, one in enumerate(given) if one is out and open_to_change[place]), None)
-        changed = [self.pack(one) if is_open else None for one, is_open in zip(given, open_to_change, strict=True)]
-        return [self.pack(out) if same is None else {"argument": same}, changed]
-
-    def _get(self, number: int, name: str) -> Any:
-        return self.pack(getattr(self.held[number], name))
-
-    def _set(self, number: int, name: str, value: Any) -> None:
-        setattr(self.held[number], name, self.unpack(value))
-
-    def _delete(self, number: int, name: str) -> None:
-        delattr(self.held[number], name)
-
-    def _names(self, number: int) -> list[str]:
-        return [name for name in dir(self.held[number]) if not name.startswith("_")]
-
-    def _use(self, number: int, name: str, arguments: Any) -> Any:
-        """A special method, found as the language finds it."""
-        value, given = self.held[number], [self.unpack(one) for one in arguments]
-        if name == "enter":
-            return self.pack(type(value).__enter__(value))
-        if name == "exit":
-            error = given[0] and getattr(builtins, given[0], RuntimeError)(given[1])
-            return bool(type(value).__exit__(value, type(error) if error else None, error or None, None))
-        if name.startswith("reflected "):
-            return self.pack(getattr(operator, _function(name.removeprefix("reflected ")))(given[0], value))
-        own = getattr(operator, _function(name), None) or getattr(builtins, name)
-        return self.pack(own(value, *given))
-
-    def _stdin(self, number: int) -> None:
-        """Input comes through the tests, which may have replaced theirs."""
-        ask = _Theirs(self, number)
-        builtins.input = lambda *prompt: ask("input", *prompt)
-        sys.stdin = _Input(ask)
-
-    def _equal(self, number: int, other: Any) -> bool:
-        return bool(self.held[number] == self.unpack(other))
-
-    def _copied(self, number: int) -> Any:
-        """An object of a class derived from a container, as that container."""
-        value = self.held[number]
-        base = next((kind for kind in (list, dict, set, frozenset) if isinstance(value, kind)), None)
-        return None if base is None else self.pack(base(value))
-
-    def _run(self, number: int) -> Any:
-        import asyncio
-
-        return self.pack(asyncio.run(self.held[number]))
-
-
-def _function(name: str) -> str:
-    """Of a special method, the function of ``operator`` that does the same."""
-    return f"{name}_" if name in ("and", "or") else name
-
-
-class _Input(io.TextIOBase):
-    """Standard input as the tests have it."""
-
-    def __init__(self, ask: Any) -> None:
-        super().__init__()
-        self.ask = ask
-
-    def readline(self, size: int = -1) -> str:  # type: ignore[override]
-        return str(self.ask("readline", size))
-
-    def read(self, size: int | None = -1) -> str:
-        return str(self.ask("read", -1 if size is None else size))
-
-
-class _Theirs:
-    """Something that the tests passed to the program: it can be called, and its public parts looked at."""
-
-    def __init__(self, side: _Program, number: int) -> None:
-        vars(self).update(side=side, number=number)
-
-    def _asked(self, request: list[Any]) -> Any:
-        side = vars(self)["side"]
-        reply = side.ask(request)
-        if "raised" in reply:
-            name, text = reply["raised"]
-            raise getattr(builtins, name, RuntimeError)(text)
-        return side.unpack(reply["value"])
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        side = vars(self)["side"]
-        words = [[key, side.pack(value)] for key, value in named.items()]
-        return self._asked(["call", vars(self)["number"], [side.pack(one) for one in arguments], words])
-
-    def __getattr__(self, name: str) -> Any:
-        return self._asked(["get", vars(self)["number"], name])
-
-    def __iter__(self) -> Any:
-        return self
-
-    def __next__(self) -> Any:
-        return self._asked(["next", vars(self)["number"]])
-
-
-def _be_the_program(connection: socket.socket) -> None:
-    """In the child: become the program, serve the judge, and never return."""
-    side = _Program(connection)
-    module = types.ModuleType("solution")
-    module.__file__ = "/box/solution.py"
-    sys.modules["solution"] = module
-    sys.path.insert(0, "/box")
-    side.hold(module)
-    sys.stdout = sys.stderr = io.StringIO()
-    try:
-        with open("/box/solution.py", encoding="utf-8", errors="surrogatepass") as file:
-            source = file.read()
-        try:
-            code = compile(source, "solution.py", "exec")
-        except SyntaxError as error:
-            side.send(["reply", {"syntax": f"{type(error).__name__}: line {error.lineno}: {error.msg}"}])
-            return
-        exec(code, module.__dict__)  # noqa: S102 - the program under test, in a process of its own
-        side.send(["reply", {"value": None}])
-    except BaseException:  # noqa: BLE001 - the program's own error, told as it would tell it
-        side.send(["reply", {"failed": traceback.format_exc()}])
-        return
-    while True:
-        side.send(["reply", side.serve(side.receive()[1])])
-
-
-# ---- the judge's side
 
 
 class _Class(type):
@@ -429,7 +104,7 @@ class _Object:
     def __contains__(self, value: Any) -> bool:
         if _is_named(self):
             return bool(self._side.use(_number_of(self), "contains", value))
-        return any(one == value for one in self)
+        return any(one == value for one in self._side.use(_number_of(self), "iter"))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
@@ -490,7 +165,7 @@ for _name in _REFLECTED:
     setattr(_Object, f"__r{_name}__", _binary(f"reflected {_name}"))
 
 
-class _Judge(_Side):
+class _Judge(Side):
     """Asks the program's process; makes every value itself."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -556,7 +231,7 @@ class _Judge(_Side):
 
     def _made(self, name: str, inner: Any) -> Any:
         """What stands for an object that is met for the first time."""
-        if name == "copy" and inner[2] in _COPIED:
+        if name == "copy" and inner[2] in COPIED:
             base = getattr(builtins, inner[2])
             return base.__new__(self.mirror(inner[1], base), self.unpack(inner[3]))
         kind = self.mirror(inner[1])
@@ -570,7 +245,9 @@ class _Judge(_Side):
     @property
     def plain(self) -> type:
         """What stands for objects of the language's own types: functions, modules, generators."""
-        return self.classes.setdefault(-1, type.__new__(_Class, "object", (_Object,), {"_side": self, "_number": -1}))
+        if -1 not in self.classes:
+            self.classes[-1] = _Class.__new__(_Class, "object", (_Object,), {"_side": self, "_number": -1})
+        return self.classes[-1]
 
     def mirror(self, described: Any, base: type | None = None) -> type:
         """The class that stands for one of the program's; those of the language are themselves."""
@@ -584,7 +261,7 @@ class _Judge(_Side):
                 own["__getattr__"] = _Object.__getattr__
             if _is_failure(above[0]):
                 own["__str__"] = vars(_Object)["__str__"]
-            self.classes[number] = type.__new__(_Class, name, tuple(above), own)
+            self.classes[number] = _Class.__new__(_Class, name, tuple(above), own)
         return self.classes[number]
 
     def exception(self, described: Any) -> BaseException:
@@ -750,7 +427,7 @@ def main() -> None:
             for place in range(3):
                 os.dup2(null, place)
             libc.prctl(_DUMPABLE, 1, 0, 0, 0)
-            _be_the_program(theirs)
+            be_the_program(theirs)
         finally:
             os._exit(1)
     theirs.close()
