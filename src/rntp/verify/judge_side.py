@@ -236,7 +236,7 @@ class _Judge(Side):
             return base.__new__(self.mirror(inner[1], base), self.unpack(inner[3]))
         kind = self.mirror(inner[1])
         if _is_failure(kind):
-            return kind.__new__(kind)
+            return BaseException.__new__(kind)
         return object.__new__(kind if isinstance(kind, _Class) and issubclass(kind, _Object) else self.plain)
 
     async def _awaited(self, number: int) -> Any:
