@@ -14,7 +14,7 @@ from computeledger.arrays import Range, median
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.frontier.abilities import MIXTURE, trains
+from computeledger.frontier.abilities import MIXTURE, optimal_tokens, trains
 from computeledger.frontier.decoding import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
@@ -64,6 +64,7 @@ from computeledger.frontier.working import (
 from computeledger.interfaces import documents_frontier as documents
 from computeledger.interfaces.answers_setting import check_positive, whole_number
 from computeledger.interfaces.documents import figure_document
+from computeledger.physics.critical_batch import critical_batch_tokens
 from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
@@ -229,7 +230,9 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
     given = None if options["step"] is None else middle(options["step"])
     check_positive("--step", given)
     check_positive("--params", params)
-    check_positive("--batch-tokens", middle(options["batch_tokens"]))
+    batch = options["batch_tokens"]
+    batch_tokens = float(critical_batch_tokens(optimal_tokens(params))) if batch is None else middle(batch)
+    check_positive("--batch-tokens", batch_tokens)
     check_positive("--bytes-per-gradient", options["bytes_per_gradient"])
     if options["distance_km"] < 0:
         raise InputError(f"--distance-km {options['distance_km']:g}: must not be negative")
@@ -241,7 +244,7 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
         local_steps=options["local_steps"],
         bytes_per_gradient=options["bytes_per_gradient"],
     )
-    domains = _spread_domains(model, run, options) if placed else []
+    domains = _spread_domains(model, run, options, batch_tokens / options["sites"]) if placed else []
     if given is None:
         own = next(
             one for one in domains if one.n_scale_up == int(load_system(options["system"]).n_gpus_scale_up.value)
@@ -250,7 +253,7 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(f"--system {options['system']}: {own.problem}")
         run = replace(run, step_s=own.step_s)
     exchange = float(run.step_s) * EXCHANGE_SHARE if options["exchange"] is None else middle(options["exchange"])
-    return documents.spread_document(run, levers(run, exchange), domains)
+    return documents.spread_document(run, levers(run, exchange), domains) | {"batch_tokens": batch_tokens}
 
 
 def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
@@ -264,9 +267,8 @@ def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
     return shaped_model("dense", params), params
 
 
-def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any]) -> list[DomainStep]:
+def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any], share: float) -> list[DomainStep]:
     gpus = whole_number("--gpus", options["gpus"]) or 1
-    share = middle(options["batch_tokens"]) / options["sites"]
     estimate_spread(replace(run, step_s=MONTH_S), MONTH_S)  # sites and local steps are checked before the search
     return steps_by_domain(model, load_system(options["system"]), (gpus, share), run, EXCHANGE_SHARE)
 

@@ -153,10 +153,8 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 @click.option("--gpus", callback=parse_count, metavar="N", help="Of one site.")
 @click.option(
     "--batch-tokens",
-    default="16.8M",
-    show_default=True,
     callback=quantity_option("tokens", "tokens"),
-    help="Of a step, over all sites.",
+    help="Of a step, over all sites. [default: the critical batch of the compute-optimal run]",
 )
 @click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
 @click.option("--sites", default=2, show_default=True, help="Sites.")
