@@ -9,9 +9,9 @@ import numpy as np
 from computeledger.arrays import Z_95, Num, Range, sample
 from computeledger.economics.scaling import tokens_per_param_at_optimum
 from computeledger.errors import InputError
-from computeledger.frontier.systems import DEFAULT_UTILIZATION_FRACTION, TrainingSystem
+from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.text import absorbed_tokens_morris_2025, epochs, text_facts
-from computeledger.physics.blackboard import pretraining_flop
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION, pretraining_flop
 from computeledger.physics.blackboard_training import optimizer_steps
 from computeledger.physics.critical_batch import critical_batch_tokens, exponent_beyond
 
@@ -162,7 +162,7 @@ def _scores(flop: Num) -> Num:
 
 
 def trains(
-    system: TrainingSystem, duration_s: float, utilization_fraction: Num = DEFAULT_UTILIZATION_FRACTION
+    system: TrainingSystem, duration_s: float, utilization_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
 ) -> dict[str, Trainable]:
     """What a system trains in some time in bf16: a dense model and a mixture of experts.
 
