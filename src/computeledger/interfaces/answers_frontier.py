@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,7 @@ from computeledger.frontier.growth import (
     largest_systems,
     load_scenarios,
     project,
+    years_to_grow,
 )
 from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.memory import hbm_share
@@ -53,6 +55,7 @@ from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, l
 from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import text_facts
+from computeledger.frontier.trends import Series, date_of, year_of
 from computeledger.frontier.working import (
     growth_figures,
     reached_figures,
@@ -193,6 +196,8 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     if options["by"] is not None:
         day = checked_day(options["by"], "--by")
         document["probability_by"] = {"date": day, "probability": reached.probability_by(day)}
+    if options["scenario"] is not None:
+        document["scenarios"] = _scenario_dates(options["scenario"], series, target)
     needed = needed_system(target, options["accelerator"], duration, utilization)
     document["needs"] = documents.system_document(needed.system)
     document["trains"] = {
@@ -217,6 +222,17 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
             *run_figures(needed.runs, needed.system, given, steps),
         )]  # fmt: skip
     return document | {"credit": CREDIT}
+
+
+def _scenario_dates(given: str, series: Series, target: float) -> list[dict[str, Any]]:
+    """When the largest run reaches a size if it grows as the largest system does in a scenario: a date, no interval."""
+    fits, known, last = fitted_growth(), float(series.values[-1]), year_of(series.dates[-1])
+    found = []
+    for one in load_scenarios(given).values():
+        years = years_to_grow(one, fits, target / known)
+        date = date_of(last + years) if math.isfinite(years) else None
+        found.append({"scenario": one.name, "note": one.note, "date": date})
+    return found
 
 
 def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -130,6 +130,7 @@ def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> Non
 @frontier.command("forecast")
 @click.argument("flop", callback=quantity_option("flop", "FLOP"))
 @click.option("--by", metavar="YYYY-MM-DD", help="Day of which the chance is asked.")
+@click.option("--scenario", metavar="NAME|FILE", help="Of growth, as in frontier growth: the date it would give.")
 @_accelerator
 @_months
 @_use

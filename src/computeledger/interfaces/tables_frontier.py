@@ -247,6 +247,8 @@ def _print_forecast(out: Console, document: Document) -> None:
     if "probability_by" in document:
         by = document["probability_by"]
         out.print(Text(f"by {by['date']}: {format_percent(by['probability'])}"))
+    for one in document.get("scenarios", ()):
+        out.print(Text(f"{one['scenario']} ({one['note']}): {one['date'] or 'not within 50 years'}"))
     powered = document["largest_site_has_the_power"]["date"]
     ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
     note(out, f"the largest site has that power: {powered['p50']} ({ends})")
