@@ -243,6 +243,7 @@ def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, 
         "phases_s": working.phase_s,
         "step_s": working.step_s,
         "limit_s": working.limit_s,
+        "limit_fraction": working.limit_s / working.step_s,
         "timeline": timeline_document(result),
     }
 
