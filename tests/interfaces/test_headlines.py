@@ -17,13 +17,15 @@ from computeledger.interfaces.tables_frontier import step_months, system_sentenc
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
 from computeledger.units import format_percent
+from tests.gates import ROOT
 from tests.interfaces.headlines import figures, unsupported
 from tests.interfaces.test_web import SMALL
 
 _VIEWS = [*((page.name, SMALL.get(page.name, {})) for page in PAGES),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth")),
           ("frontier", {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}),
-          ("rl", dict(PAGES[3].presets["Asynchronous, two versions behind"])), ("prices", {"threshold": "200K"})]  # fmt: skip
+          ("rl", dict(PAGES[3].presets["Asynchronous, two versions behind"])),
+          ("prices", {"threshold": "200K"})]  # fmt: skip
 _COMMANDS = (
     "plan examples/deepseek-v3.toml", "plan examples/small-team-rl.toml",
     "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16",
@@ -112,6 +114,21 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     assert sentence in page.lead
     (steps,) = [rows for title, _, rows in page.tables if title.startswith("The step")]
     assert any(cells[4].replace("\u00a0", " ") in sentence and cells[5] in sentence for cells in steps)
+
+
+def test_small_things_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """RL on text says GPU-hours and dollars, a plan what nobody pays for, a search finds the frontier's sites."""
+    rl = _said(capsys, shlex.split(next(one for one in _COMMANDS if one.startswith("rl "))))
+    assert re.search(r"and \S+ GPU-hours .* days .*on these GPUs,\s+\$\S+", " ".join(rl.split()))
+    plan = (ROOT / "examples" / "rl-heavy.toml").read_text("utf-8")
+    assert 'paid = "no"' in plan
+    printed = _said(capsys, ["plan", str(ROOT / "examples" / "rl-heavy.toml")])
+    assert re.search(r"Inference: of its GPU-time nobody pays for \d", printed)
+    found = json.loads(_said(capsys, ["facts", "search", "huawei", "--json"]))["results"]
+    assert {one["id"] for one in found} == {"Huawei Horinger"}
+    assert {"facility_w", "h100e_8bit"} <= {one["name"] for one in found}
+    shown = json.loads(_said(capsys, ["facts", "show", "Huawei Horinger", "--json"]))
+    assert shown["kind"] == "site"
 
 
 def test_a_figure_that_is_wrong_is_noticed() -> None:
