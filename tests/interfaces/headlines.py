@@ -88,11 +88,12 @@ def numbers(document: Any) -> Iterator[float]:
         return
     held: Sequence[Any] = list(document.values()) if isinstance(document, Mapping) else document
     yield float(len(held))
-    said = Counter(one for one in held if isinstance(one, bool | str))
-    said.update((key, value) for one in held if isinstance(one, Mapping)
-                for key, value in one.items() if isinstance(value, bool | str))  # fmt: skip
-    yield from map(float, said.values())
-    yield from map(float, Counter(key[0] for key in said if isinstance(key, tuple)).values())
+    said: Counter[bool | str] = Counter(one for one in held if isinstance(one, bool | str))
+    by_key: Counter[tuple[str, bool | str]] = Counter(
+        (key, value) for one in held if isinstance(one, Mapping)
+        for key, value in one.items() if isinstance(value, bool | str)
+    )  # fmt: skip
+    yield from map(float, (*said.values(), *by_key.values(), *Counter(key for key, _ in by_key).values()))
     for one in held:
         yield from numbers(one)
 
