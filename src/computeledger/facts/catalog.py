@@ -5,11 +5,40 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from computeledger.errors import FactError
 from computeledger.facts.reading import read_file
+
+ALIAS_KINDS = ("spelling", "renamed", "mirror", "checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAlias:
+    """Another id of a bundled model.
+
+    Attributes
+    ----------
+    id : str
+        As a user may write it.
+    of : str
+        The bundled model that answers for it.
+    kind : str
+        ``spelling`` (a short form), ``renamed``, ``mirror``, or ``checkpoint`` (weights of their own).
+    verified : bool
+        False where the checkpoint's own configuration was not read.
+    note : str
+        What else there is to know.
+    """
+
+    id: str
+    of: str
+    kind: str
+    verified: bool = True
+    note: str = ""
 
 
 def shipped_file(*parts: str) -> Traversable:
@@ -136,8 +165,35 @@ def model_ids() -> tuple[str, ...]:
 
 
 @functools.cache
+def alias_records() -> Mapping[str, ModelAlias]:
+    """Other ids of the bundled models, with what each is.
+
+    Returns
+    -------
+    mapping of str to ModelAlias
+        By the other id.
+
+    Examples
+    --------
+    >>> alias = alias_records()["ZhipuAI/GLM-5"]
+    >>> alias.of, alias.kind
+    ('zai-org/GLM-5', 'mirror')
+    """
+    document = read_file(shipped_file("aliases.toml"), shipped=True)
+    out = {}
+    for name, table in document.table.items():
+        try:
+            out[name] = ModelAlias(name, **table)
+        except TypeError as error:
+            raise document.error(name, str(error)) from None
+        if out[name].kind not in ALIAS_KINDS:
+            raise FactError(f"aliases.toml: {name}: kind {out[name].kind!r} is none of {', '.join(ALIAS_KINDS)}")
+    return out
+
+
+@functools.cache
 def model_aliases() -> Mapping[str, tuple[str, ...]]:
-    """Other ids of the shipped models: publishers' variants of the same shape.
+    """Other ids of the bundled models: short forms, mirrors, and weights of the same shape and limits.
 
     Returns
     -------
@@ -149,8 +205,10 @@ def model_aliases() -> Mapping[str, tuple[str, ...]]:
     >>> "meta-llama/Llama-3.1-70B" in model_aliases()["meta-llama/Meta-Llama-3.1-70B"]
     True
     """
-    table = read_file(shipped_file("aliases.toml"), shipped=True).table
-    return {model_id: tuple(names) for model_id, names in table.items()}
+    out: dict[str, tuple[str, ...]] = {}
+    for alias in alias_records().values():
+        out[alias.of] = (*out.get(alias.of, ()), alias.id)
+    return out
 
 
 @functools.cache
