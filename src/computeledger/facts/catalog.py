@@ -191,6 +191,60 @@ def alias_records() -> Mapping[str, ModelAlias]:
     return out
 
 
+def checkpoint_id(given: str) -> str | None:
+    """The full id of the checkpoint that a text names, where another model's entry answers for it.
+
+    Parameters
+    ----------
+    given : str
+        As a user writes it.
+
+    Returns
+    -------
+    str or None
+        Its own id; None for an id of :func:`model_ids`, a short form, or a text that names nothing.
+
+    Examples
+    --------
+    >>> checkpoint_id("llama-3.1-8b-instruct"), checkpoint_id("llama-4-scout"), checkpoint_id("deepseek-v3")
+    ('meta-llama/Llama-3.1-8B-Instruct', None, None)
+    """
+    alias = _alias_index().get(normal_id(given))
+    return None if alias is None or alias.kind == "spelling" else alias.id
+
+
+@functools.cache
+def _alias_index() -> Mapping[str, ModelAlias]:
+    """Aliases by what a user may write: the full id, or its last part."""
+    out: dict[str, ModelAlias] = {}
+    for alias in alias_records().values():
+        out |= {normal_id(alias.id.split("/")[-1]): alias, normal_id(alias.id): alias}
+    bundled = {normal_id(name) for model_id in model_ids() for name in (model_id, model_id.split("/")[-1])}
+    return {name: alias for name, alias in out.items() if name not in bundled}
+
+
+def unread_alias(given: str) -> ModelAlias | None:
+    """The alias that a text names, where the configuration of its own weights was not read.
+
+    Parameters
+    ----------
+    given : str
+        As a user writes it.
+
+    Returns
+    -------
+    ModelAlias or None
+        None where the text names an id of :func:`model_ids`, or what was read.
+
+    Examples
+    --------
+    >>> unread_alias("gemma-2-9b-it").of, unread_alias("deepseek-v3")
+    ('google/gemma-2-9b', None)
+    """
+    alias = _alias_index().get(normal_id(given))
+    return None if alias is None or alias.verified else alias
+
+
 @functools.cache
 def model_aliases() -> Mapping[str, tuple[str, ...]]:
     """Other ids of the bundled models: short forms, mirrors, and weights of the same shape and limits.

@@ -18,13 +18,13 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import (
     ModelAlias,
     accelerator_ids,
-    alias_records,
     model_aliases,
     model_ids,
     model_index,
     normal_id,
     shipped_file,
     system_ids,
+    unread_alias,
     user_path,
 )
 from computeledger.facts.huggingface import parse_config
@@ -141,16 +141,7 @@ def load_model(given: str) -> Model:
         raise _no_exact("model", given, name, [*model_ids(), *sum(model_aliases().values(), ())], short)
     if len(index[name]) > 1:
         raise UnknownIdError(f"model {given!r} could mean {' or '.join(sorted(index[name]))}: give the full id")
-    return _shipped_model(index[name][0], _unread_alias(name))
-
-
-@functools.cache
-def _unread_alias(name: str) -> ModelAlias | None:
-    """The alias that a text names, where the configuration of its own weights was not read."""
-    for alias in alias_records().values():
-        if name in (normal_id(alias.id), normal_id(alias.id.split("/")[-1])):
-            return None if alias.verified else alias
-    return None
+    return _shipped_model(index[name][0], unread_alias(name))
 
 
 @functools.cache
