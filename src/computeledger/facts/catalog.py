@@ -12,6 +12,7 @@ from pathlib import Path
 
 from computeledger.errors import FactError
 from computeledger.facts.reading import read_file
+from computeledger.files import user_files_allowed
 
 ALIAS_KINDS = ("spelling", "renamed", "mirror", "checkpoint")
 
@@ -320,13 +321,16 @@ def user_path(given: str) -> Path | None:
     Returns
     -------
     Path or None
-        The path: it ends in .toml or .json, or has a separator and exists. None for an id.
+        The path: it ends in .toml or .json, or has a separator and exists. None for an id, and for every text where
+        user's files are not allowed (:func:`computeledger.files.without_user_files`).
 
     Examples
     --------
     >>> user_path("my-chip.toml"), user_path("deepseek-ai/DeepSeek-V3")
     (PosixPath('my-chip.toml'), None)
     """
+    if not user_files_allowed():
+        return None
     path = Path(given).expanduser()
     if path.suffix in (".toml", ".json"):
         return path
