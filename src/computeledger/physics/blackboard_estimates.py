@@ -293,7 +293,8 @@ def best_of_n_mean(mean: Num, standard_deviation: Num, n_samples: Num) -> Num:
     step, above = _normal_tail()
     # the integrand is even, so that the trapezoid rule converges faster than any power of the step
     integrand = -np.expm1(n * np.log1p(-above)) - above**n
-    return mean + standard_deviation * step * (integrand.sum(axis=-1) - integrand[..., 0] / 2)
+    gain: NDArray[np.float64] = step * (integrand.sum(axis=-1) - integrand[..., 0] / 2)
+    return mean + standard_deviation * gain
 
 
 @functools.cache
