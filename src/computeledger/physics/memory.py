@@ -34,6 +34,8 @@ class ServingMemory:
         HBM of one GPU [byte].
     sequence_bytes : float or ndarray
         Cache of one more sequence on its rank [byte].
+    cache_bytes : float or ndarray
+        Room for caches beside everything else, on one GPU [byte].
     largest_batch : float or ndarray
         Sequences per replica that fit, all attention-DP ranks together; 0 where the weights do not fit [-].
     """
@@ -44,6 +46,7 @@ class ServingMemory:
     workspace_bytes: Num
     capacity_bytes: float
     sequence_bytes: Num
+    cache_bytes: Num
     largest_batch: Num
 
     @property
@@ -174,5 +177,6 @@ def serving_memory(
         workspace_bytes=WORKSPACE_BYTES,
         capacity_bytes=capacity,
         sequence_bytes=one,
+        cache_bytes=room,
         largest_batch=largest,
     )
