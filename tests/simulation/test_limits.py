@@ -107,7 +107,6 @@ def test_more_load_is_worse_and_the_most_is_found() -> None:
     assert best.meets(slo)
     above = [one for one in seen if one.ratio > best.ratio]
     assert above and not above[0].meets(slo) and above[0].ratio < 1.02 * best.ratio
-    assert seen[-1].is_saturated
 
 
 @pytest.mark.parametrize("ratio", [3.0, 10.0])

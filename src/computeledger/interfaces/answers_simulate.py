@@ -24,7 +24,7 @@ from computeledger.simulation.measures import Slo
 from computeledger.simulation.rl import RLClockResult, simulate_rl
 from computeledger.simulation.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving import Autoscale, ServingClock, ServingClockResult, simulate_serving
-from computeledger.simulation.steady import LEAST_REQUESTS, Estimate, Steady, steady_serving
+from computeledger.simulation.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.step_times import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.traces import Trace, read_trace
 from computeledger.workloads.serving import ServingScenario
@@ -87,7 +87,7 @@ def _simulated(
         result = simulate_serving(fleet, load, seed)
         return result, None, is_too_much(result, carried)
     least = options["requests"] or LEAST_REQUESTS
-    steady = steady_serving(fleet, load, load.requests_per_s, seed, carried, least)
+    steady = steady_serving(fleet, load, load.requests_per_s, seed, carried, (least, max(least, MOST_REQUESTS)))
     return steady.result, steady, steady.is_saturated
 
 

@@ -13,6 +13,32 @@ from computeledger.arrays import Num
 _REST = 1e-13
 
 
+#: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
+#: smaller ones take each as it comes (assumption: without it most steps of 64 ranks would wait for one prompt).
+ENGINE_RANKS, HOLD_STEPS = 8, 10.0
+
+
+def held_steps(n_ranks: Num) -> Num:
+    """Steps over which prompts are gathered before the attention-DP ranks read them together.
+
+    Parameters
+    ----------
+    n_ranks : float or ndarray
+        Attention-DP ranks [-].
+
+    Returns
+    -------
+    float or ndarray
+        Decode steps [-].
+
+    Examples
+    --------
+    >>> held_steps(np.array([1, 8, 64])).tolist()
+    [1.0, 1.0, 10.0]
+    """
+    return np.where(np.asarray(n_ranks) > ENGINE_RANKS, HOLD_STEPS, 1.0)
+
+
 def expected_busiest(mean: Num, n_ranks: Num) -> Num:
     """Prompts on the busiest of several ranks when each receives a Poisson number.
 

@@ -20,6 +20,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Events beyond which compiling pays: it takes some ten seconds once, Python some ten microseconds per event.
 COMPILE_EVENTS = 200_000
+#: The same for the events of many simulations together.
+COMPILE_TOTAL_EVENTS = 1_000_000
 
 _KERNELS: dict[str, Callable[..., Any]] = {}
 #: Events that this process has given each kernel.
@@ -87,7 +89,8 @@ def for_events(function: Function, n_events: int) -> Function:
     True
     """
     _SEEN_EVENTS[function] = _SEEN_EVENTS.get(function, 0) + n_events
-    return compiled(function) if _SEEN_EVENTS[function] > COMPILE_EVENTS and can_compile() else function
+    pays = n_events > COMPILE_EVENTS or _SEEN_EVENTS[function] > COMPILE_TOTAL_EVENTS
+    return compiled(function) if pays and can_compile() else function
 
 
 @functools.cache

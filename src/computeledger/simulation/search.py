@@ -17,6 +17,8 @@ from computeledger.simulation.traces import Trace
 
 #: Loads that one round of the search looks at, and how close it comes.
 POINTS_PER_ROUND, CLOSE_FRACTION = 3, 0.01
+#: Fewest and most requests of one of many simulations.
+SEARCH_REQUESTS = (2_000, 20_000)
 #: Halvings before the search gives up.
 MOST_HALVINGS = 24
 
@@ -78,7 +80,7 @@ def _simulate(job: _Job) -> LoadPoint:
     """One load; a function of the module, so that other processes find it."""
     scenario, load, slo, ratio, seed, carried = job
     rate = ratio * load.requests_per_s
-    result, done, is_saturated = at_load(scenario, load, ratio, (seed, carried))
+    result, done, is_saturated = _at_load(scenario, load, ratio, (seed, carried))
     found = result.percentiles
     good = float(np.mean(is_good(result.times_s, slo)))
     return LoadPoint(
@@ -93,7 +95,7 @@ def _simulate(job: _Job) -> LoadPoint:
     )
 
 
-def at_load(
+def _at_load(
     scenario: ServingClock, load: Load, ratio: float, known: tuple[int, Estimate]
 ) -> tuple[ServingClockResult, float, bool]:
     """A load's run, its throughput and whether it is saturated: steady where it lasts, as it is where it is a trace."""
@@ -101,14 +103,35 @@ def at_load(
     if isinstance(load, Trace):
         result = at_pace(scenario, load, ratio, seed)
         return result, result.requests_per_s, is_too_much(result, carried)
-    steady = steady_serving(scenario, load, ratio * load.requests_per_s, seed, carried)
+    steady = steady_serving(scenario, load, ratio * load.requests_per_s, seed, carried, SEARCH_REQUESTS)
     return steady.result, steady.requests_per_s.value, steady.is_saturated
 
 
 def is_too_much(result: ServingClockResult, carried: Estimate) -> bool:
-    """Whether a trace arrives faster than the fleet could go on serving it, or its line grows all through it."""
+    """Tell whether a trace arrives faster than the fleet could go on serving it, or its line grows all through it.
+
+    Parameters
+    ----------
+    result : ServingClockResult
+        Of the trace.
+    carried : Estimate
+        From :func:`most_carried`.
+
+    Returns
+    -------
+    bool
+        For requests that all arrive at once, only what their line does counts.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
+    >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
+    >>> loads = [Trace(np.arange(5.0) / rate, np.full(5, 100), np.full(5, 4)) for rate in (1.0, 20.0)]
+    >>> [is_too_much(at_pace(fleet, one, 1.0), most_carried(fleet, one)) for one in loads]
+    [False, True]
+    """
     rate = result.trace.requests_per_s
-    return result.is_saturated or (np.isfinite(rate) and rate >= carried.value)
+    return result.is_saturated or bool(np.isfinite(rate) and rate >= carried.value)
 
 
 def most_carried(scenario: ServingClock, load: Load, seed: int = 0) -> Estimate:

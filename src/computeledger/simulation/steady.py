@@ -23,7 +23,7 @@ from computeledger.simulation.traces import Trace
 #: Lifetimes of a request that a run takes before it is measured, and that it goes on after the last measured arrival.
 WARM_LIFETIMES, TAIL_LIFETIMES = 3.0, 1.5
 #: Least lifetimes and requests that are measured; requests at which a run gives up converging.
-LEAST_LIFETIMES, LEAST_REQUESTS, MOST_REQUESTS = 4, 2_000, 400_000
+LEAST_LIFETIMES, LEAST_REQUESTS, MOST_REQUESTS = 4, 2_000, 100_000
 #: Stretches of the window whose means tell the noise, and half of the 90 % interval at which a mean has converged.
 BATCHES, CLOSE_FRACTION = 10, 0.01
 #: Means of a queue near capacity wander for long: a looser limit for the time a request takes.
@@ -42,7 +42,7 @@ class Estimate:
     Attributes
     ----------
     value, low, high : float
-        The mean and its 90 % interval over runs of this length, in the unit of the quantity.
+        The mean and its 90 % interval over runs of this length [-], in the unit of the quantity.
     has_converged : bool
         Whether the interval is as narrow as asked for.
     """
@@ -197,7 +197,7 @@ def steady_serving(
     requests_per_s: float,
     seed: int = 0,
     carried: Estimate | None = None,
-    least_requests: int = LEAST_REQUESTS,
+    n_requests: tuple[int, int] = (LEAST_REQUESTS, MOST_REQUESTS),
 ) -> Steady:
     """Simulate a load that lasts: from in flight to in flight, longer until its means hold still.
 
@@ -213,8 +213,8 @@ def steady_serving(
         Of random routing and of the progress of what is in flight at the beginning [-].
     carried : Estimate, optional
         From :func:`capacity`, where it is known.
-    least_requests : int
-        Fewest requests that are measured [-].
+    n_requests : tuple of int
+        Fewest that are measured, and how many a run may have to converge [-].
 
     Returns
     -------
@@ -236,15 +236,12 @@ def steady_serving(
     # a line that grows without end tells nothing more when it grows faster
     rate = min(requests_per_s, MOST_OVERLOAD_RATIO * carried.value)
     in_flight, lifetime_s = _fluid(fleet, draw(LEAST_REQUESTS, rate), min(rate, carried.value))
-    lifetimes = max(LEAST_LIFETIMES, math.ceil(least_requests / (rate * lifetime_s)))
+    lifetimes = max(LEAST_LIFETIMES, math.ceil(n_requests[0] / (rate * lifetime_s)))
     while True:
         found = _measured(fleet, draw, (rate, in_flight, lifetime_s, lifetimes), seed)
         done, time_s = _throughput(found, math.inf if is_saturated else rate), _mean_time_s(found)
-        if (
-            is_saturated
-            or (done.has_converged and time_s.has_converged)
-            or 2 * len(found.trace.arrival_s) > MOST_REQUESTS
-        ):
+        is_still = is_saturated or (done.has_converged and time_s.has_converged)
+        if is_still or 2 * len(found.trace.arrival_s) > n_requests[1]:
             return Steady(found, done, time_s, carried, is_saturated)
         lifetimes *= 2
 

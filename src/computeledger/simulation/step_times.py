@@ -14,8 +14,8 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.batching import expected_busiest, most_in_a_bin
-from computeledger.physics.memory import sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.batching import expected_busiest, held_steps, most_in_a_bin
+from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
@@ -23,7 +23,6 @@ from computeledger.workloads.serving import (
     ServingScenario,
     decode_step,
     estimate_serving,
-    held_steps,
     prefill_beside_s,
     shared_fraction,
 )
@@ -211,7 +210,8 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
     state = max(float(held.sequence_bytes) - per_token * far, 0.0)
     if per_token <= 0:  # nothing grows with the context: count the state as if it did
         per_token, state = float(held.sequence_bytes) / far, 0.0
-    kv_tokens = int(float(held.cache_bytes) / per_token) * int(scenario.layout.dp)
+    room = float(cache_bytes_per_gpu(machine.system, held.weights_bytes, held.activations_bytes))
+    kv_tokens = int(room / per_token) * int(scenario.layout.dp)
     state_tokens = round(state / per_token)
     if kv_tokens < far + state_tokens:
         raise DoesNotFitError(

@@ -17,12 +17,12 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.batching import expected_busiest
+from computeledger.physics.batching import expected_busiest, held_steps
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
@@ -339,12 +339,7 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
 
 
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
-_SHARED = ("routed experts", "all-to-all")
-
-
-#: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
-#: smaller ones take each as it comes (assumption: without it most steps of 64 ranks would wait for one prompt).
-ENGINE_RANKS, HOLD_STEPS = 8, 10.0
+_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
 
 
 def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
@@ -371,27 +366,6 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
 
 
-def held_steps(n_ranks: Num) -> Num:
-    """Steps over which prompts are gathered before the attention-DP ranks read them together.
-
-    Parameters
-    ----------
-    n_ranks : float or ndarray
-        Attention-DP ranks [-].
-
-    Returns
-    -------
-    float or ndarray
-        Decode steps [-].
-
-    Examples
-    --------
-    >>> held_steps(np.array([1, 8, 64])).tolist()
-    [1.0, 1.0, 10.0]
-    """
-    return np.where(np.asarray(n_ranks) > ENGINE_RANKS, HOLD_STEPS, 1.0)
-
-
 def shared_fraction(prefill: Sequence[Operation]) -> Num:
     """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
 
@@ -407,27 +381,35 @@ def shared_fraction(prefill: Sequence[Operation]) -> Num:
 
     Examples
     --------
-    >>> shared_fraction([Operation("attention", compute_s=3.0), Operation("routed experts", compute_s=1.0)])
+    >>> from computeledger.physics.roofline import OperationKind
+    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
+    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
+    >>> shared_fraction([own, own, own, shared])
     0.25
     """
-    return total_s(part for part in prefill if part.name in _SHARED) / total_s(prefill)
+    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.
-_OF_WEIGHTS = ("attention projections", "dense and shared MLP", "routed experts", "output head")
+_OF_WEIGHTS = (
+    OperationKind.ATTENTION_PROJECTIONS,
+    OperationKind.DENSE_MLP,
+    OperationKind.ROUTED_EXPERTS,
+    OperationKind.OUTPUT_HEAD,
+)
 #: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
 #: the GPU while decodes keep it busy.
-_NOT_ADDED = ("launch floors", "eager launches")
+_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
 
 
 def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
     """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
-    products = {one.name: one for one in decode if one.name in _OF_WEIGHTS}
-    further = [one for one in prompts if one.name not in products and one.name not in _NOT_ADDED]
+    products = {one.kind: one for one in decode if one.kind in _OF_WEIGHTS}
+    further = [one for one in prompts if one.kind not in products and one.kind not in _NOT_ADDED]
     added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
     is_exposed = np.any(exposed_fraction)
     for one in prompts:
-        beside = products.get(one.name)
+        beside = products.get(one.kind)
         if beside is None:
             continue
         compute_s, memory_s = beside.compute_s, beside.memory_s
