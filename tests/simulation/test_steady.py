@@ -94,7 +94,8 @@ def test_throughput_never_falls_as_load_rises_and_saturation_is_the_loads(proces
     before = 0.0
     for share in (0.3, 0.7, 0.9, 1.1, 3.0):
         rate = share * carried.value
-        found = steady_serving(fleet, load(f"{process}:{rate}{bursty}", ("300", "60")), rate, carried=carried)
+        drawn = load(f"{process}:{rate}{bursty}", ("300", "60"))
+        found = steady_serving(fleet, drawn, rate, carried=carried, n_requests=(2_000, 8_000))
         done = found.requests_per_s.value
         assert found.is_saturated == (share > 1)
         assert 0.97 * min(share, 1) * carried.value <= done <= 1.02 * min(share, 1) * carried.value
@@ -138,7 +139,8 @@ def test_m_m_c() -> None:
     fleet = plain_fleet(1, live, step_s)
     rate = busy * live / (mean * step_s)
     # the longer the run, the closer: waits in a queue this full wander for long
-    found = steady_serving(fleet, load(f"poisson:{rate}", ("10", f"exponential:{mean}")), rate, n_requests=(15_000, 40_000))
+    drawn = load(f"poisson:{rate}", ("10", f"exponential:{mean}"))
+    found = steady_serving(fleet, drawn, rate, n_requests=(15_000, 40_000))
     wait_s = float(np.mean(found.result.times_s["ttft_s"]))
     expected_s = erlang_c(live, busy * live) * mean * step_s / (live * (1 - busy))
     assert wait_s == pytest.approx(expected_s, rel=0.15)
