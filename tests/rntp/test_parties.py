@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -123,8 +123,8 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
 
 
 @pytest.fixture
-def both(fresh: Engine, warm: Engine) -> Callable[[dict[str, Any], str], set[str]]:
-    def statuses(spec: dict[str, Any], text: str) -> set[str]:
+def both(fresh: Engine, warm: Engine) -> Callable[[Mapping[str, Any], str], set[str]]:
+    def statuses(spec: Mapping[str, Any], text: str) -> set[str]:
         document = {"id": "1", "domain": "code", "limits": {"wall_s": 20, "cpu_s": 5, "output_bytes": 2**20}, **spec}
         return {engine.verify(read_task(document), text).status for engine in (fresh, warm)}
 
@@ -132,7 +132,7 @@ def both(fresh: Engine, warm: Engine) -> Callable[[dict[str, Any], str], set[str
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)
-def test_warm_and_fresh_give_one_status(name: str, both: Callable[[dict[str, Any], str], set[str]]) -> None:
+def test_warm_and_fresh_give_one_status(name: str, both: Callable[[Mapping[str, Any], str], set[str]]) -> None:
     source, status = _PROGRAMS[name]
     assert both(STDOUT.spec, source) == {status}
 
