@@ -14,9 +14,9 @@ from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.training import Batch, Stack
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.units import DAY_S, HOUR_S, format_si
 from computeledger.workloads.pretraining import (
-    USABLE_FRACTION,
     PretrainingResult,
     PretrainingScenario,
     check_shared,
@@ -96,8 +96,9 @@ def _memory_words(result: PretrainingResult) -> str:
     needed, usable = median(result.memory.total_bytes), result.capacity_bytes
     if needed <= usable:
         return ""
-    if needed <= usable / USABLE_FRACTION:
-        return f"; tight: as modelled {format_si(needed, 'B')} of the GPU's {format_si(usable / USABLE_FRACTION, 'B')}"
+    if needed <= usable / TRAINING_HBM_FRACTION:
+        hbm = format_si(usable / TRAINING_HBM_FRACTION, "B")
+        return f"; tight: as modelled {format_si(needed, 'B')} of the GPU's {hbm}"
     return f"; as modelled it needs {format_si(needed, 'B')} of {format_si(usable, 'B')} per GPU"
 
 

@@ -18,15 +18,16 @@ from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.workloads.result import Figure, Term, fact_term
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
 DEFAULTS: Mapping[str, tuple[float, str]] = {
     "pretraining.sequence": (4096.0, "tokens"),
     "pretraining.global_batch": (4_194_304.0, "tokens"),
-    "rl.sequence": (16384.0, "tokens"),
-    "rl.longest_over_mean": (3.0, ""),
+    "rl.longest_over_mean": (LONGEST_OVER_MEAN, ""),
     "rl.steps_in_flight": (4.0, ""),
-    "inference.tpot": (0.05, "s"),
+    "inference.tpot": (SLOWEST_TPOT_S, "s"),
 }
 
 
@@ -244,8 +245,8 @@ class Setting:
         What runs.
     machine, typical : Machine
         With samples of the efficiency factors, and with their medians.
-    precision : Precision
-        Of weights and products.
+    precision, training_precision : Precision
+        Of weights and products: of what runs, and of an update, which is bf16 where the plan does not say.
     usd_per_gpu_hour : float or ndarray
         Price [USD/h].
     facility_w_per_gpu : float or ndarray
@@ -263,6 +264,7 @@ class Setting:
     machine: Machine
     typical: Machine
     precision: Precision
+    training_precision: Precision
     usd_per_gpu_hour: Num
     facility_w_per_gpu: Num
     price_term: Term
@@ -393,6 +395,7 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
         typical=Machine(system, efficiency(draws=typical), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
+        training_precision=_training_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,
         price_term=price_term,
@@ -403,10 +406,11 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
 
 
 def _precision(plan: Plan, section: Section, model: Model) -> Precision:
-    given = plan.value(section, "precision")
-    moe = any(group.feed_forward.n_experts for group in model.layers)
-    if isinstance(given, str):
-        return parse_precision(given, moe)
-    if section.name == "pretraining":
-        return parse_precision("bf16", moe)
+    if section.name == "pretraining" or isinstance(plan.value(section, "precision"), str):
+        return _training_precision(plan, section, model)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
+
+
+def _training_precision(plan: Plan, section: Section, model: Model) -> Precision:
+    given = plan.value(section, "precision")
+    return parse_precision(given if isinstance(given, str) else "bf16", model.is_moe)

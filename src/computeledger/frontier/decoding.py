@@ -11,10 +11,10 @@ from computeledger.frontier.steps import training_machine
 from computeledger.frontier.systems import Generation
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision, parse_precision
-from computeledger.physics.transformer import n_params_active, n_params_total
+from computeledger.physics.transformer import n_params_total
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import lengths_of_mean
-from computeledger.workloads.rl_scale_up import LONGEST_OVER_MEAN, domain_use, longest_trace
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN, lengths_of_mean
+from computeledger.workloads.rl_scale_up import domain_use, longest_trace
 from computeledger.workloads.rl_scenario import RLMachines
 from computeledger.workloads.rl_search import rl_machine
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
@@ -95,7 +95,7 @@ class Reinforces:
 
 def _precision(model: Model, generation: Generation) -> tuple[str, Precision]:
     name = "fp8" if generation.accelerator.native_precision("fp8") == "fp8" else "bf16"
-    return name, parse_precision(name, moe=n_params_total(model) > 1.5 * n_params_active(model))
+    return name, parse_precision(name, moe=model.is_moe)
 
 
 def _no_system(generation: Generation) -> str:

@@ -12,7 +12,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces import documents, documents_rl
-from computeledger.interfaces.answers_rl_run import LONGEST_OVER_MEAN, Asked, read_run
+from computeledger.interfaces.answers_rl_run import Asked, read_run
 from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
@@ -22,6 +22,7 @@ from computeledger.validation.tables import read_rows
 from computeledger.workloads.rl import estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl_coverage import fit_coverage, pass_at_k
 from computeledger.workloads.rl_generation import decode_bound
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl_levers import levers
 from computeledger.workloads.rl_returns import FARTHEST, fit_reward
 from computeledger.workloads.rl_run import EPOCHS, RunCost, rl_figures

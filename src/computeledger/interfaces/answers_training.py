@@ -10,7 +10,7 @@ from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.interfaces import documents, documents_training
 from computeledger.interfaces.answers_anchor import anchored_result
-from computeledger.interfaces.answers_setting import is_moe, multiplied_in
+from computeledger.interfaces.answers_setting import multiplied_in
 from computeledger.interfaces.training_question import Question, read_question
 from computeledger.physics.critical_batch import growing_batch
 from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
@@ -136,7 +136,7 @@ def _beside(
     """What stands beside the answer: other layouts, what binds and what to change, scaling, launch arguments."""
     factor = 1.0 if held is None else median(held.factor)
     best = found.swept.best(options["top"]) if found.swept is not None else []
-    within = spread_of(is_moe(found.scenario.model)).within
+    within = spread_of(found.scenario.model.is_moe).within
     compared = margins(found.scenario, best, question.machine, within) if best else []
     out: dict[str, Any] = {"best_layouts": [documents_training.margin_document(one, factor) for one in compared]}
     out["n_configurations"] = found.swept.candidates.size if found.swept is not None else 0

@@ -13,7 +13,6 @@ from typing import Any
 
 from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
-from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.wording import point, show
 from computeledger.physics.memory import CACHE_FRACTION
 from computeledger.physics.operations import CHUNK_TOKENS
@@ -152,7 +151,7 @@ def _share(fraction: float) -> float:
 def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
     """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
     model, asked = load_model(document["model"]), document["precision"]
-    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if is_moe(model) else {})
+    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
     pairs = {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items()}
     if all(stored == wanted for stored, wanted in pairs):
         return False

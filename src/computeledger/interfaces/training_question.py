@@ -10,7 +10,7 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.interfaces.answers_setting import check_positive, draw_machine, is_moe, price_of, whole_number
+from computeledger.interfaces.answers_setting import check_positive, draw_machine, price_of, whole_number
 from computeledger.physics.efficiency import middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -90,7 +90,7 @@ def read_question(options: Mapping[str, Any]) -> Question:
     )
     batch = _batch(options)
     scenario = PretrainingScenario(
-        model, Layout(), parse_precision(options["precision"] or "bf16", is_moe(model)), batch,
+        model, Layout(), parse_precision(options["precision"] or "bf16", model.is_moe), batch,
         drawn["tokens"], drawn["price"], lora=_lora(options),
     )  # fmt: skip
     n_gpus, layout = _layout(options, scenario, int(system.n_gpus_scale_up.value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,7 +199,7 @@ def serving_layouts(model: Model, n_gpus: int, n_scale_up: int) -> list[Layout]:
         for pp in powers_of_two(min(world, 8)):
             for tp in powers_of_two(min(world // pp, n_scale_up)):
                 dp, rest = divmod(world, pp * tp)
-                is_moe = any(group.feed_forward.n_experts for group in model.layers)
+                is_moe = model.is_moe
                 if rest or (dp > 1 and not is_moe):
                     continue
                 for ep in {1, tp * dp} if is_moe else {1}:
@@ -210,25 +211,27 @@ def serving_layouts(model: Model, n_gpus: int, n_scale_up: int) -> list[Layout]:
     return sorted(found, key=lambda one: (int(one.n_gpus), int(one.pp), int(one.tp), int(one.ep)))
 
 
-def stack_layouts(layouts: list[Layout]) -> Layout:
+def stack_layouts(layouts: Sequence[Layout], trailing_axes: int = 1) -> Layout:
     """Put many layouts on one axis.
 
     Parameters
     ----------
-    layouts : list of Layout
+    layouts : sequence of Layout
         Scalars.
+    trailing_axes : int
+        Axes of length 1 behind that of the layouts, such as one that batches broadcast against [-].
 
     Returns
     -------
     Layout
-        Whose degrees are arrays of shape (n, 1), so that a second axis may hold batches.
+        Whose degrees are arrays of shape (n, 1, ...).
 
     Examples
     --------
-    >>> stack_layouts([Layout(tp=1), Layout(tp=2)]).tp.shape
-    (2, 1)
+    >>> two = [Layout(tp=1), Layout(tp=2)]
+    >>> stack_layouts(two).tp.shape, stack_layouts(two, trailing_axes=0).tp.shape
+    ((2, 1), (2,))
     """
-    columns = {
-        name: np.array([[float(getattr(one, name))] for one in layouts]) for name in ("tp", "pp", "dp", "cp", "ep")
-    }
-    return Layout(**columns)
+    shape = (len(layouts), *(1,) * trailing_axes)
+    names = ("tp", "pp", "dp", "cp", "ep")
+    return Layout(**{name: np.array([float(getattr(one, name)) for one in layouts]).reshape(shape) for name in names})

@@ -161,7 +161,7 @@ def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
     eff = machine.training
     if chip_family(machine.system.accelerator) == "other":
         return eff.training_chip_ratio
-    if any(group.feed_forward.n_experts for group in model.layers):
+    if model.is_moe:
         return eff.training_expert_ratio
     return eff.training_known_ratio if batch.stack.in_calibration else eff.training_unseen_ratio
 

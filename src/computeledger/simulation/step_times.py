@@ -15,15 +15,14 @@ from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.simulation.state import Limits, Pool, StepTimes
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.serving import LIVE_LIMIT, ServingScenario, estimate_serving
 
 #: Entries of a table over chunk sizes.
 N_CHUNKS = 25
-#: Most sequences of a replica where nobody says otherwise (assumption: what engines are started with).
-MOST_LIVE = 1024
 #: Share of the cache that stays free when a sequence is let in (assumption: what engines are started with).
 RESERVE_FRACTION = 0.01
 
@@ -45,7 +44,7 @@ class Engine:
     """
 
     n_replicas: int = 1
-    chunk_tokens: int = 8192
+    chunk_tokens: int = int(CHUNK_TOKENS)
     live: int | None = None
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
 
@@ -97,7 +96,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> found = timed_pool(question, Machine(load_system("h100-nvl8")), Engine(live=64))
@@ -149,7 +149,8 @@ def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)
@@ -190,5 +191,5 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
             f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
         )
     typical = int(kv_tokens / (state_tokens + float(np.max(scenario.held_tokens))))
-    live = engine.live or max(min(typical, MOST_LIVE), 1)
+    live = engine.live or max(min(typical, LIVE_LIMIT), 1)
     return Limits(live, kv_tokens, round(RESERVE_FRACTION * kv_tokens), state_tokens, engine.chunk_tokens, ranks)

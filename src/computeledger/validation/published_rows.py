@@ -259,7 +259,7 @@ def _precision(model: Model, text: str) -> Precision:
     if not words or model.id.startswith("openai/gpt-oss"):
         return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv, scores)
     if "fp4" in words:
-        is_moe = any(group.feed_forward.n_experts for group in model.layers)
+        is_moe = model.is_moe
         mixers = "fp8" if "fp8 attention" in words else "bf16" if is_moe else "fp4"
         return Precision(mixers, "fp8" if "fp8 attention" in words else "fp4", "fp4", kv, scores)
     width = "fp8" if "fp8" in words else "bf16"

@@ -312,7 +312,7 @@ def _model(path: str) -> Model | None:
 def _precision(model: Model, row: Mapping[str, str]) -> Precision:
     """Precision by kind: what the row states, else the stored one; 4-bit expert checkpoints keep their mixers wide."""
     stated = {kind: _width(row[f"{kind}_quant_mode"]) for kind in ("gemm", "moe")}
-    is_moe = any(group.feed_forward.n_experts for group in model.layers)
+    is_moe = model.is_moe
     if not stated["gemm"]:
         return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
     mixers = "bf16" if is_moe and stated["gemm"] == "fp4" else stated["gemm"]

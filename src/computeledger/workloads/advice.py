@@ -156,7 +156,7 @@ def _memory(scenario: PretrainingScenario, now: PretrainingResult, machine: Mach
 
 def _numbers(scenario: PretrainingScenario, now: PretrainingResult, machine: Machine) -> Iterator[Advice]:
     chip = machine.system.accelerator
-    moe = any(group.feed_forward.n_experts for group in scenario.model.layers)
+    moe = scenario.model.is_moe
     if scenario.precision.dense == "bf16" and chip.native_precision("fp8") == "fp8":
         then = estimate_pretraining(replace(scenario, precision=parse_precision("fp8", moe)), machine)
         yield Advice("fp8 matrix products", _gain(then, now), "--precision fp8; numerics need care")

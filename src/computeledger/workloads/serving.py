@@ -295,6 +295,9 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
 
 
+#: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
+#: to 1,024).
+LIVE_LIMIT = 1024
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
 _SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
 
