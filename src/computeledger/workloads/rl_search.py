@@ -409,7 +409,7 @@ def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
     >>> from computeledger.workloads.rl_scenario import Algorithm
     >>> from computeledger.workloads.serving import ServingScenario
     >>> engine = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1.0, 1.0, 256.0)
-    >>> sampling, layouts = Sampling(lengths_of_mean(1e3, 3e3), 200.0), (Layout(dp=8), Layout(tp=8, pp=2))
+    >>> sampling, layouts = Sampling(lengths_of_mean(1e3, 3e3), 200.0), (Layout(dp=8), Layout(tp=8, pp=4))
     >>> runs = [RLScenario(engine, sampling, Algorithm(64, 16), Trainer(one), Split(16.0, 16.0)) for one in layouts]
     >>> [bool(trainer_fits(run, Machine(load_system("h100-nvl8")))) for run in runs]
     [False, True]
