@@ -17,14 +17,15 @@ from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
 DEFAULTS: Mapping[str, tuple[float, str]] = {
-    "pretraining.sequence": (4096.0, "tokens"),
-    "pretraining.global_batch": (4_194_304.0, "tokens"),
+    "pretraining.sequence": (DEFAULT_SEQUENCE_TOKENS, "tokens"),
+    "pretraining.global_batch": (DEFAULT_GLOBAL_BATCH_TOKENS, "tokens"),
     "rl.longest_over_mean": (LONGEST_OVER_MEAN, ""),
     "rl.steps_in_flight": (4.0, ""),
     "inference.tpot": (SLOWEST_TPOT_S, "s"),

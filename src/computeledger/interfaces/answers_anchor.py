@@ -9,8 +9,7 @@ from typing import Any
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model
-from computeledger.interfaces.training_question import filled
-from computeledger.physics.parallelism import check_layout, parse_layout
+from computeledger.physics.parallelism import check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import RECOMPUTE
 from computeledger.units import format_si

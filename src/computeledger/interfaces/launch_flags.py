@@ -91,8 +91,8 @@ def engine_runs(engine: str, layout: Layout) -> bool:
 
 def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     """Commands that start what a serving document describes; raises where the engine cannot run it."""
-    if engine not in ENGINES:
-        raise unknown_id("engine", engine, ENGINES)
+    if engine not in LAUNCHERS:
+        raise unknown_id("engine", engine, LAUNCHERS)
     pools = document.get("pools")
     if pools is None:
         return "\n".join([*_comments(engine, document), *_commands(engine, _launch(engine, document, document, ""))])
@@ -109,7 +109,7 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
 
 def _commands(engine: str, one: Launch) -> list[str]:
     most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
-    return [*([most] if one.short else []), *ENGINES[engine](one)]
+    return [*([most] if one.short else []), *LAUNCHERS[engine](one)]
 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
@@ -269,4 +269,4 @@ def _trtllm(one: Launch) -> list[str]:
     return [*notes, *file, *_shell(f"trtllm-serve {one.model}", options)]
 
 
-ENGINES: dict[str, Callable[[Launch], list[str]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
+LAUNCHERS: dict[str, Callable[[Launch], list[str]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}

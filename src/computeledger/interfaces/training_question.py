@@ -13,7 +13,7 @@ from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.interfaces.answers_setting import check_positive, draw_machine, price_of, whole_number
 from computeledger.physics.efficiency import middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import RECOMPUTE, Batch, Stack
 from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, SHARDING, parse_recompute
@@ -171,13 +171,6 @@ def _layout(options: Mapping[str, Any], scenario: PretrainingScenario, domain: i
     layout = filled(parse_layout(options["layout"]), gpus)
     check_layout(layout, scenario.model, gpus)
     return int(layout.n_gpus), layout
-
-
-def filled(layout: Layout, n_gpus: int | None) -> Layout:
-    """A layout without dp takes as many data-parallel ranks as the GPUs allow."""
-    if n_gpus is not None and layout.dp == 1 and n_gpus % int(layout.n_gpus) == 0:
-        return replace(layout, dp=n_gpus // int(layout.n_gpus))
-    return layout
 
 
 def _limits(options: Mapping[str, Any], domain: int) -> Limits:

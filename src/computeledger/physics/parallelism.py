@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -209,6 +209,31 @@ def serving_layouts(model: Model, n_gpus: int, n_scale_up: int) -> list[Layout]:
     if not found:
         raise LayoutError(f"no legal layout of {model.id} on {format_count(n_gpus, 'GPU')}")
     return sorted(found, key=lambda one: (int(one.n_gpus), int(one.pp), int(one.tp), int(one.ep)))
+
+
+def filled(layout: Layout, n_gpus: int | None) -> Layout:
+    """Give a layout without ``dp`` as many data-parallel ranks as the GPUs allow.
+
+    Parameters
+    ----------
+    layout : Layout
+        Scalar.
+    n_gpus : int or None
+        GPUs of the job; None where nobody says [-].
+
+    Returns
+    -------
+    Layout
+        The same where it states ``dp``, or where its GPUs do not divide those of the job.
+
+    Examples
+    --------
+    >>> str(filled(Layout(tp=2), 64)), str(filled(Layout(tp=2, dp=4), 64))
+    ('tp2-dp32', 'tp2-dp4')
+    """
+    if n_gpus is not None and layout.dp == 1 and n_gpus % int(layout.n_gpus) == 0:
+        return replace(layout, dp=n_gpus // int(layout.n_gpus))
+    return layout
 
 
 def stack_layouts(layouts: Sequence[Layout], trailing_axes: int = 1) -> Layout:

@@ -22,6 +22,9 @@ from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.lora import Lora, adapter_params
 from computeledger.workloads.pipeline import scheduled
 
+#: Sequence and global batch of a run where nobody says (assumptions) [token].
+DEFAULT_SEQUENCE_TOKENS, DEFAULT_GLOBAL_BATCH_TOKENS = 4096.0, 4e6
+
 
 @dataclass(frozen=True, slots=True)
 class PretrainingScenario:

@@ -21,7 +21,7 @@ _SCORES = np.linspace(-4.0, 5.5, 77)
 #: Share of rollouts that reach each position, from the start to the longest that is allowed.
 SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z in _SCORES[1:-1]), 0.0, 0.0])
 #: Spread of the logarithm of rollout lengths where none is given (assumption: 0.4 to 1.2 in published runs).
-SPREAD = 0.8
+LENGTH_SPREAD = 0.8
 #: Where rollouts are cut when nothing is said, over their mean or their 95th percentile (assumption); a model's context
 #: may cut them sooner.
 LONGEST_OVER_MEAN, LONGEST_OVER_P95 = 3.0, 3.0
@@ -296,7 +296,7 @@ def lognormal_lengths(median_tokens: Num, p95_tokens: Num, longest_tokens: Num) 
     return _positions(median_tokens * np.exp(spread * _SCORES[:, None]), longest_tokens)
 
 
-def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREAD) -> Lengths:
+def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = LENGTH_SPREAD) -> Lengths:
     """Log-normal lengths, cut at the longest, whose mean after the cut is given.
 
     Parameters
