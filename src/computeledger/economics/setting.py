@@ -14,9 +14,11 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
-from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
+from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
@@ -219,6 +221,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
     if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
         inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+    inputs |= _serving_ratios(plan)
     inputs |= plan.uncertain()
     for section in plan.sections.values():
         if "skip" in section:
@@ -232,6 +235,21 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
         elif kind is not None:
             inputs[f"price.{system.accelerator.id}.{kind}"] = price_fact(system, kind).uncertain
     return inputs
+
+
+def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
+    """Real over predicted times of what the plan serves: the interval of its class, as ``serve`` has it."""
+    section = plan.sections.get("inference")
+    if section is None or "skip" in section:
+        return {}
+    ids = {str(plan.value(section, "model")), *(one.text("model") for one in section.traffic)} - {None}
+    if len(ids) > 1:  # several models share one factor: that of what was not measured
+        return {}
+    system, layout = system_of(plan, section), section.text("layout")
+    is_spread = layout is not None and parse_layout(layout).n_gpus > system.n_gpus_scale_up.value
+    kind = "spread" if is_spread else "aggregated"
+    found = interval_of(interval_class(load_model(str(ids.pop())), system.id, DEFAULT_ENGINE, kind))
+    return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +403,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
     price_term = price_of(plan, section, draws)
     power = draws[f"power.{system.id}"]
     overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
-    typical = {
+    typical = {name: middle(value) for name, value in _serving_ratios(plan).items()}
+    typical |= {
         f"efficiency.{name}": middle(value)
         for name, value in plan.efficiency.values.items()
         if not isinstance(value, str)
