@@ -278,8 +278,8 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
 
     rl = {one.name: one.default for one in cli.commands["rl"].params}
     pretrain = {one.name: one.default for one in cli.commands["pretrain"].params}
-    assert float(rl["live_limit"]) == LIVE_LIMIT
-    assert float(rl["verifier_cores"]) == VERIFIER_CORES
+    assert float(str(rl["live_limit"])) == LIVE_LIMIT
+    assert float(str(rl["verifier_cores"])) == VERIFIER_CORES
     assert float(str(rl["mfu"]).rstrip("%")) / 100 == PRETRAINING_MFU
     assert float(str(pretrain["sequence_tokens"])) == DEFAULT_SEQUENCE_TOKENS
     assert str(pretrain["global_batch_tokens"]) == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"
