@@ -15,12 +15,12 @@ from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.cli import cli, main
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
-from computeledger.workloads.rl import PRETRAINING_MFU
 from computeledger.workloads.rl_scenario import VERIFIER_CORES
 from computeledger.workloads.serving import LIVE_LIMIT, ServingScenario, estimate_serving
 from tests.commands import call
@@ -280,7 +280,7 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     pretrain = {one.name: one.default for one in cli.commands["pretrain"].params}
     assert float(str(rl["live_limit"])) == LIVE_LIMIT
     assert float(str(rl["verifier_cores"])) == VERIFIER_CORES
-    assert float(str(rl["mfu"]).rstrip("%")) / 100 == PRETRAINING_MFU
+    assert float(str(rl["mfu"]).rstrip("%")) / 100 == PRETRAINING_UTILIZATION_FRACTION
     assert float(str(pretrain["sequence_tokens"])) == DEFAULT_SEQUENCE_TOKENS
     assert str(pretrain["global_batch_tokens"]) == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"
     controls = {one.name: one for one in PAGE.controls}

@@ -13,6 +13,7 @@ from computeledger.economics.plan import Section
 from computeledger.economics.rl_split import stated_lag, stated_split
 from computeledger.economics.setting import Setting
 from computeledger.errors import PlanError
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Operation
@@ -20,7 +21,7 @@ from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, format_percent, format_si
 from computeledger.workloads.result import Figure, Term
-from computeledger.workloads.rl import PRETRAINING_MFU, RLResult, estimate_rl, pretraining_gpu_s_per_token
+from computeledger.workloads.rl import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths, default_longest, lengths_of_mean, spread_of_lengths
 from computeledger.workloads.rl_placement import Stated, place_run
@@ -111,7 +112,7 @@ def rl_phase(
         Its step.
     pretraining_s_per_token : float or ndarray or None
         GPU-time of one pretraining token on the same chip, which beta compares with; that of a utilisation of
-        :data:`~computeledger.workloads.rl.PRETRAINING_MFU` where the plan has no such pretraining [s/token].
+        :data:`~computeledger.physics.blackboard.PRETRAINING_UTILIZATION_FRACTION` where the plan has no such pretraining [s/token].
     pretraining_gpu_hours : float or ndarray
         GPU-time of the pretraining run, for a balanced RL run [h].
 
@@ -144,7 +145,7 @@ def rl_phase(
     if compared_s is None:
         peak = setting.machine.bf16_flop_per_s
         compared_s = pretraining_gpu_s_per_token(n_params_active(setting.model), peak)
-        compared_with = f"a pretraining token at {format_percent(PRETRAINING_MFU)} of the dense bf16 peak (assumption)"
+        compared_with = f"a pretraining token at {format_percent(PRETRAINING_UTILIZATION_FRACTION)} of the dense bf16 peak (assumption)"
     per_token_s = _gpu_s_per_token(setting, step, compared_s)
     tokens, origin = _tokens(setting, step, pretraining_gpu_hours * HOUR_S / per_token_s)
     hours = _gpu_hours(setting, step, tokens, per_token_s)

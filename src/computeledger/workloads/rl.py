@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.display import Displayed
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
@@ -22,8 +23,6 @@ from computeledger.workloads.rl_generation import Generation, generate, sooner, 
 from computeledger.workloads.rl_scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl_training import Passes, Training, train
 
-#: Utilisation of the pretraining that beta in GPU-time compares with, where none is given (assumption).
-PRETRAINING_MFU = 0.4
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -169,7 +168,9 @@ class RLResult(Displayed):
         }
 
 
-def pretraining_gpu_s_per_token(n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = PRETRAINING_MFU) -> Num:
+def pretraining_gpu_s_per_token(
+    n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
+) -> Num:
     """GPU-time of a pretraining token at a stated utilisation, ``6 N / (MFU peak)``.
 
     Parameters
