@@ -111,8 +111,8 @@ def rl_phase(
     modelled : RLModel
         Its step.
     pretraining_s_per_token : float or ndarray or None
-        GPU-time of one pretraining token on the same chip, which beta compares with; that of a utilisation of
-        :data:`~computeledger.physics.blackboard.PRETRAINING_UTILIZATION_FRACTION` where the plan has no such pretraining [s/token].
+        GPU-time of one pretraining token on the same chip, which beta compares with; where the plan has no such
+        pretraining, that of an assumed utilisation [s/token].
     pretraining_gpu_hours : float or ndarray
         GPU-time of the pretraining run, for a balanced RL run [h].
 
@@ -145,7 +145,8 @@ def rl_phase(
     if compared_s is None:
         peak = setting.machine.bf16_flop_per_s
         compared_s = pretraining_gpu_s_per_token(n_params_active(setting.model), peak)
-        compared_with = f"a pretraining token at {format_percent(PRETRAINING_UTILIZATION_FRACTION)} of the dense bf16 peak (assumption)"
+        share = format_percent(PRETRAINING_UTILIZATION_FRACTION)
+        compared_with = f"a pretraining token at {share} of the dense bf16 peak (assumption)"
     per_token_s = _gpu_s_per_token(setting, step, compared_s)
     tokens, origin = _tokens(setting, step, pretraining_gpu_hours * HOUR_S / per_token_s)
     hours = _gpu_hours(setting, step, tokens, per_token_s)
