@@ -193,7 +193,7 @@ def client() -> Any:
     testing = pytest.importorskip("fastapi.testclient")
     from computeledger.interfaces.web.app import create_app
 
-    return testing.TestClient(create_app())
+    return testing.TestClient(create_app(), base_url="http://127.0.0.1")
 
 
 def one_load(run: dict[str, Any], client: Any) -> None:
