@@ -6,6 +6,7 @@ a number. Each side answers requests of the other while it waits for its own rep
 
 from __future__ import annotations
 
+import abc
 import importlib
 import json
 import socket
@@ -42,8 +43,14 @@ class ProgramError(BaseException):
     """The program's process has ended, or has sent what is no message."""
 
 
-class Side:
-    """One end of the line: sends a request and answers those of the other side until its own is answered."""
+class Side(abc.ABC):
+    """One end of the line: sends a request and answers those of the other side until its own is answered.
+
+    Parameters
+    ----------
+    connection : socket.socket
+        A stream to the other side.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -51,7 +58,18 @@ class Side:
         self.numbers: dict[int, int] = {}
 
     def hold(self, value: Any) -> int:
-        """The number of an object that stays on this side."""
+        """Keep an object on this side.
+
+        Parameters
+        ----------
+        value : Any
+            The object.
+
+        Returns
+        -------
+        int
+            Its number [-].
+        """
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.held)
@@ -59,10 +77,24 @@ class Side:
         return number
 
     def send(self, message: Any) -> None:
+        """Send a message.
+
+        Parameters
+        ----------
+        message : Any
+            What JSON can hold.
+        """
         body = json.dumps(message).encode("utf-8", "surrogatepass")
         self.connection.sendall(_SIZE.pack(len(body)) + body)
 
     def receive(self) -> Any:
+        """Wait for a message; raises ProgramError where none comes.
+
+        Returns
+        -------
+        Any
+            What JSON can hold.
+        """
         size = _SIZE.unpack(self._exactly(_SIZE.size))[0]
         if size > _MOST_BYTES:
             raise ProgramError("too long a message")
@@ -85,7 +117,18 @@ class Side:
         return b"".join(parts)
 
     def ask(self, request: list[Any]) -> Any:
-        """Send a request; the other side's reply."""
+        """Send a request and answer those of the other side until its reply comes.
+
+        Parameters
+        ----------
+        request : list
+            Name and arguments.
+
+        Returns
+        -------
+        Any
+            The reply.
+        """
         try:
             self.send(["ask", request])
         except OSError:
@@ -98,12 +141,36 @@ class Side:
                 return message[1]
             self.send(["reply", self.serve(message[1])])
 
+    @abc.abstractmethod
     def serve(self, request: Any) -> Any:
-        """Answer a request of the other side."""
-        raise NotImplementedError
+        """Answer a request of the other side.
+
+        Parameters
+        ----------
+        request : list
+            Name and arguments.
+
+        Returns
+        -------
+        Any
+            The reply.
+        """
 
     def pack(self, value: Any, depth: int = 0) -> Any:
-        """A value as a message holds it; what is none stays here and is referred to."""
+        """Write a value as a message holds it; what is none stays here and is referred to.
+
+        Parameters
+        ----------
+        value : Any
+            The value.
+        depth : int
+            How deep it lies [-].
+
+        Returns
+        -------
+        Any
+            What JSON can hold.
+        """
         kind = type(value)
         if value is None or kind in (bool, str) or (kind is int and abs(value) < _SMALL):
             return value
@@ -119,12 +186,34 @@ class Side:
                     return {"library": [name, [self.pack(one, depth + 1) for one in parts(value)]]}
         return self.refer(value)
 
+    @abc.abstractmethod
     def refer(self, value: Any) -> Any:
-        """What stands for an object of this side, or of the other."""
-        raise NotImplementedError
+        """Refer to an object of this side, or of the other.
+
+        Parameters
+        ----------
+        value : Any
+            The object.
+
+        Returns
+        -------
+        dict
+            Its kind and number.
+        """
 
     def unpack(self, message: Any) -> Any:
-        """The value of a message."""
+        """Read the value of a message.
+
+        Parameters
+        ----------
+        message : Any
+            What JSON can hold.
+
+        Returns
+        -------
+        Any
+            The value.
+        """
         if message is None or type(message) in (bool, int, str):
             return message
         if not isinstance(message, dict) or len(message) != 1:
@@ -138,9 +227,22 @@ class Side:
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError):
             raise ProgramError("no value") from None
 
+    @abc.abstractmethod
     def resolve(self, name: str, inner: Any) -> Any:
-        """What a reference stands for."""
-        raise NotImplementedError
+        """Find what a reference stands for.
+
+        Parameters
+        ----------
+        name : str
+            Kind of the reference.
+        inner : Any
+            Its number, and what it is.
+
+        Returns
+        -------
+        Any
+            The object, or what stands for it.
+        """
 
 
 def _library(side: Side, inner: Any) -> Any:

@@ -415,7 +415,13 @@ def _judge(side: _Judge, work: dict[str, Any], report: io.TextIOWrapper) -> None
 
 
 def main() -> None:
-    """Fork the program, read the work from standard input, and report where the tests' own output does not go."""
+    """Fork the program, read the work from standard input, and report where the tests' own output does not go.
+
+    Examples
+    --------
+    >>> _of_the_language("ValueError"), _of_the_language({"module": "shutil", "name": "rmtree"})
+    (<class 'ValueError'>, <class 'Exception'>)
+    """
     libc = ctypes.CDLL(None)
     libc.prctl(_DUMPABLE, 0, 0, 0, 0)
     ours, theirs = socket.socketpair()

@@ -171,7 +171,21 @@ class _Theirs:
 
 
 def be_the_program(connection: socket.socket) -> None:
-    """Become the program and serve the judge until it ends."""
+    """Become the program and serve the judge until it ends.
+
+    Parameters
+    ----------
+    connection : socket.socket
+        The line to the judge.
+
+    Examples
+    --------
+    >>> ours, theirs = socket.socketpair()
+    >>> _Program(theirs).pack([1, 2.5, {"a": b"x"}])
+    {'list': [1, {'float': '0x1.4000000000000p+1'}, {'dict': [['a', {'bytes': '78'}]]}]}
+    >>> ours.close(), theirs.close()
+    (None, None)
+    """
     side = _Program(connection)
     module = types.ModuleType("solution")
     module.__file__ = "/box/solution.py"
