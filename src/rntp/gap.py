@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
-from rntp.controls import estimate
 from rntp.evaluate import gold_scores
+from rntp.intervals import estimate
 from rntp.must_think.families import family_of
 from rntp.must_think.family import checked, oracle
 from rntp.positions import Place

@@ -31,6 +31,7 @@ from transformers import (
 from transformers.cache_utils import DynamicLayer
 
 from computeledger.errors import InputError, shown
+from rntp.books import Counted, ParameterCount, counted_model
 from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
@@ -295,3 +296,33 @@ def planned_config(model: Any) -> dict[str, Any]:
     """
     config: dict[str, Any] = model.config.to_dict()
     return config | ({"model_type": "qwen3"} if config["model_type"] == _SmearConfig.model_type else {})
+
+
+def counted_by(model: Any, name: str = "model") -> Counted | None:
+    """Choose what a model's work is counted by; its own parameters where the planner does not know the architecture.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Any.
+    name : str
+        Under which it is counted.
+
+    Returns
+    -------
+    Model or ParameterCount
+        A table of embeddings is looked up, not multiplied, and counts only where it is the output head too.
+
+    Examples
+    --------
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> tiny = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2))
+    >>> counted_by(tiny).n_params == sum(one.numel() for one in tiny.parameters()) - 16 * 8
+    True
+    """
+    tables = {id(one.weight) for one in model.modules() if isinstance(one, torch.nn.Embedding)}
+    output = model.get_output_embeddings()
+    head = output.weight if output is not None else None
+    used = [one.numel() for one in model.parameters() if id(one) not in tables or one is head]
+    count = ParameterCount(sum(used), 0 if head is None else head.numel(), str(model.config.model_type))
+    return counted_model(planned_config(model), name, count)

@@ -160,6 +160,8 @@ class EnvironmentSpec:
         Options of the puzzle.
     answer_tokens : int
         Longest answer after the thought [token].
+    held_out_fraction : float
+        Share of the tasks of a file, by the hash of their id, that is never trained on [-].
     """
 
     name: str = ""
@@ -168,6 +170,7 @@ class EnvironmentSpec:
     puzzle: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     answer_tokens: int = field(default=16, metadata=_within(1))
+    held_out_fraction: float = field(default=0.1, metadata=_within(0, 0.9))
 
 
 @dataclass(frozen=True, slots=True)

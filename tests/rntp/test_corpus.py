@@ -54,6 +54,19 @@ def test_every_kind_of_source_gives_the_same_texts(library: Path, kind: str, sou
         assert [(one.id, one.kind, one.marks) for one in found] == [("n0", "k", (4,)), ("n1", "k", (4,))]
 
 
+def test_files_of_one_base_name_are_documents_of_their_own(tmp_path: Path) -> None:
+    for place in range(8):
+        package = tmp_path / "recipe" / f"package{place}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"value = {place}")
+        (package / "rows.jsonl").write_text(json.dumps({"text": f"row {place}"}))
+    for spec in (CorpusSpec("text", ("**/*.py",)), CorpusSpec("jsonl", ("**/*.jsonl",))):
+        names = [one.id for one in documents(spec, tmp_path / "recipe")]
+        assert len(set(names)) == 8 and names[0].startswith("package0/")
+    beside = next(documents(CorpusSpec("text", ("../package3/__init__.py",)), tmp_path / "recipe" / "package0"))
+    assert beside.id == "../package3/__init__.py"
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

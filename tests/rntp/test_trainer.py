@@ -26,7 +26,7 @@ from rntp.mixture import Problem, Rows, mixed_rows
 from rntp.models import load_model
 from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
 from rntp.recipe_file import read_recipe
-from rntp.run import _held_out
+from rntp.run import _held_out, _held_out_places
 from rntp.run_folder import BASE, FINAL
 from rntp.trainer import Extras, RntpTrainer
 from rntp.verify.task import Task
@@ -157,7 +157,7 @@ class Answered(RntpTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         made = super()._generate_and_score_completions(inputs)
-        self.seen = [*getattr(self, "seen", []), (inputs, made)]
+        self.seen = [*getattr(self, "seen", []), ([self.rows[row["row"]] for row in inputs], made)]
         return made
 
     def _sample(self, prompts: list[list[int]], each: int) -> Any:
@@ -178,7 +178,7 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     seen = trainer.seen
     assert {row["source"] for inputs, _ in seen for row in inputs} == {"text", "words"}
     for inputs, made in seen:
-        verified = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
+        verified = [place for place, row in enumerate(inputs) if row["task"] is not None]
         rank = [verified.index(place) % 2 for place in verified]
         # right answers above wrong ones, and nothing of a problem in the gold
         assert all((made["advantages"][place] > 0) == (not r) for place, r in zip(verified, rank, strict=True))
@@ -318,7 +318,7 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     said = launched(*TWO, script("gradients.py"), str(tmp_path / "two"), str(tmp_path / "two.npy"), "3")
     assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
-    assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
+    assert [row["source"] for row in alone.rows] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
     assert np.abs(one).max() > 1e-2
     assert np.abs(one - two).max() < 1e-5
@@ -333,7 +333,9 @@ def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
     held_out = json.loads(launched(*TWO, "-m", "rntp", "train", str(path), "--json", *settings))["held_out"]
     recipe = read_recipe(path, changes)
     model, tokenizer = load_model(folder / FINAL, recipe.thought)
-    alone = _held_out(recipe, model.eval(), tokenizer, folder / BASE)
+    before, _ = load_model(folder / BASE, recipe.thought)
+    held_out_places = _held_out_places(recipe, before.eval(), tokenizer)
+    alone = _held_out(recipe, model.eval(), tokenizer, folder / BASE, held_out_places)
     assert alone is not None and alone["places"] == held_out["places"] == 6
     assert held_out["thoughts"] == pytest.approx(alone["thoughts"])
     for role in ("base", "policy"):
@@ -383,8 +385,8 @@ def test_rows_are_the_same_for_the_same_seed_and_mixed_by_weight() -> None:
     problems = {"words": [Problem(Task("t", "text", {"answer": "x"}, environment="words"), (7, 8))]}
     weights_ = {"text": 3.0, "words": 1.0}
     one, same, other = (mixed_rows(tiny.places(5), problems, weights_, 200, seed=seed) for seed in (1, 1, 2))
-    assert one.dataset["source"] == same.dataset["source"] != other.dataset["source"]
-    assert 130 < list(one.dataset["source"]).count("text") < 170
+    first, again, last = ([row["source"] for row in rows] for rows in (one, same, other))
+    assert first == again != last and 130 < first.count("text") < 170
     # the places come round in their order
-    read = [row["document"] for row in one.dataset if row["source"] == "text"]
+    read = [row["document"] for row in one if row["source"] == "text"]
     assert read[:6] == [f"document {n % 5}" for n in range(6)]

@@ -19,6 +19,7 @@ from rntp.checkpoints import last_checkpoint
 from rntp.control_runs import TRAINED, mixed_rows, rival_spec, token_budget, train_rival
 from rntp.corpus import chunks, stream
 from rntp.evaluate import Evaluation, Roles, evaluate, evaluate_answers, places_of
+from rntp.measures import measure_for
 from rntp.models import load_model
 from rntp.positions import Place, places, wanted
 from rntp.problems import problems
@@ -206,7 +207,8 @@ def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampli
     if name != "mixed-sft":
         return plain
     thinker = load(found.base, recipe, model.device)[0] if found.base else model
-    chosen: Any = places(text(_STREAM + 1 + recipe.seed), spec, recipe.seed)
+    measure = measure_for(recipe, thinker, tokenizer)
+    chosen: Any = places(text(_STREAM + 1 + recipe.seed), spec, recipe.seed, measure)
     return mixed_rows(thinker, plain, chosen, sampling)
 
 

@@ -33,14 +33,15 @@ def interval(one: Mapping[str, Any] | None, signed: bool = True) -> str:
     if one is None:
         return MISSING
     mean = f"{one['mean']:+.3f}" if signed else f"{one['mean']:.3f}"
-    return mean if one["low"] is None else f"{mean} ({one['low']:+.3f} to {one['high']:+.3f})"
+    return f"{mean} (no interval)" if one["low"] is None else f"{mean} ({one['low']:+.3f} to {one['high']:+.3f})"
 
 
 def headline(settled: Mapping[str, Any]) -> str:
-    """The result in one line."""
+    """The result in one line, with what the gain is over."""
+    measured = f"{interval(settled['gain'])} {settled['unit']} over {settled['baseline']}"
     if settled["reported_gain"]:
-        return f"gain {interval(settled['gain'])} {settled['unit']}: no control explains it"
-    return f"no gain ({settled['why']}); measured {interval(settled['gain'])} {settled['unit']}"
+        return f"gain {measured}: no control explains it"
+    return f"no gain ({settled['why']}); measured {measured}"
 
 
 def loss_rows(loss: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -132,7 +133,7 @@ def _print_text(console: Console, document: Mapping[str, Any]) -> None:
         ("control", "what it leaves of the gain", "explains it"),
         control_rows(settled),
     )
-    _print(console, "By class", CLASS_HEAD, class_rows(document["classes"]))
+    _print(console, f"By class; gain over {settled['baseline']}", CLASS_HEAD, class_rows(document["classes"]))
     _print(
         console, "pass@k of the gold", ("samples", "trained", "before RL"), curve_rows(document["pass_at_k"]["curve"])
     )
