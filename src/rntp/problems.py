@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -21,6 +22,10 @@ from rntp.verify.task import Task, load_tasks
 
 #: Names under which a task may bring its question.
 _QUESTIONS = ("prompt", "question")
+#: What a model has seen of the problems that it is evaluated on.
+SEEN = ("made anew", "held out", "trained on")
+#: Tokens of a question where no context bounds it.
+_ANY = 2**31
 #: Puzzles in a row whose question is too long after which the puzzle is refused.
 _PATIENCE = 64
 
@@ -138,6 +143,46 @@ def parted(tasks: Sequence[Task], held_out_fraction: float) -> tuple[tuple[Task,
     ranked = sorted(tasks, key=lambda task: hashlib.sha256(task.id.encode()).digest())
     never = {task.id for task in ranked[:count]}
     return tuple(task for task in tasks if task.id not in never), tuple(task for task in tasks if task.id in never)
+
+
+def asked_problems(
+    spec: EnvironmentSpec, tokenizer: Any, count: int, folder: Path = Path(), seed: int = 0
+) -> tuple[list[Problem], str]:
+    """Draw the problems that models are evaluated on: of a file, those that were never trained on where there are any.
+
+    Parameters
+    ----------
+    spec : EnvironmentSpec
+        Which.
+    tokenizer : PreTrainedTokenizerFast
+        Of the model that is to answer.
+    count : int
+        Problems at most; of a file, each task once [-].
+    folder : Path
+        What the file of tasks is relative to.
+    seed : int
+        Another than training's: puzzles are then made anew [-].
+
+    Returns
+    -------
+    tuple of list of Problem and str
+        The problems, and one of :data:`SEEN`.
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     bos_token_id = None
+    ...     def __call__(self, text, **options):
+    ...         return {"input_ids": [ord(one) for one in text]}
+    >>> some, seen = asked_problems(EnvironmentSpec("sums", puzzle="chain_sum"), Letters(), 2)
+    >>> len(some), seen
+    (2, 'made anew')
+    """
+    if spec.puzzle:
+        return list(itertools.islice(problems(spec, tokenizer, _ANY, folder, seed), count)), SEEN[0]
+    trained, never = (_environment(spec, folder, held_out=side)[0].tasks for side in (False, True))
+    some = problems(spec, tokenizer, _ANY, folder, seed, held_out=bool(never))
+    return list(itertools.islice(some, min(count, len(never or trained)))), SEEN[1] if never else SEEN[2]
 
 
 def _made_question(task: Task) -> str:

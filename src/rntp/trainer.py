@@ -205,21 +205,29 @@ class RntpTrainer(GuardedTrainer):
         )
         answers = [""] * len(inputs)
         if self.rows.has_problems:  # every process generates again, be it for a row that needs no answer
-            places = [place for place, row in enumerate(inputs) if row["task"] is not None] or [0]
+            asked = [place for place, row in enumerate(inputs) if row["task"] is not None]
             longest = max(one.answer_tokens for one in self.recipe.environments)
             with self._stopping(self._endings, longest):
-                ids, ps = self._sample([prompts[place] + completions[place] for place in places], 1)
-            for number, place in enumerate(places):
-                if inputs[place]["task"] is not None:
-                    answers[place] = self._tokenizer.decode(ids[number], skip_special_tokens=True)
-                    completions[place], trained[place] = (
-                        completions[place] + ids[number],
-                        trained[place] + [1] * len(ids[number]),
-                    )
-                    if log_probs is not None and ps is not None:
-                        log_probs[place] = log_probs[place] + ps[number]
+                ids, ps = self._sample([prompts[place] + completions[place] for place in self._filled(asked)], 1)
+            for number, place in enumerate(asked):
+                answers[place] = self._tokenizer.decode(ids[number], skip_special_tokens=True)
+                completions[place] = completions[place] + ids[number]
+                trained[place] = trained[place] + [1] * len(ids[number])
+                if log_probs is not None and ps is not None:
+                    log_probs[place] = log_probs[place] + ps[number]
         golds = [row["gold_ids"].tolist() for row in inputs]
         return _Thoughts(contexts, golds, completions, trained, lengths, closed, answers, log_probs)
+
+    def _filled(self, places: list[int]) -> list[int]:
+        """Rows that are sampled again: those given, and behind them some whose samples are not used.
+
+        An engine that processes share must get as many from each, since each is given the slice of its rank; elsewhere
+        a process without any samples one, as sharded models need.
+        """
+        count = max(1, len(places))
+        if self.use_vllm:
+            count = int(self.accelerator.gather(torch.tensor([count], device=self.accelerator.device)).max())
+        return places + (places[:1] or [0]) * (count - len(places))
 
     def _sample(self, prompts: list[list[int]], each: int) -> tuple[list[list[int]], list[list[float]] | None]:
         with self._phase("generation") as book:

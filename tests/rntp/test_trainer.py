@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -194,6 +195,34 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     assert summary["beta_flop"] > 6
 
 
+def test_a_thought_s_length_is_without_its_answer_and_costs_a_verified_row_too(tmp_path: Path) -> None:
+    class Kept(Answered):
+        def _advantages(self, inputs: Any, thoughts: Any, values: Any, unaided: Any) -> Any:
+            self.kept = (thoughts, values.copy())
+            return super()._advantages(inputs, thoughts, values, unaided)
+
+    task = Task("t", "text", {"answer": "w1"}, environment="words")
+    rows = mixed_rows((), {"words": [Problem(task, (7, 8, 9))]}, {"words": 1.0}, 4)
+    spec = EnvironmentSpec(name="words", puzzle="x", answer_tokens=3)
+    thought = ThoughtSpec(budget=12, length_weight=0.25)
+    recipe = tiny.recipe(tmp_path, environments=(spec,), steps=1, thought=thought)
+    trainer = Kept(tiny.model(), tiny.TOKENIZER, rows, recipe, None, Extras(verify=lambda pairs: [1.0] * len(pairs)))
+    trainer.train()
+    thoughts, values = trainer.kept
+    assert max(thoughts.lengths) <= 12 and len(set(thoughts.lengths)) > 1
+    assert values == pytest.approx(1 - 0.25 * np.array(thoughts.lengths))
+    logged = next(entry for entry in trainer.state.log_history if "loss" in entry)
+    assert logged["thought/tokens"] == pytest.approx(np.mean(thoughts.lengths))
+    assert logged["answer/tokens"] == 2 and logged["completion/tokens"] == pytest.approx(logged["thought/tokens"] + 2)
+
+
+def test_a_running_mean_that_scores_needs_no_frozen_copy(tmp_path: Path) -> None:
+    made = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, reward=RewardSpec(scorer="ema")))
+    assert made._frozen is None and made._ema is not None
+    both = tiny.recipe(tmp_path, reward=RewardSpec(scorer="ema"), thought=ThoughtSpec(budget=12, kl_weight=0.1))
+    assert RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), both)._frozen is not None
+
+
 def test_a_verifier_that_failed_gives_no_reward_and_no_advantage(tmp_path: Path) -> None:
     task = Task("t", "text", {"answer": "w1"}, environment="words")
     rows = mixed_rows((), {"words": [Problem(task, (7, 8, 9))]}, {"words": 1.0}, 4)
@@ -324,6 +353,14 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     assert np.abs(one - two).max() < 1e-5
 
 
+def test_a_server_that_two_processes_share_answers_the_right_prompts(tmp_path: Path) -> None:
+    """TRL gathers the prompts and gives each process the slice of its rank: as many are needed from each."""
+    said = launched(*TWO, script("served.py"), str(tmp_path))
+    counts = [(int(asked), int(right)) for asked, right in re.findall(r"asked (\d+) right (\d+)", said)]
+    assert len(counts) == 2 and counts[0][0] != counts[1][0]
+    assert all(asked == right for asked, right in counts)
+
+
 def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
     """The held-out figures at the end of a run are those of one process that is given the same two models."""
     torch.set_num_threads(1)
@@ -340,7 +377,7 @@ def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
     assert held_out["thoughts"] == pytest.approx(alone["thoughts"])
     for role in ("base", "policy"):
         assert held_out["loss"][role] == pytest.approx(alone["loss"][role], rel=1e-5)
-    assert held_out["settled"]["gain"] == pytest.approx(alone["settled"]["gain"], rel=1e-4)
+    assert held_out["settled"]["gain"]["mean"] == pytest.approx(alone["settled"]["gain"]["mean"], rel=1e-4)
     assert abs(held_out["loss"]["policy"]["without"] - held_out["loss"]["base"]["without"]) > 1e-3
 
 

@@ -94,6 +94,11 @@ def crossover_words(part: Mapping[str, Any]) -> str:
     return f"the model before RL is level or ahead from {k} sample{'s' if k > 1 else ''} on"
 
 
+def seen_words(part: Mapping[str, Any]) -> str:
+    """What the models have seen of the tasks, for a title; nothing of the gold itself."""
+    return f" of {part['problems']} tasks {part['tasks']}" if "tasks" in part else ""
+
+
 def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(head):
@@ -111,7 +116,12 @@ def print_evaluation(document: Mapping[str, Any]) -> None:
         _print_text(console, document)
     for name, part in document["environments"].items():
         if part["problems"]:
-            _print(console, f"{name}: pass@k", ("samples", "trained", "before RL"), curve_rows(part["curve"]))
+            _print(
+                console,
+                f"{name}: pass@k{seen_words(part)}",
+                ("samples", "trained", "before RL"),
+                curve_rows(part["curve"]),
+            )
             console.print(crossover_words(part))
         if part["left_out"]:
             console.print(f"{part['left_out']} problems left out: the machine failed on an answer")

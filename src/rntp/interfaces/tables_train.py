@@ -66,6 +66,9 @@ def print_run(summary: Mapping[str, Any]) -> None:
         f"beta: {_number(summary['beta_flop'])} in FLOP, {_number(summary['beta_gpu_time'])} in device-time, per "
         "sampled token (next-token training: 6)"
     )
+    for note in ("beta_gpu_time_note", "flop_note"):
+        if summary.get(note):
+            console.print(f"{'beta in device-time is ' if note.startswith('beta') else ''}{summary[note]}")
     console.print(f"model: {summary['checkpoint']}")
 
 
