@@ -148,16 +148,19 @@ def _again(name: str, given: Iterable[Place | Problem]) -> Iterator[Place | Prob
             found = True
             yield one
         if not found:
-            what = (
+            source = (
                 "the corpus has no place to think at" if name == TEXT else f"environment {shown(name)} has no problem"
             )
-            raise InputError(f"{what}: check what is read, and how short a context may be")
+            raise InputError(f"{source}: check what is read, and how short a context may be")
 
 
 def _row(name: str, one: Place | Problem) -> dict[str, Any]:
-    context, gold = (one.prompt_ids, ()) if isinstance(one, Problem) else (one.context_ids, one.gold_ids)
-    task = one.task if isinstance(one, Problem) else None
-    said = (task.id, 0, task.domain) if task is not None else (one.document, one.position, one.kind)
+    gold: tuple[int, ...] = ()
+    task: Task | None = None
+    if isinstance(one, Problem):
+        context, task, said = one.prompt_ids, one.task, (one.task.id, 0, one.task.domain)
+    else:
+        context, gold, said = one.context_ids, one.gold_ids, (one.document, one.position, one.kind)
     if not context:
         raise InputError(f"{shown(said[0])}: a context of at least one token is needed to think after")
     return {
