@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from rntp.recipe import EnvironmentSpec, Recipe
+from rntp.recipe import EnvironmentSpec, Recipe, VllmSpec
 
-#: Tables that no step of training reads.
-_AFTERWARDS = ("controls", "report")
+#: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
+_BESIDE = ("vllm", "controls", "report")
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
@@ -128,7 +128,7 @@ def fingerprint(recipe: Recipe) -> str:
     >>> fingerprint(parse_recipe(given)) == fingerprint(parse_recipe({**given, "report": {"places": 0}}))
     True
     """
-    trained = {name: table for name, table in document(recipe).items() if name not in _AFTERWARDS}
+    trained = {name: table for name, table in document(recipe).items() if name not in _BESIDE}
     text = json.dumps(trained, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -273,7 +273,18 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
         yield "[thought] start and end: two different markers are needed"
     if "independent-scorer" in recipe.controls.names and not recipe.controls.judge:
         yield "[controls] 'independent-scorer' needs judge, the folder of a model"
+    yield from _vllm(recipe)
     yield from _environments(recipe.environments)
+
+
+def _vllm(recipe: Recipe) -> Iterator[str]:
+    """Settings of an engine that the recipe does not use, or that a server sets for itself."""
+    engine, given, plain = recipe.rl.engine, recipe.vllm, VllmSpec()
+    if given.address and engine != "vllm-server":
+        yield f"[vllm] address {shown(given.address)}: is for [rl] engine 'vllm-server', not {shown(engine)}"
+    for name in ("memory_fraction", "tensor_parallel", "context_tokens"):
+        if getattr(given, name) != getattr(plain, name) and engine != "vllm-colocate":
+            yield f"[vllm] {name}: is for [rl] engine 'vllm-colocate'; a server is started with its own"
 
 
 def _from_scratch(recipe: Recipe) -> Iterator[str]:

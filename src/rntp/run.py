@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from rntp.evaluate import evaluate, places_of
 from rntp.machine import measure_next_token, this_machine
 from rntp.mixture import Rows
 from rntp.models import counted_by, load_model
-from rntp.positions import Place
+from rntp.positions import MEASURED, Place
 from rntp.preflight import check_recipe, check_tokens
 from rntp.recipe import Recipe
 from rntp.rows import choose_rows, next_token_documents, selection
@@ -118,13 +119,17 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         state.wait_for_everyone()
     model, tokenizer = load_model(base, recipe.thought)
     check_tokens(recipe, tokenizer, getattr(model.config, "max_position_embeddings", None) or math.inf)
-    model.to(state.device).eval()
+    # where weights are sharded, a device holds the whole model only while a rule asks it
+    is_sharded, asks = os.environ.get("ACCELERATE_USE_FSDP", "") == "true", recipe.positions.rule in MEASURED
+    model.to(state.device if asks or not is_sharded else "cpu").eval()
     counted = counted_by(model, recipe.name)
     books = Books(folder / LEDGER if state.is_main_process else None, counted, machine, run=recipe.name)
     with contextlib.closing(books):
         with books.phase("evaluation"):  # chosen before anything is trained: none may be there
             held_out = _held_out_places(recipe, model, tokenizer)
         rows = choose_rows(recipe, model, tokenizer, selection(recipe, model, tokenizer, books))
+        if is_sharded:
+            model.to("cpu")
         reference = _Reference(recipe, rows, books)
         trainer = _train(recipe, model, tokenizer, rows, books, (_Told(recipe, folder, report), reference))
         if not reference.is_measured:  # the last checkpoint was behind the last place of one
