@@ -346,7 +346,7 @@ def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict
     tokens = sum(len(place.gold_ids) - sampling.skip_first_gold for place in places)
     gain = scored["thought after RL"] - none
 
-    def share(values: Floats) -> dict[str, float | None]:
+    def share(values: Floats) -> dict[str, float | str | None]:
         return estimate(values / gap, documents).document()
 
     intervals = {

@@ -179,7 +179,7 @@ def test_mixed_training_chooses_by_a_rule_that_asks_a_model(rule: str, tmp_path:
     }
     recipe = parse_recipe(given, tmp_path)
     found = _Found(tmp_path / "base", None, recipe, tmp_path / "base", None)
-    start, end = tiny.TOKENIZER.convert_tokens_to_ids(["<think>", "</think>"])
+    start, end = (tiny.TOKENIZER.encode(name)[0] for name in ("<think>", "</think>"))
     model, tokenizer = load_model(tmp_path / "base", recipe.thought)
     rows = _rows("mixed-sft", found, model.eval(), tokenizer, Sampling(start, end, 4))
     plain, thought = next(rows), next(rows)

@@ -118,7 +118,7 @@ class Live(TorchDispatchMode):
 
 
 def test_logits_of_a_whole_batch_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    shape: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     torch.manual_seed(0)
     made: Any = LlamaForCausalLM(LlamaConfig(vocab_size=8192, **shape)).eval()
     rows = rollouts(group=6)
@@ -135,7 +135,7 @@ def test_logits_of_a_whole_batch_are_never_kept(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_logits_that_a_model_changes_behind_its_head_are_taken_as_it_gives_them() -> None:
-    shape = {
+    shape: dict[str, Any] = {
         "hidden_size": 32,
         "intermediate_size": 32,
         "num_hidden_layers": 1,

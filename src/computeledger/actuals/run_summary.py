@@ -225,8 +225,8 @@ def _time_note(paid: Sequence[Entry], n_params: int, device_s: float) -> str:
         return ""
     elsewhere = sum(entry.device_s for entry in paid if entry.flop is None) / device_s
     return (
-        f"not transferable: {format_si(n_params)} parameters are below {format_si(LEAST_PARAMS)}, where launches and "
-        f"Python take the time; {format_percent(elsewhere)} of it is in phases that count no FLOP"
+        f"not transferable: at {format_si(n_params)} parameters (below {format_si(LEAST_PARAMS)}) launches and Python "
+        f"take the time; {format_percent(elsewhere)} of it is in phases that count no FLOP"
     )
 
 

@@ -223,8 +223,8 @@ def _answers(roles: Roles, found: _Found, tokenizer: Any, sampling: Sampling, co
         for one in recipe.environments
     }
     longest = max(one.answer_tokens for one in recipe.environments)
-    found = evaluate_answers(roles, tokenizer, {name: some for name, (some, _) in asked.items()}, sampling, longest)
-    return {name: {"tasks": asked[name][1], **part} for name, part in found.items()}
+    measured = evaluate_answers(roles, tokenizer, {name: some for name, (some, _) in asked.items()}, sampling, longest)
+    return {name: {"tasks": asked[name][1], **part} for name, part in measured.items()}
 
 
 def _samples(out: Evaluation, held_out: Sequence[Place], tokenizer: Any, count: int) -> list[dict[str, Any]]:
