@@ -35,6 +35,8 @@ from rntp.books import Counted, ParameterCount, counted_model
 from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
+#: What ``self-evaluation`` asks after thought and gold, and the two answers that are compared.
+QUESTION, YES, NO = "\nDid the thought help?", " yes", " no"
 #: Entries that every byte-level tokenizer has.
 _BYTES = 256
 #: Tokens before each one that the smear reaches, and the scale at which it starts.
@@ -326,3 +328,61 @@ def counted_by(model: Any, name: str = "model") -> Counted | None:
     used = [one.numel() for one in model.parameters() if id(one) not in tables or one is head]
     count = ParameterCount(sum(used), 0 if head is None else head.numel(), str(model.config.model_type))
     return counted_model(planned_config(model), name, count)
+
+
+def marker_id(tokenizer: Any, text: str) -> int:
+    """Find the token of a marker.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase
+        Whose.
+    text : str
+        The marker.
+
+    Returns
+    -------
+    int
+        Its one token [-].
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     unk_token_id = None
+    ...     def encode(self, text, **options):
+    ...         return [ord(one) for one in text]
+    >>> marker_id(Letters(), "<t>")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: marker '<t>' is not one token of the tokenizer: add it before training
+    """
+    found = tokenizer.encode(text, add_special_tokens=False)
+    if len(found) != 1 or found[0] == tokenizer.unk_token_id:
+        raise InputError(f"marker {shown(text)} is not one token of the tokenizer: add it before training")
+    return int(found[0])
+
+
+def question_ids(tokenizer: Any) -> tuple[list[int], int, int]:
+    """Write what ``self-evaluation`` asks in a tokenizer's tokens.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase
+        Whose.
+
+    Returns
+    -------
+    tuple of list of int, int and int
+        The question, and the first tokens of yes and no, which must differ [-], [-], [-].
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     def encode(self, text, **options):
+    ...         return [ord(one) for one in text.strip()]
+    >>> question_ids(Letters())[1:] == (ord("y"), ord("n"))
+    True
+    """
+    ask, yes, no = (tokenizer.encode(text, add_special_tokens=False) for text in (QUESTION, YES, NO))
+    if not ask or not yes or not no or yes[0] == no[0]:
+        raise InputError("reward 'self-evaluation': the tokenizer does not tell yes from no")
+    return ask, yes[0], no[0]

@@ -15,12 +15,10 @@ from computeledger.errors import InputError, nearest, shown
 from rntp.arguments import grpo_config
 from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
+from rntp.models import marker_id, question_ids
 from rntp.positions import MEASURED, places
 from rntp.problems import problems
 from rntp.recipe import Recipe
-
-#: What ``self-evaluation`` asks after thought and gold, and the two answers that are compared.
-QUESTION, YES, NO = "\nDid the thought help?", " yes", " no"
 
 
 def check_recipe(recipe: Recipe, processes: int = 1) -> None:
@@ -115,61 +113,3 @@ def check_tokens(recipe: Recipe, tokenizer: Any, context_tokens: float = math.in
         room = context_tokens - thought.budget - one.answer_tokens - 2
         some = problems(one, tokenizer, int(min(room, 2**31)), recipe.folder, recipe.seed)
         list(itertools.islice(some, 1))
-
-
-def marker_id(tokenizer: Any, text: str) -> int:
-    """Find the token of a marker.
-
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerBase
-        Whose.
-    text : str
-        The marker.
-
-    Returns
-    -------
-    int
-        Its one token [-].
-
-    Examples
-    --------
-    >>> class Letters:
-    ...     unk_token_id = None
-    ...     def encode(self, text, **options):
-    ...         return [ord(one) for one in text]
-    >>> marker_id(Letters(), "<t>")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: marker '<t>' is not one token of the tokenizer: add it before training
-    """
-    found = tokenizer.encode(text, add_special_tokens=False)
-    if len(found) != 1 or found[0] == tokenizer.unk_token_id:
-        raise InputError(f"marker {shown(text)} is not one token of the tokenizer: add it before training")
-    return int(found[0])
-
-
-def question_ids(tokenizer: Any) -> tuple[list[int], int, int]:
-    """Write what ``self-evaluation`` asks in a tokenizer's tokens.
-
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerBase
-        Whose.
-
-    Returns
-    -------
-    tuple of list of int, int and int
-        The question, and the first tokens of yes and no, which must differ [-], [-], [-].
-
-    Examples
-    --------
-    >>> class Letters:
-    ...     def encode(self, text, **options):
-    ...         return [ord(one) for one in text.strip()]
-    >>> question_ids(Letters())[1:] == (ord("y"), ord("n"))
-    True
-    """
-    ask, yes, no = (tokenizer.encode(text, add_special_tokens=False) for text in (QUESTION, YES, NO))
-    if not ask or not yes or not no or yes[0] == no[0]:
-        raise InputError("reward 'self-evaluation': the tokenizer does not tell yes from no")
-    return ask, yes[0], no[0]

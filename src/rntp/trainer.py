@@ -30,7 +30,7 @@ from rntp.arguments import grpo_config, process_state
 from rntp.books import Books, Machine
 from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
-from rntp.preflight import marker_id, question_ids
+from rntp.models import marker_id, question_ids
 from rntp.recipe import Recipe
 from rntp.reward import GoldScores, RewardOptions
 from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared

@@ -363,6 +363,17 @@ def test_a_server_that_two_processes_share_answers_the_right_prompts(tmp_path: P
     assert all(asked == right for asked, right in counts)
 
 
+def test_sharded_weights_become_those_of_whole_ones_and_are_saved_once(tmp_path: Path) -> None:
+    """FSDP2 on two processes without a GPU, over gloo, against DDP; and gone on with from a checkpoint."""
+    for kind, is_sharded in (("fsdp", "True"), ("ddp", "False")):
+        said = launched(*TWO, script("sharded.py"), str(tmp_path / kind), str(tmp_path / f"{kind}.npy"), kind)
+        assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [(is_sharded, "True")] * 2
+    one, two = (np.load(tmp_path / f"{kind}.npy") for kind in ("fsdp", "ddp"))
+    assert np.abs(one - two).max() < 1e-6
+    names = {path.name for path in (tmp_path / "fsdp" / "checkpoint-2").iterdir()}
+    assert "pytorch_model_fsdp.bin" in names and "model.safetensors" not in names and "config.json" in names
+
+
 def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
     """The held-out figures at the end of a run are those of one process that is given the same two models."""
     torch.set_num_threads(1)
