@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from computeledger.interfaces.web.spec import checked
 
 #: Few samples of the engine's own: the pages ask as users do.
 SMALL = {
@@ -118,10 +119,31 @@ def test_no_control_reads_a_file(client: TestClient, repository: Any) -> None:
 
 
 def test_an_address_that_is_no_page_names_the_nearest_one(client: TestClient) -> None:
-    answer = client.get("/serv")
+    answer = client.get("/api/serv")
     assert answer.status_code == 404
     assert "did you mean 'serve'?" in answer.json()["message"]
+    for path in ("/serv", "/nosuch", "/docs/serve"):
+        page = client.get(path)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert all(f'href="/{one.name}"' in page.text for one in PAGES)
     assert client.get("/view/serve?working=perhaps").status_code == 422
+
+
+def test_facts_without_a_word_say_what_there_is(client: TestClient) -> None:
+    view = client.get("/view/facts?words=").json()
+    assert "Type a word" in view["headline"]
+    assert sum(int(row[1].replace(",", "")) for row in view["tables"][0]["rows"]) > 500
+    found = client.get("/api/facts?words=llama").json()["results"]
+    assert "Llama" in found[0]["id"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_defaults_beside_what_is_asked_are_those_of_the_page(page: Any) -> None:
+    """A preset's own values are what the boxes then hold, and unknown names change nothing."""
+    for values in page.presets.values():
+        checked_values = checked(page, dict(values))
+        assert all(checked_values.get(name, "") == text for name, text in values.items())
+    assert page.defaults({"nosuch": "1"}) == page.defaults({})
 
 
 def test_other_host_names_are_refused_and_a_token_is_needed_for_others(client: TestClient) -> None:

@@ -17,7 +17,7 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.page import version
 from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.pages import PAGES, page_named
-from computeledger.interfaces.web.shell import page_html
+from computeledger.interfaces.web.shell import absent_html, page_html
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
 from computeledger.interfaces.web.working import working_view
 
@@ -27,6 +27,8 @@ _KEPT = 256
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
 _COOKIE = "computeledger_token"
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+#: Addresses that programs ask; the others are for people.
+_DATA = ("/api/", "/view/", "/static/")
 Next = Callable[[Request], Awaitable[Response]]
 Render = Callable[[str, tuple[tuple[str, str], ...]], bytes]
 
@@ -66,7 +68,10 @@ def create_app(token: str | None = None) -> FastAPI:
     def absent(request: Request, _error: Exception) -> Response:
         names = [page.name for page in PAGES]
         name = request.url.path.strip("/").rpartition("/")[2]
-        return _plain(404, f"{shown(name)}: no such page; {nearest(name, names)}")
+        message = f"{shown(name)}: no such page; {nearest(name, names)}"
+        if request.url.path.startswith(_DATA):
+            return _plain(404, message)
+        return HTMLResponse(absent_html(message, PAGES), 404)
 
     for page in PAGES:
         app.add_api_route(f"/{page.name}", functools.partial(_shell, page), include_in_schema=False)
