@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import shlex
 from typing import Any
 
@@ -144,6 +146,25 @@ def test_defaults_beside_what_is_asked_are_those_of_the_page(page: Any) -> None:
         checked_values = checked(page, dict(values))
         assert all(checked_values.get(name, "") == text for name, text in values.items())
     assert page.defaults({"nosuch": "1"}) == page.defaults({})
+
+
+@pytest.mark.parametrize("name", [page.name for page in PAGES])
+def test_csv_is_data(name: str, client: TestClient) -> None:
+    """One number per column and row, each with its unit, the same as the document holds."""
+    query = SMALL.get(name, {})
+    answer = client.get(f"/csv/{name}", params=query)
+    assert answer.headers["content-type"].startswith("text/csv")
+    head, *rows = list(csv.reader(answer.text.splitlines()))
+    assert head == ["quantity", "row", "unit", "median", "p05", "p95"]
+    assert len(rows) > 2
+    for _, _, unit, middle, *ends in rows:
+        assert unit
+        assert all(math.isfinite(float(text)) for text in (middle, *ends) if text)
+    if name == "life":
+        said = {row[0]: row[2:] for row in rows}
+        total = client.get("/api/life").json()["total"]
+        assert said["total.energy_j"] == ["J", *(repr(total["energy_j"][key]) for key in ("p50", "p05", "p95"))]
+    assert client.get(f"/csv/{name}?nosuch=1").status_code == 422
 
 
 def test_other_host_names_are_refused_and_a_token_is_needed_for_others(client: TestClient) -> None:

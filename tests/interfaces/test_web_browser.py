@@ -246,10 +246,16 @@ def test_downloads_are_what_they_say(visit: Any, tmp_path: Path) -> None:
         return Path(download.value.path()).read_bytes()
 
     assert {"phases", "shares", "total"} <= set(json.loads(saved("#get-json")))
-    assert saved("#get-csv").decode().startswith("figure,median,value,interval\nGPU-time,")
+    assert saved("#get-csv").decode().startswith("quantity,row,unit,median,p05,p95\n")
     assert set(tomllib.loads(saved("#get-plan").decode())) >= {"model", "pretraining", "rl", "inference"}
     assert saved("figure button:text('PNG')").startswith(b"\x89PNG")
-    assert saved("figure button:text('SVG')").startswith(b"<svg")
+    drawn = saved("figure button:text('SVG')").decode()
+    assert drawn.startswith("<svg")
+    title = page.locator("figure h2").first.inner_text()
+    assert title in drawn
+    assert "Model deepseek-ai/DeepSeek-V3" in drawn  # the scenario,
+    assert "/life" in drawn  # where it was asked,
+    assert '<rect width="100%" height="100%" fill="#' in drawn  # and a ground that does not shine through
 
 
 def test_the_working_follows_the_sliders_and_gives_the_focus_back(visit: Any) -> None:

@@ -225,5 +225,5 @@ def _remark(question: RouteQuestion, out: Outcome, singles: list[int]) -> str:
             return f"the cheap token is the dear task: {token} has the cheapest tokens, {task} completes for less"
     cheap = names[int(np.argmin(out.usd_per_task[singles]))]
     if cheap == task:
-        return f"{cheap} is the cheapest by the attempt and by the completed task"
-    return f"{cheap} is the cheapest by the attempt, {task} by the completed task"
+        return f"of single models {cheap} is the cheapest by the attempt and by the completed task"
+    return f"of single models {cheap} is the cheapest by the attempt, {task} by the completed task"

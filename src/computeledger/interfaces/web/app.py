@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.page import version
 from computeledger.interfaces.web.attended import attended
+from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.interfaces.web.shell import absent_html, page_html
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
@@ -28,7 +29,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
 _COOKIE = "computeledger_token"
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 #: Addresses that programs ask; the others are for people.
-_DATA = ("/api/", "/view/", "/static/")
+_DATA = ("/api/", "/csv/", "/view/", "/static/")
 Next = Callable[[Request], Awaitable[Response]]
 Render = Callable[[str, tuple[tuple[str, str], ...]], bytes]
 
@@ -79,6 +80,7 @@ def create_app(token: str | None = None) -> FastAPI:
             f"/api/{page.name}", functools.partial(_document, page), summary=page.question,
             responses=_RESPONSES, openapi_extra={"parameters": _parameters(page)}, name=f"api {page.name}",
         )  # fmt: skip
+        app.add_api_route(f"/csv/{page.name}", functools.partial(_numbers, page), include_in_schema=False)
         app.add_api_route(f"/view/{page.name}", functools.partial(_view, page), include_in_schema=False)
     return app
 
@@ -150,11 +152,15 @@ async def _document(page: Page, request: Request) -> Response:
     return await attended(functools.partial(_answered, page, request, _document_bytes), request)
 
 
+async def _numbers(page: Page, request: Request) -> Response:
+    return await attended(functools.partial(_answered, page, request, _csv_bytes, "text/csv"), request)
+
+
 async def _view(page: Page, request: Request) -> Response:
     return await attended(functools.partial(_answered, page, request, _view_bytes), request)
 
 
-def _answered(page: Page, request: Request, render: Render) -> Response:
+def _answered(page: Page, request: Request, render: Render, kind: str = "application/json") -> Response:
     """An answer, or one line about what was asked."""
     query = {name: text for name, text in request.query_params.items() if name != "token"}
     given = [name for name, _ in request.query_params.multi_items()]
@@ -167,7 +173,7 @@ def _answered(page: Page, request: Request, render: Render) -> Response:
         return _refused(error.control, str(error))
     except InputError as error:
         return _refused(blamed(page, str(error), query), str(error))
-    return Response(body, media_type="application/json")
+    return Response(body, media_type=kind)
 
 
 def _refused(control: str, message: str) -> Response:
@@ -178,6 +184,11 @@ def _refused(control: str, message: str) -> Response:
 def _document_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     page = page_named(name)
     return _json(page.answer(checked(page, dict(query)), False).document)
+
+
+def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    page = page_named(name)
+    return csv_text(page.answer(checked(page, dict(query)), False).document).encode()
 
 
 @functools.lru_cache(maxsize=_KEPT)

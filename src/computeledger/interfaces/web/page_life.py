@@ -76,7 +76,11 @@ def _view(answer: Answer) -> View:
         f"{words(point(total['usd']), 'USD')}; {PHASE_NAMES[largest]} takes "
         f"{percent(point(shares[largest]))} of the GPU-time."
     )
-    tables = (*published_hours(*_modelled(document)), _phases(document))
+    published = published_hours(*_modelled(document))
+    if published and "gpu_hours" in ledger.plan.sections["pretraining"]:
+        first = published[0].rows[0]
+        headline += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
+    tables = (*published, _phases(document))
     return View(headline, _tiles(document), _plots(document, ledger), tables, (*_dropped(dropped), *_notes(document)))
 
 

@@ -103,16 +103,16 @@ def _alternatives(answer: Answer) -> tuple[Table, ...]:
         return ()
     others = sorted(margins["rivals"][:8], key=lambda one: -float(one["throughput_ratio"]))
     rows = [
-        [f"{one['layout']} (the answer)" if one is winner else one["layout"], f"{one['batch']:,}",
-         words(one["output_tokens_per_s_per_user"], ""), words(one["output_tokens_per_s_per_gpu"], ""),
-         words(one["usd_per_mtok_output"], "USD"), words(one["usd_per_mtok_input"], "USD"),
+        [f"{one['layout']} (answer)" if one is winner else one["layout"], f"{one['batch']:,}",
+         words(one["output_tokens_per_s_per_user"], ""),
+         *(words(one[f"usd_per_mtok_{kind}"], "USD") for kind in ("output", "input")),
          f"{1 / one.get('throughput_ratio', 1.0) - 1:+.1%}" if one is not winner else "–",
          percent(one["better_probability"]) if one is not winner else "–"]
         for winner in [answer.document["winner"]] for one in [winner, *others]
     ]  # fmt: skip
-    columns = ["layout", "batch #", "tokens/s per user #", "tokens/s per GPU #", "USD/Mtok output #",
-               "USD/Mtok input #", "a request costs #", "chance to be better #"]  # fmt: skip
-    title = "The answer, and layouts that come close (at the medians of all inputs)"
+    columns = ["layout", "batch #", "tokens/s per user #", "output USD/Mtok #", "input USD/Mtok #",
+               "cost of a request #", "chance to be better #"]  # fmt: skip
+    title = "The answer and the layouts next to it, at the medians of all inputs"
     return (Table(title, columns, rows, "output_tokens_per_s_per_gpu"),)
 
 
@@ -120,8 +120,11 @@ def _cheapest(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Why the answer is taken: it has the cheapest request, input and output together."""
     if "margins" not in document:
         return ()
-    return (f"the answer gives the most output tokens per GPU, so that a whole request costs least: an alternative "
-            f"with cheaper output has dearer input; {margins_words(document['margins'])}",)  # fmt: skip
+    why = (
+        "of all layouts within the limits the answer gives the most output tokens per GPU: its requests cost least; "
+        "where another layout's output is cheaper, its input costs more"
+    )
+    return why, margins_words(document["margins"])
 
 
 PAGE = Page(

@@ -78,6 +78,7 @@ def _data(page: Page) -> dict[str, Any]:
     return {
         "page": page.name,
         "title": page.title,
+        "version": version(),
         "controls": [asdict(one) for one in page.controls],
         "presets": {name: dict(values) for name, values in page.presets.items()},
         "bases": {name: dict(values) for name, values in page.bases.items()},

@@ -13,6 +13,8 @@ from computeledger.sources import load_sources
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
+#: More choices than these are not listed in a message.
+_FEW = 12
 Values = dict[str, str]
 
 
@@ -349,7 +351,10 @@ def _check(one: Control, text: str) -> None:
     if any(ord(letter) < ord(" ") for letter in text):
         raise ControlError(one.name, f"{one.label} {shown(text)}: one line of plain text is expected")
     if one.kind == "choice" and text not in one.choices:
-        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {nearest(text, one.choices)}")
+        hint = nearest(text, one.choices)
+        if hint.startswith("allowed") and len(one.choices) > _FEW:
+            hint = f"type a part of a name to see which of the {len(one.choices)} have it"
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {hint}")
     if one.kind == "switch" and text != "on":
         raise ControlError(one.name, f"{one.label} {shown(text)}: 'on', or left out")
 

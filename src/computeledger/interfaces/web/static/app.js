@@ -375,14 +375,12 @@ function draw(place, view, other, heading) {
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
-      const name = `computeledger-${given.page}-${one.name}`;
       plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, element("h2", {}, one.title), canvas,
         element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
-            onclick: () => window.Plotly.downloadImage(canvas, { format, filename: name, width: 1200,
-              height: 1.25 * (canvas.clientHeight || 400) }) }, format.toUpperCase())))));
+            onclick: () => take(canvas, format, one.title) }, format.toUpperCase())))));
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
@@ -616,12 +614,50 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const quoted = (cell) => (/[",\n]/.test(said(cell)) ? `"${said(cell).replaceAll('"', '""')}"` : said(cell));
+// a picture says what it shows, of which scenario, and from where, on an opaque ground
+async function take(canvas, format, title) {
+  if (waiting.has(canvas)) paintNow(canvas);
+  const width = Math.max(canvas.clientWidth, 640), height = canvas.clientHeight, look = getComputedStyle(root);
+  const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
+  const color = (name) => look.getPropertyValue(name).trim();
+  const below = [scenario(), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
+  let y = 0, body = "";
+  const write = (text, size, weight, ink) => wrapped(text, (width - 32) / (size * 0.56)).forEach((line) => {
+    y += size * 1.45;
+    body += `<text x="16" y="${y}" font-size="${size}" font-weight="${weight}" fill="${ink}">${escaped(line)}</text>`;
+  });
+  y = 12;
+  write(title, 18, 650, color("--ink"));
+  write(canvas.closest("figure").querySelector("figcaption").textContent, 12, 400, color("--quiet"));
+  const drawn = decodeURIComponent(inner.slice(inner.indexOf(",") + 1)).replace(/^<svg /, `<svg x="0" y="${(y += 12)}" `);
+  y += height;
+  for (const line of below) write(line, 11, 400, color("--quiet"));
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
+    + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
+  const name = `computeledger-${given.page}-${canvas.parentNode.dataset.plot}.${format}`;
+  if (format === "svg") return save(name, "image/svg+xml", svg);
+  const picture = new Image();
+  picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  await picture.decode();
+  const sheet = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * (y + 16) });
+  sheet.getContext("2d").drawImage(picture, 0, 0, sheet.width, sheet.height);
+  return save(name, "image/png", await new Promise((go) => sheet.toBlob(go)));
+}
 
-function csv(view) {
-  const rows = [["figure", "median", "value", "interval"], ...view.tiles.map((one) => [one.label, one.text, String(one.value ?? ""), one.band])];
-  for (const one of view.tables) rows.push([], [one.title], one.columns.map((name) => name.replace(/ ?#$/, "")), ...one.rows);
-  return rows.map((row) => row.map(quoted).join(",")).join("\n").replaceAll("\u00a0", " ") + "\n";
+const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+
+// the scenario in one line: what the boxes say, by their labels
+function scenario() {
+  const words = given.controls.filter((one) => typed(one.name) && !(one.only && !matters(one.only)));
+  return words.map((one) => `${one.label} ${typed(one.name)}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`).join("; ");
+}
+
+function wrapped(text, most) {
+  const lines = [""];
+  for (const word of text.split(/\s+/)) {
+    if (lines.at(-1).length + word.length + 1 > most && lines.at(-1)) lines.push(word); else lines[lines.length - 1] += `${lines.at(-1) && " "}${word}`;
+  }
+  return lines;
 }
 
 async function copy(text, what) {
@@ -705,7 +741,10 @@ byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });
-byId("get-csv").addEventListener("click", () => { if (latest) save(`${given.page}.csv`, "text/csv", csv(latest.view)); });
+byId("get-csv").addEventListener("click", async () => {
+  const answer = await fetch(`/csv/${given.page}?${readBoxes()}`);
+  if (answer.ok) save(`${given.page}.csv`, "text/csv", await answer.text()); else complain(await answer.json());
+});
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
