@@ -18,7 +18,7 @@ from computeledger.interfaces.web.spec import checked
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
-    return TestClient(create_app())
+    return TestClient(create_app(), base_url="http://127.0.0.1")
 
 
 @pytest.mark.parametrize("name", PLANS)
