@@ -135,6 +135,6 @@ def test_formulas_are_drawn_and_the_book_goes_on(site: Path) -> None:
         text = chapter.read_text("utf-8")
         assert f'href="{following.name}"' in text.partition("md-footer")[2], chapter.name
         assert ":8765" not in text
-    text = (site / "book" / "3-context.html").read_text("utf-8")
-    assert "<msup><mi>S</mi><mo>*</mo></msup>" in text
-    assert "<mfrac><mrow><mn>2</mn><mi>N</mi><mi>W</mi></mrow>" in text
+    text = (site / "book" / "2-batch.html").read_text("utf-8")
+    assert "<msup><mi>B</mi><mo>*</mo></msup>" in text
+    assert "<mfrac><mrow><mi>F</mi></mrow><mrow><mi>W</mi></mrow></mfrac>" in text
