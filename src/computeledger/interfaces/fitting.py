@@ -26,7 +26,13 @@ _BAR = re.compile("[\u2588\u00b7 ]{4,}")
 
 
 class Page(Console):
-    """A console as wide as the terminal, as ``COLUMNS`` says, or as a page; numbers stay with their units."""
+    """A console as wide as the terminal, as ``COLUMNS`` says, or as a page; numbers stay with their units.
+
+    Parameters
+    ----------
+    **options : Any
+        Of a console of rich.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, **options)
@@ -34,7 +40,15 @@ class Page(Console):
             self.width = WIDE
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print, with texts wrapped between words that may be parted."""
+        """Print, with texts wrapped between words that may be parted.
+
+        Parameters
+        ----------
+        *objects : Any
+            Texts and tables.
+        **options : Any
+            Of the print of rich.
+        """
         super().print(*(wrapped(one, self.width) if isinstance(one, str | Text) else one for one in objects), **options)
 
 
