@@ -109,13 +109,12 @@ let before = { usual: {}, typed: {} };
 const remember = () => { before = { usual: defaults(typed), typed: Object.fromEntries(given.controls.map((one) => [one.name, typed(one.name)])) }; };
 
 function followed() {
-  const usual = defaults(typed);
   const isAnother = (name) => name && typed(name) !== before.typed[name];
-  for (const [name, one] of controls) {
-    const isLeft = typed(name) === before.usual[name] || (one.follows.split("|").some(isAnother) && !isAnother(name));
-    if (!isLeft || isAnother(name) || typed(name) === usual[name]) continue;
-    box(name).value = usual[name];
-    placeSlider(name);
+  const left = given.controls.filter((one) => !isAnother(one.name)
+    && (typed(one.name) === before.usual[one.name] || one.follows.split("|").some(isAnother)));
+  for (let pass = 0; pass < 2; pass += 1) { // what follows a box that has just changed is known in the second
+    const usual = defaults(typed);
+    for (const { name } of left) if (typed(name) !== usual[name]) { box(name).value = usual[name]; placeSlider(name); }
   }
   remember();
 }
