@@ -34,7 +34,7 @@ _CONTROLS = (
     Control("training-gpus", "GPUs that only train", unit="GPUs", low=8, high=16384, whole=True, is_power=True,
             group="Asynchrony",
             help="With a lag; empty: searched."),
-    Control("in-flight", "Update weights in flight", "switch", group="Asynchrony"),
+    Control("drained", "Drain generation before new weights", "switch", group="Asynchrony"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
     Control("layout", "Generation layout", "text", group="How", help="Such as tp2; empty: searched."),
     Control("training-layout", "Training layout", "text", group="How", help="Such as tp4-dp16; empty: searched."),
@@ -53,8 +53,8 @@ def _view(answer: Answer) -> View:
     largest = max(shares, key=lambda name: shares[name])
     headline = (
         f"{words(point(document['gpu_hours']), 'GPU-hours')} for {words(point(document['tokens']), 'tokens')} sampled; "
-        f"{largest} takes {percent(shares[largest])}, {percent(document['idle_fraction'])} idles. One sampled token "
-        f"costs {point(document['beta_gpu_time']) / 6:.3g} times a pretraining token in GPU-time."
+        f"{largest} takes {percent(shares[largest])}, {percent(document['idle_fraction'])} idles. Beta in "
+        f"GPU-time is {words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
     )
     return View(
         headline,
@@ -125,7 +125,7 @@ PAGE = Page(
         "Eight billion, one team": {},
         "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
                                       "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
-        "Asynchronous, two versions behind": {"max-lag": "2", "in-flight": "on"},
+        "Asynchronous, two versions behind": {"max-lag": "2"},
         "Slow verifiers": {"verifier-time": "30", "verifier-cores": "256"},
     },
 )  # fmt: skip
