@@ -146,6 +146,11 @@ def replaced(head: Any, forward: Callable[[Tensor], Tensor]) -> Iterator[None]:
     forward : callable
         Given the hidden states in its place.
 
+    Returns
+    -------
+    Iterator[None]
+        A context, in which it does.
+
     Examples
     --------
     >>> head = torch.nn.Linear(2, 3)
