@@ -166,7 +166,7 @@ def test_every_configuration_of_the_shared_data_is_read(shared_data: Path) -> No
         ("deepseek-ai--DeepSeek-V4-Flash", ("fp8", "fp8", "fp4")),
         ("nvidia--DeepSeek-V4-Pro-NVFP4", ("fp8", "fp8", "fp4")),
         ("Qwen--Qwen3-235B-A22B-FP8", ("fp8", "fp8", "fp8")),
-        ("moonshotai--Kimi-K2.5", ("bf16", "bf16", "fp4")),
+        ("moonshotai--Kimi-K2.5", ("bf16", "bf16", "int4-g32")),
         ("moonshotai--Kimi-K3", ("bf16", "bf16", "fp4")),
         ("nvidia--Kimi-K2.5-NVFP4", ("bf16", "fp4", "fp4")),
         ("nvidia--GLM-5.2-NVFP4", ("bf16", "bf16", "fp4")),

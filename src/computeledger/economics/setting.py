@@ -16,7 +16,7 @@ from computeledger.facts.schema import Fact, System
 from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
-from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
 from computeledger.workloads.result import Figure, Term, fact_term
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -405,8 +405,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
 def _precision(plan: Plan, section: Section, model: Model) -> Precision:
     given = plan.value(section, "precision")
     moe = any(group.feed_forward.n_experts for group in model.layers)
+    if section.name == "pretraining":
+        return parse_training_precision(given if isinstance(given, str) else "bf16", moe)
     if isinstance(given, str):
         return parse_precision(given, moe)
-    if section.name == "pretraining":
-        return parse_precision("bf16", moe)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision)

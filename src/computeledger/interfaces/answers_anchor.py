@@ -12,7 +12,7 @@ from computeledger.facts.load import load_model
 from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.training_question import filled
 from computeledger.physics.parallelism import check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
@@ -95,7 +95,7 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
     )
     precision = scenario.precision
     if "precision" in said:
-        precision = parse_precision(str(said["precision"]), is_moe(model))
+        precision = parse_training_precision(str(said["precision"]), is_moe(model))
     return replace(scenario, model=model, layout=layout, batch=batch, precision=precision)
 
 

@@ -42,7 +42,7 @@ def answer_fit(what: str, data_folder: str, quick: bool) -> tuple[dict[str, Any]
 
 
 def _serving(folder: Path, quick: bool) -> tuple[dict[str, Any], str]:
-    found = fit_serving(folder / "measured" / "serving_points.csv", () if quick else ("fifth", "pair", "model"))
+    found = fit_serving(folder / "measured" / "serving_points.csv", () if quick else ("fifth", "pair", "model", "chip"))
     document = {
         "fit": "serving",
         "n": len(found.points),

@@ -24,7 +24,7 @@ from computeledger.interfaces.answers_setting import (
 from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
 from computeledger.progress import counted
 from computeledger.units import parse_quantity
@@ -200,7 +200,7 @@ class _Question:
         text, recompute = self.options["training_layout"], self.options["recompute"]
         if recompute is not None and recompute not in RECOMPUTE:
             raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
-        precision = parse_precision(self.options["training_precision"], is_moe(self.model))
+        precision = parse_training_precision(self.options["training_precision"], is_moe(self.model))
         if text:
             layout = check_layout(parse_layout(text), self.model)
             if layout.n_gpus > n_gpus:

@@ -151,7 +151,8 @@ def _sureness(model: Model, system: System, engine: str, options: Mapping[str, A
     kind, stated = options.get("mode", "aggregated"), options.get("layout")
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
-    return None if engine not in ENGINES else interval_of(interval_class(model, system.id, engine, kind))
+    weights = _asked_precision(options, model).name
+    return None if engine not in ENGINES else interval_of(interval_class(model, weights, system.id, engine, kind))
 
 
 def _anchored(

@@ -28,7 +28,7 @@ def wider_products(precision: Precision, system: System) -> list[str]:
     peaks = system.accelerator.peak_flop_per_s
     return [
         f"{name}: {system.accelerator.id} has no {name} units; weights are stored in it, products run wider"
-        for name in ("fp8", "fp4")
+        for name in ("fp8", "fp4", "int8")
         if name in asked and name not in peaks
     ]
 

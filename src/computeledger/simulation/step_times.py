@@ -112,7 +112,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     first, second = (_decode_s(asked, machine, context) for context in (near, far))
     slope = (second - first) / (far - near)
     chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
-    prompts = replace(scenario, output_tokens=2.0, batch=float(ranks), input_tokens=chunks)
+    prompts = replace(scenario, output_tokens=2.0, batch=max(float(ranks), 2.0), input_tokens=chunks)
     fresh = estimate_serving(replace(prompts, cached_tokens=0.0), machine)
     later = estimate_serving(replace(prompts, cached_tokens=far), machine)
     times = StepTimes(
@@ -121,7 +121,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         chunk_tokens=chunks,
         prefill_s=_filled(fresh.prefill_s, chunks),
         prefill_context_s=(_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
-        interference_fraction=float(np.sum(fresh.prefill_busy_s * ranks) / np.sum(fresh.prefill_s)),
+        interference_fraction=float(np.sum(fresh.prefill_joined_s * ranks) / np.sum(fresh.prefill_s)),
     )
     host_s = float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s))
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range
+from computeledger.facts.load import load_system
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import Efficiency, efficiency, load_factors, middle
+from computeledger.physics.efficiency_training import chip_family
 from computeledger.units import KILO
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
@@ -181,7 +183,8 @@ class ServingFit:
         Their changes over the priors.
     residuals : mapping of str to ndarray
         Log of predicted over measured, TPOT and TTFT in two rows, by what was left out: ``nothing``, ``everything``
-        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``; and of the incomplete [-].
+        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``, ``chip`` (a generation of chips); and of the
+        incomplete [-].
     """
 
     points: Sequence[Point]
@@ -196,7 +199,7 @@ def _fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
     return np.array([order[label] for label in labels], dtype=np.int64)
 
 
-def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model")) -> ServingFit:
+def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model", "chip")) -> ServingFit:
     """Fit the serving constants and cross-validate them.
 
     Parameters
@@ -204,7 +207,7 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
     table : str or Path
         Measured points.
     leave : sequence of str
-        What to leave out in turn: ``fifth``, ``pair``, ``model``.
+        What to leave out in turn: ``fifth``, ``pair``, ``model``, ``chip``.
 
     Returns
     -------
@@ -232,6 +235,7 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
         "fifth": shuffled.astype(np.int64),
         "pair": _fold_of([one.pair for one in points]),
         "model": _fold_of([one.family for one in points]),
+        "chip": _fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
     }
     for name in leave:
         found = cross_validate(fit, np.concatenate([folds[name]] * 2), fitted.change)
@@ -246,6 +250,7 @@ _INTERVALS = {
     intervals.KNOWN: ("aggregated", "fifth"),
     intervals.NEW: ("aggregated", "pair"),
     intervals.POOLS: ("disaggregated", "fifth"),
+    intervals.CHIP: ("aggregated", "chip"),
 }
 
 
@@ -296,9 +301,13 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         intervals.INCOMPLETE, found.residuals["incomplete"], _fold_of([one.run for one in found.incomplete])
     )
     aggregated = [one for one in found.points if one.kind == "aggregated"]
-    count = Counter(intervals.deployment(one.model, one.system, one.backend) for one in aggregated)
+    count = Counter(
+        intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated
+    )
     known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
-    lines += ["", "[deployments]", "fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
+    chips = sorted({load_system(one.system).accelerator.id for one in aggregated})
+    lines += ["", "[deployments]", f"chips = {json.dumps(chips)}"]
+    lines += ["fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
     return "\n".join(lines)
 
 

@@ -1,8 +1,8 @@
 """Serving a model: time to first token, time per output token, throughput, money, memory.
 
 Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and
-``O`` output tokens takes ``O`` decode steps and one prefill; with ``B`` in flight, ``B / O`` prompts arrive per decode
-step, and each makes the step that it joins longer.
+``O`` output tokens takes ``O`` decode steps and one prefill. Beside it ``B - 1`` others are in flight: while it
+decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the step that it joins longer.
 """
 
 from __future__ import annotations
@@ -88,8 +88,10 @@ class ServingResult(Displayed):
         One decode step, and one prefill of a prompt on every rank.
     step_s, decode_s, prefill_s : float or ndarray
         One decode step, its time per token of a sequence, and a prefill [s].
+    prefill_joined_s : float or ndarray
+        What one prompt adds to the decode steps that it joins [s].
     prefill_busy_s : float or ndarray
-        Replica time that one prompt takes from decoding [s].
+        Replica time that one prompt takes: what it adds to the others' steps, all of its prefill where none decode [s].
     ttft_s, tpot_s : float or ndarray
         Arrival to first token without a queue; time per further token [s].
     memory : ServingMemory
@@ -104,6 +106,7 @@ class ServingResult(Displayed):
     step_s: Num
     decode_s: Num
     prefill_s: Num
+    prefill_joined_s: Num
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
@@ -127,13 +130,13 @@ class ServingResult(Displayed):
 
     @property
     def output_tokens_per_s_per_gpu(self) -> Num:
-        """Throughput, ``B / (TPOT n)`` [token/s]."""
-        return self.scenario.batch / (self.tpot_s * self.scenario.layout.n_gpus)
+        """Throughput, requests per second times ``O / n`` [token/s]."""
+        return 1 / self.gpu_s_per_output_token
 
     @property
     def requests_per_s(self) -> Num:
-        """Requests one replica finishes, ``B / (O TPOT)`` [1/s]."""
-        return self.scenario.batch / (self.scenario.output_tokens * self.tpot_s)
+        """Requests one replica finishes, ``1 / (O t_decode / B + t_prompt)`` [1/s]."""
+        return 1 / (self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s)
 
     @property
     def usd_per_mtok_output(self) -> Num:
@@ -153,7 +156,8 @@ class ServingResult(Displayed):
     @property
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
-        return self.tpot_s * self.scenario.layout.n_gpus / self.scenario.batch
+        replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
+        return replica_s * self.scenario.layout.n_gpus
 
 
 def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
@@ -185,9 +189,10 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     """Estimate serving in steady state.
 
-    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_added / ranks``, where ``t_added`` is what a prompt
-    adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that arrive
-    in one step share its pass and attention-DP ranks wait for the busiest;
+    ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
+    prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
+    arrive in one step share its pass and attention-DP ranks wait for the busiest. A request never waits for its own
+    prompt: alone on a replica it decodes undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
     ``start`` is the mean wait of a first round in which every client sends its prompt at once.
 
@@ -221,12 +226,14 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = _timed(scenario, prompt, machine)
     prefill_s = prompts.s
-    wait_s = _interference_s(scenario, prompts, step, machine)
-    tpot_s = decode_s + wait_s
+    joined_s = _joined_s(scenario, prompts, step, machine)
+    others = np.maximum(scenario.batch - 1.0, 0.0)
+    tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     central_tpot_s = tpot_s / eff.serving_ratio
     ttft_s = eff.prefill_host_s + prompts.central_s + _start_s(scenario, machine)
-    ttft_s = ttft_s + eff.admission_steps * step_s / eff.serving_ratio
+    # alone on a replica, a prompt waits for no step
+    ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
     ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
     return ServingResult(
         scenario=scenario,
@@ -235,7 +242,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         step_s=step_s,
         decode_s=decode_s,
         prefill_s=prefill_s,
-        prefill_busy_s=wait_s * scenario.output_tokens / scenario.batch,
+        prefill_joined_s=joined_s,
+        prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
         ttft_s=eff.first_token_ratio * ttft_s,
         tpot_s=tpot_s,
         memory=serving_memory(
@@ -304,8 +312,15 @@ _SHARED = ("routed experts", "all-to-all")
 ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 
 
-def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
-    """Time that the prefills of other requests add to each output token.
+def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
+    """Replica time of a prompt: it joins the steps of the others, or has the replica for itself where there are none."""
+    if not np.any(machine.efficiency.prefill_interference):  # prompts are read elsewhere
+        return joined_s
+    return joined_s + (alone_s - joined_s) / np.maximum(batch, 1.0)
+
+
+def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
+    """Time that one prompt adds to the decode steps that it joins.
 
     A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together
     share one pass, which the decodes join. Work that only the prompt's own rank can do makes the others wait: it is
@@ -313,7 +328,8 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
     """
     layout, eff, share = scenario.layout, machine.efficiency, machine.efficiency.prefill_interference
     ranks = layout.dp * layout.pp
-    arrivals = scenario.batch / (scenario.output_tokens * ranks)
+    per_step = scenario.batch / scenario.output_tokens
+    arrivals = per_step / ranks
     if not np.any(share):  # prompts are read elsewhere
         return 0.0 * arrivals
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
@@ -325,11 +341,11 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
         added_s = _added_s(one.operations, decode.operations, eff.overlap_fraction)
         pass_s = np.maximum(share * eff.serving_ratio * added_s, pass_s)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
-        return np.asarray(arrivals * pass_s / together)
+        return np.asarray(pass_s / (together * ranks))
     held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = total_s(part for part in one.operations if part.name in _SHARED) / total_s(one.operations)
-    return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
+    return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.

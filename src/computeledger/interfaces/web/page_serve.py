@@ -30,7 +30,7 @@ _CONTROLS = (
             has_zero=True, group="Load"),
     Control("output-tokens", "Output", unit="tokens", default="1024", low=16, high=65536, whole=True, group="Load"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
-    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4"), blank="as stored",
+    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4", "int8", "int4"), blank="as stored",
             group="How"),
     Control("kv-precision", "KV cache", "choice", default="bf16", choices=("bf16", "fp8"), group="How"),
     Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
