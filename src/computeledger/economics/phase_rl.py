@@ -16,7 +16,7 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import PlanError
 from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Operation
+from computeledger.physics.roofline import Operation, trained_precision
 from computeledger.units import HOUR_S
 from computeledger.workloads.pretraining import PretrainingResult
 from computeledger.workloads.result import Figure, Term
@@ -312,7 +312,7 @@ def _assembled(
     )
     batch, layout = found.scenario.batch, found.scenario.layout
     packed = median(batch.microbatch_sequences) * median(batch.sequence_tokens)
-    trainer = Trainer(layout, setting.precision, packed, batch.recompute, batch.virtual_stages)
+    trainer = Trainer(layout, trained_precision(setting.precision), packed, batch.recompute, batch.virtual_stages)
     verdict_s, cores = optional("verifier_time", 0.0), optional("verifier_cores", np.inf)
     return RLScenario(
         engine=replace(question, batch=LIVE_LIMIT),

@@ -18,7 +18,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.efficiency import middle
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine
+from computeledger.physics.roofline import Machine, trained_precision
 from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
@@ -299,7 +299,7 @@ def _trainer(plan: Plan, setting: Setting, n_gpus: float) -> tuple[Trainer, str]
     result, layout = _training(make_setting(plan, own, {**setting.draws, "rl.gpus": float(n_gpus)}))
     batch = result.scenario.batch
     packed = median(batch.microbatch_sequences) * median(batch.sequence_tokens)
-    trainer = RLTrainer(result.scenario.layout, setting.precision, packed, batch.recompute, batch.virtual_stages)
+    trainer = RLTrainer(result.scenario.layout, trained_precision(setting.precision), packed, batch.recompute, batch.virtual_stages)
     each = _number(setting, "rollout") + _number(setting, "prompt")
     n = _number(setting, "prompts_per_step") * _number(setting, "group_size")
     scored, trained = (n * _optional(setting, key, 1.0) for key in ("logprob_passes", "updates_per_batch"))

@@ -17,6 +17,7 @@ from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
+from computeledger.workloads.intervals import CHIP, interval_of, is_measured_chip
 from computeledger.workloads.result import Figure, Term, fact_term
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -215,6 +216,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout']
     """
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
+    inputs |= _chip_ratios(plan)
     if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
         inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
     inputs |= plan.uncertain()
@@ -230,6 +232,15 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
         elif kind is not None:
             inputs[f"price.{system.accelerator.id}.{kind}"] = price_fact(system, kind).uncertain
     return inputs
+
+
+def _chip_ratios(plan: Plan) -> dict[str, Uncertain]:
+    """Real over modelled times of serving where the plan serves on a chip without measurements."""
+    section = plan.sections.get("inference")
+    if section is None or "skip" in section or is_measured_chip(system_of(plan, section)):
+        return {}
+    sure = interval_of(CHIP)
+    return {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
 
 
 @dataclass(frozen=True, slots=True)

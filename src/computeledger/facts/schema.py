@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from computeledger.arrays import Range, Uncertain
 
-#: Bytes of one stored value with its scales, by format: NVFP4 has an 8-bit scale for 16 values; int4 a 16-bit scale and
-#: a 4-bit zero point for 128 (AWQ, GPTQ), without the zero point for 64 or 32 (``-g64``, ``-g32``); w8a16 a 16-bit scale
-#: for 128. fp8 and int8 have one for a block, row or column, which is left out.
+#: Bytes of one stored value with its scales, by format. NVFP4 has an 8-bit scale for 16 values; int4 a 16-bit scale and
+#: a 4-bit zero point for 128 (AWQ, GPTQ), without the zero point for 64 or 32 (``-g64``, ``-g32``); w8a16 a 16-bit
+#: scale for 128. fp8 and int8 have one for a block, row or column, which is left out.
 PRECISION_BYTES = {
     "bf16": 2.0,
     "fp8": 1.0,
@@ -136,8 +136,8 @@ class Accelerator:
     def native_precision(self, precision: str) -> str:
         """Precision in which the chip multiplies weights stored in a format.
 
-        A chip without fp8 units runs fp8 weights through its bf16 units; int8 units slower than the bf16 ones (B300) are
-        left idle.
+        A chip without fp8 units runs fp8 weights through its bf16 units; int8 units slower than the bf16 ones (B300)
+        are left idle.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,15 @@ import numpy as np
 from computeledger.arrays import Uncertain, sample
 from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.memory_design import design_memory
-from computeledger.errors import InputError, unknown_id
-from computeledger.interfaces.answers_setting import check_positive
+from computeledger.errors import DoesNotFitError, InputError, unknown_id
+from computeledger.interfaces.answers_setting import check_positive, whole_number
 from computeledger.interfaces.documents_serving import (
     breakdown_document,
+    dear_reads,
     margins_document,
     meets_document,
     option_document,
+    pool_option_document,
     wider_products,
 )
 from computeledger.interfaces.documents_tiers import kv_tiers_document
@@ -25,6 +27,8 @@ from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_t
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.workloads.intervals import interval_class, interval_of
+from computeledger.workloads.pool_search import search_pools
 from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of
@@ -85,6 +89,7 @@ def add_parts(document: dict[str, Any], answered: Answered) -> None:
     """Add what was asked for to a serving document."""
     options = answered.options
     document["remarks"] = wider_products(answered.middles.precision, answered.machine.system)
+    document["remarks"] += dear_reads(answered.result)
     if options["batch"] is None:
         document["winner"] = option_document(answered.chosen)
         document["pareto"] = [option_document(one) for one in pareto_front(answered.found)]
@@ -114,6 +119,36 @@ def _margins(answered: Answered) -> dict[str, Any]:
     chosen_from = fast if "tpot" not in limits else within
     chances = {name: float(np.mean(getattr(answered.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
     return margins_document(rivals_of(answered.chosen, chosen_from), chances, len(chosen_from))
+
+
+#: Throughput of two pools over that of one beyond which an answer for one names them, and GPUs that are tried for it at
+#: most: a larger fleet repeats them (assumptions).
+CLEARLY_MORE, MOST_TRIED = 1.2, 512
+
+
+def two_pools(answered: Answered, layouts: list[Layout]) -> dict[str, Any] | None:
+    """The best two pools on the GPUs at hand, where they give clearly more than the answer's one."""
+    options, typical = answered.options, answered.typical
+    gpus, engine = whole_number("--gpus", options["gpus"]), options["backend"]
+    is_searched = options["batch"] is options["layout"] is options["requests_per_s"] is None
+    if gpus is None or not is_searched or engine not in ENGINES or gpus < 2 * min(int(one.n_gpus) for one in layouts):
+        return None
+    one = answered.middles
+    sure = interval_of(interval_class(one.model, one.precision.name, typical.system.id, engine, "disaggregated"))
+    at_median = replace(typical.efficiency, serving_ratio=middle(sure.tpot), first_token_ratio=middle(sure.ttft))
+    try:
+        found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
+    except DoesNotFitError:
+        return None
+    limits = {"tpot": DEFAULT_TPOT_S} | {
+        name: middle(options[name]) for name in ("tpot", "ttft") if options[name] is not None
+    }
+    within = [one for one in found if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())]
+    if not within:
+        return None
+    best = max(within, key=lambda one: one.output_tokens_per_s_per_gpu)
+    gain = best.output_tokens_per_s_per_gpu / answered.chosen.output_tokens_per_s_per_gpu
+    return pool_option_document(best) | {"gain_ratio": gain} if gain > CLEARLY_MORE else None
 
 
 #: The speed that a search aims at when the question names none (assumption).

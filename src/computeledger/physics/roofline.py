@@ -270,11 +270,33 @@ def parse_training_precision(text: str, moe: bool = False) -> Precision:
     --------
     >>> parse_training_precision("int4")
     Traceback (most recent call last):
-    computeledger.errors.UnknownIdError: unknown precision of training 'int4': known: 'bf16', 'fp4', 'fp8'
+    computeledger.errors.UnknownIdError: unknown precision of training 'int4': allowed: bf16, fp4, fp8
     """
     if text not in FLOAT_PRECISIONS:
         raise UnknownIdError(f"unknown precision of training {text!r}: {nearest(text, FLOAT_PRECISIONS)}")
     return parse_precision(text, moe)
+
+
+def trained_precision(precision: Precision) -> Precision:
+    """Precision of training weights that are served in given formats: integers are rounded from bf16 (assumption).
+
+    Parameters
+    ----------
+    precision : Precision
+        Of serving.
+
+    Returns
+    -------
+    Precision
+        In formats that products are trained in.
+
+    Examples
+    --------
+    >>> trained_precision(Precision("bf16", "bf16", "int4-g32")).experts
+    'bf16'
+    """
+    kinds = {name: getattr(precision, name) for name in ("attention", "dense", "experts")}
+    return replace(precision, **{name: one if one in FLOAT_PRECISIONS else "bf16" for name, one in kinds.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,8 +183,8 @@ class ServingFit:
         Their changes over the priors.
     residuals : mapping of str to ndarray
         Log of predicted over measured, TPOT and TTFT in two rows, by what was left out: ``nothing``, ``everything``
-        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``, ``chip`` (a generation of chips); and of the
-        incomplete [-].
+        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``, ``chip`` (a generation of chips); and of
+        the incomplete [-].
     """
 
     points: Sequence[Point]
@@ -301,9 +301,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         intervals.INCOMPLETE, found.residuals["incomplete"], _fold_of([one.run for one in found.incomplete])
     )
     aggregated = [one for one in found.points if one.kind == "aggregated"]
-    count = Counter(
-        intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated
-    )
+    count = Counter(intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated)
     known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
     chips = sorted({load_system(one.system).accelerator.id for one in aggregated})
     lines += ["", "[deployments]", f"chips = {json.dumps(chips)}"]

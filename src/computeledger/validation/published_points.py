@@ -259,17 +259,22 @@ def _prefill_rate(case: Case, machine: Machine) -> Num:
 def _offline_rate(case: Case, machine: Machine) -> Num:
     """Output tokens per second and GPU of requests that all wait at the start.
 
-    They run in full waves, and a last one of what is left: ``n O / (floor(n / B) O TPOT(B) + O TPOT(rest))``.
+    They run in full waves, and a last one of what is left: ``n O / (floor(n / B) t(B) + t(rest))`` with ``t`` the time
+    of a wave, its prompts included.
     """
     batch = np.minimum(_room(case, machine), MOST_SEQUENCES * case.layout.dp)
     if not case.n_requests:
-        return batch / _times_s(case, batch, machine)[1] / case.layout.n_gpus
+        return batch * case.output_tokens / _wave_s(case, batch, machine) / case.layout.n_gpus
     batch = np.minimum(batch, case.n_requests)
     waves = np.floor(case.n_requests / batch)
     rest = case.n_requests - waves * batch
-    full_s = waves * _times_s(case, batch, machine)[1]
-    last_s = np.where(rest > 0, _times_s(case, np.maximum(rest, 1.0), machine)[1], 0.0)
-    return case.n_requests / (full_s + last_s) / case.layout.n_gpus
+    full_s = waves * _wave_s(case, batch, machine)
+    last_s = np.where(rest > 0, _wave_s(case, np.maximum(rest, 1.0), machine), 0.0)
+    return case.n_requests * case.output_tokens / (full_s + last_s) / case.layout.n_gpus
+
+
+def _wave_s(case: Case, batch: Num, machine: Machine) -> Num:
+    return batch / estimate_serving(_scenario(case, batch), machine).requests_per_s
 
 
 def _stages_s(case: Case, machine: Machine) -> Num:

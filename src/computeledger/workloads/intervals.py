@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_system
+from computeledger.facts.schema import System
 from computeledger.physics.calibration import load_calibration
 
 KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
@@ -116,6 +117,27 @@ def deployment(model: Model, weights: str, system_id: str, backend: str) -> str:
     return f"{model_family(model)} {weights} {system_id} {backend}"
 
 
+def is_measured_chip(system: System) -> bool:
+    """Say whether serving was measured and fitted on a system's chip.
+
+    Parameters
+    ----------
+    system : System
+        Any.
+
+    Returns
+    -------
+    bool
+        Whether its times carry less than the interval of a chip never measured.
+
+    Examples
+    --------
+    >>> is_measured_chip(load_system("h100-nvl8")), is_measured_chip(load_system("mi355x-8"))
+    (True, False)
+    """
+    return system.accelerator.id in load_calibration().chips
+
+
 def interval_class(model: Model, weights: str, system_id: str, backend: str, kind: str = "aggregated") -> str:
     """Say how far a question is from what was measured.
 
@@ -146,12 +168,11 @@ def interval_class(model: Model, weights: str, system_id: str, backend: str, kin
     >>> interval_class(load_model("llama-3.1-8b"), "bf16", "tpu-v6e-pod", "vllm")
     'chip never measured'
     """
-    fitted = load_calibration()
-    if load_system(system_id).accelerator.id not in fitted.chips:
+    if not is_measured_chip(load_system(system_id)):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
-    return KNOWN if deployment(model, weights, system_id, backend) in fitted.deployments else NEW
+    return KNOWN if deployment(model, weights, system_id, backend) in load_calibration().deployments else NEW
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+from computeledger.workloads.serving_burst import start_wait_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ class ServingScenario:
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    statistic : str
+        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
+        state.
     """
 
     model: Model
@@ -69,6 +73,7 @@ class ServingScenario:
     rounds: Num = np.inf
     waiting: Num = 0.0
     ranks_balanced: bool = False
+    statistic: str = "mean"
 
     @property
     def held_tokens(self) -> Num:
@@ -93,7 +98,10 @@ class ServingResult(Displayed):
     prefill_busy_s : float or ndarray
         Replica time that one prompt takes: what it adds to the others' steps, all of its prefill where none decode [s].
     ttft_s, tpot_s : float or ndarray
-        Arrival to first token without a queue; time per further token [s].
+        Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
+        token [s].
+    start_s : float or ndarray
+        Wait of the last prompt of that burst [s].
     memory : ServingMemory
         HBM of the busiest GPU.
     machine : Machine
@@ -110,13 +118,30 @@ class ServingResult(Displayed):
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
+    start_s: Num
     memory: ServingMemory
     machine: Machine = field(repr=False)
 
     @functools.cached_property
     def cached_busy_s(self) -> Num:
         """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
-        return _cached_busy_s(self.scenario, self.prefill_s, self.machine)
+        return _cached_busy_s(self, self.machine)
+
+    def ttft_statistic_s(self, statistic: str) -> Num:
+        """Time to first token at another statistic over the requests of the run.
+
+        Parameters
+        ----------
+        statistic : str
+            A key of :data:`~computeledger.workloads.serving_burst.STATISTICS`.
+
+        Returns
+        -------
+        float or ndarray
+            Arrival to first token [s].
+        """
+        rounds, own = self.scenario.rounds, self.scenario.statistic
+        return self.ttft_s - start_wait_s(self.start_s, rounds, own) + start_wait_s(self.start_s, rounds, statistic)
 
     @property
     def prefill_wait_s(self) -> Num:
@@ -194,7 +219,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     arrive in one step share its pass and attention-DP ranks wait for the busiest. A request never waits for its own
     prompt: alone on a replica it decodes undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
-    ``start`` is the mean wait of a first round in which every client sends its prompt at once.
+    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
+    over all rounds (:func:`~computeledger.workloads.serving_burst.start_wait_s`).
 
     Parameters
     ----------
@@ -231,7 +257,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     central_tpot_s = tpot_s / eff.serving_ratio
-    ttft_s = eff.prefill_host_s + prompts.central_s + _start_s(scenario, machine)
+    longest_s = _longest_start_s(scenario, machine)
+    ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
     # alone on a replica, a prompt waits for no step
     ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
     ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
@@ -246,6 +273,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
         ttft_s=eff.first_token_ratio * ttft_s,
         tpot_s=tpot_s,
+        start_s=eff.first_token_ratio * longest_s,
         memory=serving_memory(
             model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
         ),
@@ -313,7 +341,7 @@ ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 
 
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
-    """Replica time of a prompt: it joins the steps of the others, or has the replica for itself where there are none."""
+    """Replica time of a prompt: it joins the steps of the others, or has the replica for itself without any."""
     if not np.any(machine.efficiency.prefill_interference):  # prompts are read elsewhere
         return joined_s
     return joined_s + (alone_s - joined_s) / np.maximum(batch, 1.0)
@@ -442,15 +470,19 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     return _timed(scenario, full, machine).central_s / packed / ranks
 
 
-def _start_s(scenario: ServingScenario, machine: Machine) -> Num:
-    """Mean wait of the first round, when all clients' prompts stand in one queue, over all rounds."""
+def _longest_start_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Wait of the last prompt of the first round, when all clients' prompts stand in one queue."""
     if np.all(np.isinf(scenario.rounds)):
         return 0.0
-    return np.maximum(scenario.batch - 1, 0.0) / 2 / scenario.rounds * packed_prefill_s(scenario, machine)
+    return np.maximum(scenario.batch - 1, 0.0) * packed_prefill_s(scenario, machine)
 
 
-def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) -> Num:
-    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC."""
+def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
+    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC.
+
+    A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
+    """
+    scenario, prefill_s = result.scenario, result.prefill_s
     layout = scenario.layout
     ranks = layout.dp * layout.pp
     more = np.maximum(scenario.input_tokens, 1.0)
@@ -458,7 +490,8 @@ def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) 
     attend = _timed(scenario, longer, machine).s - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
     fetch = entry / machine.scale_out_bytes_per_s
-    return (np.maximum(attend, 0.0) / more + fetch) / ranks
+    taken = result.prefill_busy_s / prefill_s
+    return np.maximum(attend, 0.0) / more * taken + fetch / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:

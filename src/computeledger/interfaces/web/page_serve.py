@@ -12,7 +12,7 @@ from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
 from computeledger.interfaces.web.working import BELOW
-from computeledger.interfaces.wording import percent, point, price_words, sureness_words, words
+from computeledger.interfaces.wording import percent, point, pools_words, price_words, sureness_words, words
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
@@ -74,6 +74,7 @@ def _view(answer: Answer) -> View:
         tables=_rivals(answer),
         notes=(
             sureness_words(document["interval"]),
+            *([f"Two pools would give more: {pools_words(document)}"] if "two_pools" in document else []),
             _limit(document),
             price_words(document["price"]),
             *document.get("remarks", ()),
