@@ -72,13 +72,13 @@ format: $(VENV)/.installed-test
 stress: $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python -m pytest -q -m stress || test $$? -eq 5
 
-bench: $(VENV)/.installed-test $(VENV)/.bubblewrap
+bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/training_search.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/money.py
-	$(BIN)/python benchmarks/rntp.py
+	$(BIN)/python benchmarks/rl_on_text.py
 	$(BIN)/python benchmarks/web.py
 
 docs: $(VENV)/.installed-test

@@ -1,10 +1,11 @@
 """Answers aiconfigurator's questions from a file: run by benchmarks/peers.py with that tool's own interpreter.
 
-PYTHON peers_aiconfigurator.py QUESTIONS.json ANSWERS.json
+PYTHON benchmarks/peers_aiconfigurator.py QUESTIONS.json ANSWERS.json
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import json
@@ -34,12 +35,16 @@ def answer(question: dict[str, Any], estimate: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Answer every question, once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("questions", type=Path)
+    parser.add_argument("answers", type=Path)
+    given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     with contextlib.redirect_stdout(sys.stderr):
         estimate = importlib.import_module("aiconfigurator.cli.api").cli_estimate
-        questions = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+        questions = json.loads(given.questions.read_text("utf-8"))
         answers = [answer(one, estimate) for one in questions]
-    Path(sys.argv[2]).write_text(json.dumps(answers), "utf-8")
+    given.answers.write_text(json.dumps(answers), "utf-8")
 
 
 if __name__ == "__main__":

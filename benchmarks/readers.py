@@ -83,7 +83,7 @@ def read(path: Path) -> None:
 
 def main() -> None:
     """Make the logs and read each in its own process."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, default=1000.0)
     parser.add_argument("--tool", choices=["all", *MAKERS], default="all")
     parser.add_argument("--read", type=Path)

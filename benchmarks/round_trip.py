@@ -89,7 +89,7 @@ def predicted_s(plan: Plan, before: dict[str, Actual], tokens: dict[str, float])
 
 def main() -> None:
     """Run the recipe again and again, and predict each run from the one before."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipe")
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--steps", type=int, default=40)

@@ -1,6 +1,9 @@
 """How fast the app answers: a drag on Serve and Life in Chromium, first use, twenty users at once, memory.
 
-``python benchmarks/web.py [--json]``. The app runs as users start it; every move asks a question it has not seen.
+    python benchmarks/web.py [--json] [--moves 100] [--rounds 12] [--questions 1000]
+
+The app runs as users start it; every move asks a question it has not seen. Moves are of sliders, rounds those of the
+twenty users, questions those between which the growth of the memory is taken.
 """
 
 from __future__ import annotations
@@ -23,9 +26,7 @@ import httpx
 import psutil
 from playwright.sync_api import Page, sync_playwright
 
-MOVES = 100
-USERS, QUESTIONS, PAUSE_S = 20, 12, 1.0
-INTERACTIONS = 1000
+USERS, PAUSE_S = 20, 1.0
 #: Controls that are dragged in turn: each move recomputes another part of the answer, from the middle of its slider.
 DRAGS = {
     "serve": ("batch", "input-tokens", "output-tokens", "price"),
@@ -66,7 +67,7 @@ def first_interactive_s(page: Page, address: str) -> float:
     return time.perf_counter() - start
 
 
-def drag_s(page: Page, address: str, name: str) -> list[tuple[float, float]]:
+def drag_s(page: Page, address: str, name: str, moves: int) -> list[tuple[float, float]]:
     """From a slider's movement to the updated plots, for each move to a place where the slider never was.
 
     The first time ends when every plot in the window is drawn and shown, beside every figure and table of the page; the
@@ -75,7 +76,7 @@ def drag_s(page: Page, address: str, name: str) -> list[tuple[float, float]]:
     """
     page.goto(f"{address}/{name}")
     page.wait_for_selector(".canvas .main-svg")
-    page.wait_for_timeout(500)
+    page.wait_for_function("document.documentElement.dataset.behind === undefined")
     script = """async ([control, place]) => {
       const root = document.documentElement, before = root.dataset.shown;
       const slider = document.querySelector(`.control[data-name="${control}"] .slider`);
@@ -90,20 +91,20 @@ def drag_s(page: Page, address: str, name: str) -> list[tuple[float, float]]:
       return [inView / 1000, (performance.now() - start) / 1000];
     }"""
     draw = random.Random(1)  # noqa: S311
-    places = {one: iter(draw.sample(PLACES_OF.get(one, PLACES), MOVES)) for one in DRAGS[name]}
-    controls = itertools.islice(itertools.cycle(DRAGS[name]), MOVES)
+    places = {one: iter(draw.sample(PLACES_OF.get(one, PLACES), moves)) for one in DRAGS[name]}
+    controls = itertools.islice(itertools.cycle(DRAGS[name]), moves)
     taken = [page.evaluate(script, [control, next(places[control])]) for control in controls]
     return [(in_view, with_near) for in_view, with_near in taken]
 
 
-async def users_s(address: str) -> list[float]:
+async def users_s(address: str, rounds: int) -> list[float]:
     """Waiting times of twenty users who each ask a new question a second after the last answer."""
     taken: list[float] = []
 
     async def user(number: int, client: httpx.AsyncClient) -> None:
         draw = random.Random(number)  # noqa: S311
         await asyncio.sleep(draw.uniform(0, PAUSE_S))
-        for _ in range(QUESTIONS):
+        for _ in range(rounds):
             page = "life" if draw.random() < 0.25 else "serve"
             query = (
                 {"inference.rate": f"{draw.randint(1000, 90000)}K"}
@@ -121,16 +122,16 @@ async def users_s(address: str) -> list[float]:
     return taken
 
 
-def memory_growth(address: str, process: psutil.Process) -> int:
-    """Bytes that the app's memory grows by over the second half of a thousand new questions [byte]."""
+def memory_growth(address: str, process: psutil.Process, questions: int) -> int:
+    """Bytes that the app's memory grows by over the second half of some new questions [byte]."""
     held = []
     with httpx.Client(timeout=60) as client:
-        for count in range(INTERACTIONS):
+        for count in range(questions):
             answer = client.get(
                 f"{address}/view/serve", params={"layout": "tp8", "batch": "32", "input-tokens": str(256 + count)}
             )
             assert answer.status_code == 200, answer.text[:200]
-            if count + 1 in (INTERACTIONS // 2, INTERACTIONS):
+            if count + 1 in (questions // 2, questions):
                 family = [process, *process.children(recursive=True)]
                 held.append(int(sum(one.memory_info().rss for one in family)))
     return held[1] - held[0]
@@ -141,19 +142,17 @@ def p95(values: list[float]) -> float:
     return statistics.quantiles(values, n=20)[-1]
 
 
-def measure() -> dict[str, float]:
+def measure(chromium: str, moves: int, rounds: int, questions: int) -> dict[str, float]:
     """Every figure."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert chromium is not None, "no Chromium on the path"
     with running() as (address, process):
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1400, "height": 900})
             interactive = first_interactive_s(page, address)
-            drags = {name: drag_s(page, address, name) for name in DRAGS}
+            drags = {name: drag_s(page, address, name, moves) for name in DRAGS}
             browser.close()
-        users = asyncio.run(users_s(address))
-        growth = memory_growth(address, process)
+        users = asyncio.run(users_s(address, rounds))
+        growth = memory_growth(address, process, questions)
     found = {f"slider_p95_{name}_s": p95([in_view for in_view, _ in values]) for name, values in drags.items()}
     return {
         "slider_p95_s": max(found.values()), **found,
@@ -163,12 +162,25 @@ def measure() -> dict[str, float]:
     }  # fmt: skip
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    figures = measure()
-    if parser.parse_args().json:
+    parser.add_argument("--moves", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--questions", type=int, default=1000)
+    options = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        print("not measured: no Chromium on the path (Debian: apt-get install chromium)", file=sys.stderr)
+        return
+    figures = measure(chromium, options.moves, options.rounds, options.questions)
+    if options.json:
         print(json.dumps(figures, indent=2))
-    else:
-        for key, value in figures.items():
-            print(f"{key:24} {value:,.3f}")
+        return
+    for key, value in figures.items():
+        print(f"{key:24} {value:,.3f}")
+
+
+if __name__ == "__main__":
+    main()

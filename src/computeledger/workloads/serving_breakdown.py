@@ -162,9 +162,9 @@ def _step(
     machine: Machine,
 ) -> StepBreakdown:
     """A step and its limit; ``drafted`` is the scenario of a step that also drafts."""
-    known = {one.name: one for one in operations[1]}
+    known = {one.kind: one for one in operations[1]}
     rows = tuple(
-        OperationBreakdown(one, known.get(one.name, Operation(one.name))) for one in operations[0] if np.any(one.time_s)
+        OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in operations[0] if np.any(one.time_s)
     )
     time_s, limit_s = (float(np.asarray(value)) for value in times_s)
     modelled_s = float(sum(np.asarray(row.operation.time_s) for row in rows))

@@ -1,6 +1,6 @@
 """Cost of RL on text over plain GRPO, and of scoring with a shared context over separate passes; on one thread.
 
-    python benchmarks/rntp.py [--json] [--steps 12]
+    python benchmarks/rl_on_text.py [--json] [--steps 12]
 
 The step: a Qwen3 of two layers (hidden 128, 4 heads, vocabulary 1024), 4 prompts x 8 thoughts of 32 tokens behind 64,
 gold of 16. Plain GRPO is TRL's trainer on the same prompts with a reward that costs nothing (the length). Both trainers
@@ -15,8 +15,6 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-if __name__ == "__main__":
-    del sys.path[0]  # this folder, in which this file would be taken for the package it measures
 
 import argparse
 import contextlib
