@@ -194,8 +194,8 @@ def test_a_precision_that_another_file_holds_is_noted() -> None:
     ("quantised", "expected"),
     [
         ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8}}}}, "fp8"),
-        ({"quant_method": "awq", "bits": 4}, "fp4"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "fp4"),
+        ({"quant_method": "awq", "bits": 4}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4-g64"),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
         ({"quant_algo": "NVFP4", "ignore": [f"model.layers.{i}.self_attn*" for i in range(4)]}, "bf16"),
         ({"quant_algo": "NVFP4", "ignore": ["model.layers.0.self_attn*", "lm_head"]}, "fp4"),

@@ -22,6 +22,7 @@ _LEFT_OUT = {
     "fifth": "a fifth of the points left out",
     "pair": "one architecture on one system left out",
     "model": "one architecture left out",
+    "chip": "one generation of chips left out",
 }
 
 

@@ -147,7 +147,7 @@ def pools_words(document: Mapping[str, Any]) -> str:
     """What two pools reach where one answers."""
     one = document["two_pools"]
     rates = [format_si(rate) for rate in (one["output_tokens_per_s_per_gpu"], point(document[_RATE]))]
-    return f"{one['layout']}: {rates[0]} tokens/s/GPU instead of {rates[1]}; add --mode disaggregated"
+    return f"--mode disaggregated: {rates[0]} tokens/s/GPU instead of {rates[1]} ({one['layout']})"
 
 
 _RATE = "output_tokens_per_s_per_gpu"

@@ -19,7 +19,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration import ENGINES
-from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency
+from computeledger.physics.efficiency import DEFAULT_ENGINE, Efficiency, efficiency
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
@@ -202,6 +202,45 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     load = case.scenario.batch + case.scenario.waiting
     cycle_s = first_s + case.scenario.output_tokens * each_s
     return load * case.scenario.output_tokens / cycle_s / case.scenario.layout.n_gpus
+
+
+def open_residuals(
+    rows: Sequence[Row], engines: Mapping[str, Efficiency], chips: frozenset[str]
+) -> dict[str, tuple[Array, list[str]]]:
+    """Log of predicted over measured times on chips outside a set, and the source of each.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Columns :data:`NEEDED`.
+    engines : mapping of str to Efficiency
+        Constants by engine.
+    chips : frozenset of str
+        Accelerators to leave out: those that were fitted.
+
+    Returns
+    -------
+    dict of str to tuple
+        By ``tpot`` and ``ttft``: residuals [-], and sources.
+
+    Examples
+    --------
+    >>> open_residuals([], {}, frozenset())["tpot"][1]
+    []
+    """
+    found: dict[str, list[tuple[float, str]]] = {"tpot": [], "ttft": []}
+    for row in rows:
+        try:
+            case = open_case(row)
+        except Unpredictable:
+            continue
+        system = load_system(case.system)
+        if case.quantity in found and system.accelerator.id not in chips:
+            predicted = float(np.ravel(predict_open(case, Machine(system, engines[case.engine])))[0])
+            found[case.quantity].append((float(np.log(predicted / case.measured)), row["source"]))
+    return {
+        name: (np.array([one for one, _ in pairs]), [source for _, source in pairs]) for name, pairs in found.items()
+    }
 
 
 def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Comparison:

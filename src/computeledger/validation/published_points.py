@@ -28,7 +28,7 @@ from computeledger.validation.published_rows import (
     Unpredictable,
     case_of,
 )
-from computeledger.workloads.intervals import INCOMPLETE, NEW, SPREAD, interval_of
+from computeledger.workloads.intervals import CHIP, CHIP_SPREAD, INCOMPLETE, NEW, SPREAD, interval_of, is_measured_chip
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 __all__ = ["NEEDED", "compare_published"]
@@ -65,7 +65,7 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     draws = {
         (engine, kind): _draws(engine, kind, (n_samples, seed))
         for engine in ENGINES
-        for kind in (NEW, SPREAD, INCOMPLETE)
+        for kind in (NEW, SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
     }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
@@ -92,7 +92,8 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
         system = load_system(case.system)
         wide = case.layout.n_gpus > system.n_gpus_scale_up.value
         # a table of an offline run does not state its batch
-        kind = INCOMPLETE if case.kind == "offline" else SPREAD if wide else NEW
+        near, far = (NEW, SPREAD) if is_measured_chip(system) else (CHIP, CHIP_SPREAD)
+        kind = INCOMPLETE if case.kind == "offline" else far if wide else near
         machine = Machine(system, efficiency(engine, draws[engine, kind]))
         predicted[case.quantity][index] = predict(case, machine)
     return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
@@ -216,6 +217,8 @@ def _scenario(case: Case, batch: Num) -> ServingScenario:
         output_tokens=case.output_tokens,
         batch=batch,
         ranks_balanced=case.ranks_balanced,
+        rounds=case.rounds,
+        statistic=case.statistic,
     )
 
 
