@@ -25,7 +25,6 @@ from computeledger.interfaces.answers_serving_parts import (
     add_parts,
     check_parts,
     layouts_to_search,
-    two_pools,
 )
 from computeledger.interfaces.answers_setting import (
     check_positive,
@@ -114,10 +113,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
-    answered = Answered(options, chosen, found, result, machine, at_middles, typical)
-    add_parts(document, answered)
-    if (apart := two_pools(answered, layouts)) is not None:
-        document["two_pools"] = apart
+    add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical, layouts))
     if options["working"] or options.get("html"):
         document["working"] = documents.working_document(serving_figures(result), price_ground)
         document["efficiency"] = documents.efficiency_document(engine)

@@ -53,6 +53,8 @@ class Answered:
         With samples.
     middles, typical : ServingScenario and Machine
         The same with single numbers.
+    layouts : sequence of Layout
+        What was searched over.
     """
 
     options: Mapping[str, Any]
@@ -62,6 +64,7 @@ class Answered:
     machine: Machine
     middles: ServingScenario
     typical: Machine
+    layouts: Sequence[Layout]
 
 
 def check_parts(options: Mapping[str, Any]) -> None:
@@ -102,6 +105,8 @@ def add_parts(document: dict[str, Any], answered: Answered) -> None:
     if options["working"] or options.get("html"):
         found = break_down_serving(answered.middles, answered.typical)
         document["breakdown"] = breakdown_document(found, options["backend"])
+    if (apart := _two_pools(answered)) is not None:
+        document["two_pools"] = apart
     if options.get("kv_tiers"):
         document["kv_tiers"] = _kv_tiers(answered)
     if options.get("emit"):
@@ -126,9 +131,9 @@ def _margins(answered: Answered) -> dict[str, Any]:
 CLEARLY_MORE, MOST_TRIED = 1.2, 512
 
 
-def two_pools(answered: Answered, layouts: list[Layout]) -> dict[str, Any] | None:
+def _two_pools(answered: Answered) -> dict[str, Any] | None:
     """The best two pools on the GPUs at hand, where they give clearly more than the answer's one."""
-    options, typical = answered.options, answered.typical
+    options, typical, layouts = answered.options, answered.typical, answered.layouts
     gpus, engine = whole_number("--gpus", options["gpus"]), options["backend"]
     is_searched = options["batch"] is options["layout"] is options["requests_per_s"] is None
     if gpus is None or not is_searched or engine not in ENGINES or gpus < 2 * min(int(one.n_gpus) for one in layouts):
