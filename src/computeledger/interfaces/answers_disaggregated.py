@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.errors import InputError
 from computeledger.interfaces import documents_serving
-from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, layouts_to_search
+from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, add_asked_model, layouts_to_search
 from computeledger.interfaces.answers_setting import whole_number
 from computeledger.interfaces.launch_flags import launch_text
 from computeledger.physics.efficiency import IDEAL, middle
@@ -73,7 +73,8 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
     limits = {name: middle(asked.options[name]) for name in ("tpot", "ttft") if asked.options[name] is not None}
     if limits:
         document["meets"] = documents_serving.meets_document(result, limits)
-    document["remarks"] = documents_serving.wider_products(asked.scenario.precision, system)
+    add_asked_model(document, asked.options, asked.middles.model)
+    document["remarks"] += documents_serving.wider_products(asked.scenario.precision, system)
     if asked.options["tpot"] is None:
         document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
     if asked.options.get("emit"):

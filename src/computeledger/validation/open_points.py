@@ -286,9 +286,7 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
 
 def _machine(case: OpenCase, n_samples: int, seed: int) -> Machine:
     sure = interval_of(case.interval)
-    ratios = sample(
-        {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}, n_samples, seed
-    )
+    ratios = sample({"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}, n_samples, seed)
     return Machine(load_system(case.system), efficiency(case.engine, ratios))
 
 
