@@ -59,7 +59,11 @@ def test_a_burst_waits_as_the_simulation_says(name: str) -> None:
     n = 32
     asked = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 8192.0, 8.0, float(n), rounds=1.0)
     timed = timed_pool(asked, H100, Engine(live=n, contexts_tokens=(8192.0, 8200.0)))
-    whole = timed.pool.times._replace(interference_fraction=1.0)  # in a burst a prompt's pass counts in full
+    times = timed.pool.times
+    alone_s, context_s = (
+        np.broadcast_to(one[:, None], times.beside_s.shape).copy() for one in (times.prefill_s, times.prefill_context_s)
+    )
+    whole = times._replace(beside_s=alone_s, beside_context_s=context_s)  # in a burst a prompt's pass counts in full
     trace = Trace(np.zeros(n), np.full(n, 8192), np.full(n, 8))
     found = simulate_serving(ServingClock((timed.pool._replace(times=whole),)), trace).times_s["ttft_s"]
     waits = found - found.min()

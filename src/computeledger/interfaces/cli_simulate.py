@@ -45,7 +45,7 @@ _FLEET = (
         help="Rate at which a cache moves between them; one replica's NICs when left out.",
     ),
     click.option(
-        "--max-batch", type=int, metavar="B", help="Most live sequences of a replica. [default: memory, up to 1024]"
+        "--max-batch", type=int, metavar="B", help="Most live sequences of a replica. [default: what memory holds]"
     ),
     click.option(
         "--chunk-tokens",
@@ -70,7 +70,9 @@ _LOAD = (
         help="Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
     ),
     click.option("--arrivals", metavar="P", help="poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s."),
-    click.option("--requests", type=int, metavar="N", help="How many. [default: 2000, or the whole trace]"),
+    click.option(
+        "--requests", type=int, metavar="N", help="How many to measure at least. [default: 2000, or the whole trace]"
+    ),
     click.option("--pace", default=1.0, show_default=True, help="Speed of the arrivals over the trace's own."),
     click.option(
         "--input-tokens",
@@ -148,13 +150,14 @@ def simulate(context: click.Context) -> None:
 
 @simulate.command("serve")
 @_with(_FLEET, _LOAD)
-@click.option("--find-load", is_flag=True, help="Find the most load at which the objective is met.")
+@click.option("--find-load", is_flag=True, help="Find the largest stable load, within --ttft and --tpot.")
 @click.option("--sweep", type=int, metavar="N", help="Simulate N loads from a quarter to twice this one.")
 @_with(_CHANGES, _RUN)
 def simulate_serve(**options: Any) -> None:
     """A fleet under a load, request by request: percentiles, goodput, cost, saturation.
 
-    Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals.
+    Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals: a trace is simulated from
+    beginning to end, arrivals in steady state.
     """
     from computeledger.interfaces.answers_simulate import answer_simulate_serve
 

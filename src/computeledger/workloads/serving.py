@@ -8,6 +8,7 @@ decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the st
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.batching import expected_busiest
+from computeledger.physics.batching import expected_busiest, held_steps
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
@@ -140,8 +141,10 @@ class ServingResult(Displayed):
         float or ndarray
             Arrival to first token [s].
         """
-        rounds, own = self.scenario.rounds, self.scenario.statistic
-        return self.ttft_s - start_wait_s(self.start_s, rounds, own) + start_wait_s(self.start_s, rounds, statistic)
+        own_s, other_s = (
+            start_wait_s(self.start_s, self.scenario.rounds, name) for name in (self.scenario.statistic, statistic)
+        )
+        return self.ttft_s - own_s + other_s
 
     @property
     def prefill_wait_s(self) -> Num:
@@ -216,8 +219,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
 
     ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
-    arrive in one step share its pass and attention-DP ranks wait for the busiest. A request never waits for its own
-    prompt: alone on a replica it decodes undisturbed;
+    arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
     ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
     over all rounds (:func:`~computeledger.workloads.serving_burst.start_wait_s`).
@@ -257,9 +259,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     central_tpot_s = tpot_s / eff.serving_ratio
-    longest_s = _longest_start_s(scenario, machine)
+    longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
     ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
-    # alone on a replica, a prompt waits for no step
     ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
     ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
     return ServingResult(
@@ -331,13 +332,50 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
 
 
+def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
+    """What a pass over prompts adds to the decode step that it joins."""
+    eff = machine.efficiency
+    # no engine stops decoding for less than the limit does
+    limit_s = _added_s(prompts.limit, decode.limit, 1.0)
+    if eff is IDEAL:
+        return limit_s
+    added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
+    return np.maximum(eff.prefill_interference * eff.serving_ratio * added_s, limit_s)
+
+
+def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Time that one prompt on every rank adds to the decode step that it joins.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose batch decodes beside the prompts.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    float or ndarray
+        Beside the decode step; 0 where prompts are read elsewhere [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(prefill_beside_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
+    True
+    """
+    if not np.any(machine.efficiency.prefill_interference):
+        return 0.0 * scenario.batch
+    ranks = scenario.layout.dp * scenario.layout.pp
+    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    decode = _timed(scenario, _decoding(scenario), machine)
+    return _pass_s(_timed(scenario, prompt, machine), decode, machine)
+
+
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
 _SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
-
-
-#: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
-#: smaller ones take each as it comes (assumption: without it most steps of 64 ranks would wait for one prompt).
-ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 
 
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
@@ -363,17 +401,37 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
     step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
     one = alone if np.all(together == 1) else _timed(scenario, step, machine)
-    # no engine stops decoding for less than the limit does
-    pass_s = _added_s(one.limit, decode.limit, 1.0)
-    if eff is not IDEAL:
-        added_s = _added_s(one.operations, decode.operations, eff.overlap_fraction)
-        pass_s = np.maximum(share * eff.serving_ratio * added_s, pass_s)
+    pass_s = _pass_s(one, decode, machine)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(pass_s / (together * ranks))
-    held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
+    held = held_steps(layout.dp)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
-    spread = total_s(part for part in one.operations if part.kind in _SHARED) / total_s(one.operations)
+    spread = shared_fraction(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
+
+
+def shared_fraction(prefill: Sequence[Operation]) -> Num:
+    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
+
+    Parameters
+    ----------
+    prefill : sequence of Operation
+        Of a prompt on every rank.
+
+    Returns
+    -------
+    float or ndarray
+        Of its time; the rest is each rank's own [-].
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import OperationKind
+    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
+    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
+    >>> shared_fraction([own, own, own, shared])
+    0.25
+    """
+    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.
@@ -473,13 +531,6 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
     full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
     return _timed(scenario, full, machine).central_s / packed / ranks
-
-
-def _longest_start_s(scenario: ServingScenario, machine: Machine) -> Num:
-    """Wait of the last prompt of the first round, when all clients' prompts stand in one queue."""
-    if np.all(np.isinf(scenario.rounds)):
-        return 0.0
-    return np.maximum(scenario.batch - 1, 0.0) * packed_prefill_s(scenario, machine)
 
 
 def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
