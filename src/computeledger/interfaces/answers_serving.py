@@ -20,7 +20,6 @@ from computeledger.facts.schema import System
 from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
 from computeledger.interfaces.answers_serving_parts import (
-    DEFAULT_TPOT_S,
     Answered,
     add_parts,
     check_parts,
@@ -45,6 +44,7 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving, i
 from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving_burst import PREFILL_FIRST, start_wait_s
 from computeledger.workloads.serving_search import (
+    SLOWEST_TPOT_S,
     Fleet,
     ServingOption,
     Slo,
@@ -112,7 +112,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     document |= _carried(anchor_document, sure, draws)
     document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}
     if batch is None and options["tpot"] is None:
-        document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
+        document["assumptions"]["slowest_tpot_s_of_the_search"] = SLOWEST_TPOT_S
     add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical, layouts))
     if options["working"] or options.get("html"):
         document["working"] = documents.working_document(serving_figures(result), price_ground)
@@ -260,7 +260,7 @@ def _choose(found: list[ServingOption], batch: int | None, options: Mapping[str,
     if batch is not None:
         in_order = sorted(found, key=lambda one: str(one.layout))
         return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
-    limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+    limit = middle(options["tpot"]) if options["tpot"] is not None else SLOWEST_TPOT_S
     if options["ttft"] is not None:
         first = middle(options["ttft"])
         best_ttft_s = min(one.ttft_s for one in found)

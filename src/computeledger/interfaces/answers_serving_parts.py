@@ -26,7 +26,8 @@ from computeledger.interfaces.documents_serving import (
     wider_products,
 )
 from computeledger.interfaces.documents_tiers import kv_tiers_document
-from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_text
+from computeledger.interfaces.launch_flags import LAUNCHERS, engine_runs, launch_text
+from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
@@ -35,7 +36,7 @@ from computeledger.workloads.pool_search import search_pools
 from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of
-from computeledger.workloads.serving_search import ServingOption, pareto_front
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption, pareto_front
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,8 @@ class Answered:
 def check_parts(options: Mapping[str, Any]) -> None:
     """Refuse parts that cannot be, before anything is computed."""
     engine = options.get("emit")
-    if engine is not None and engine not in ENGINES:
-        raise unknown_id("engine", engine, ENGINES)
+    if engine is not None and engine not in LAUNCHERS:
+        raise unknown_id("engine", engine, LAUNCHERS)
     if engine is not None and options["backend"] == "ideal":
         raise InputError(f"--emit {engine}: the physical limit is no engine: leave out --backend ideal")
     if options.get("cache_discount") is not None and not options.get("kv_tiers"):
@@ -137,7 +138,7 @@ def _margins(answered: Answered) -> dict[str, Any]:
     within = [
         one for one in answered.found if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())
     ]
-    fast = [one for one in within if one.tpot_s <= max(answered.chosen.tpot_s, DEFAULT_TPOT_S)]
+    fast = [one for one in within if one.tpot_s <= max(answered.chosen.tpot_s, SLOWEST_TPOT_S)]
     chosen_from = fast if "tpot" not in limits else within
     chances = {name: float(np.mean(getattr(answered.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
     return margins_document(rivals_of(answered.chosen, chosen_from), chances, len(chosen_from))
@@ -162,7 +163,7 @@ def _two_pools(answered: Answered) -> dict[str, Any] | None:
         found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
     except DoesNotFitError:
         return None
-    limits = {"tpot": DEFAULT_TPOT_S} | {
+    limits = {"tpot": SLOWEST_TPOT_S} | {
         name: middle(options[name]) for name in ("tpot", "ttft") if options[name] is not None
     }
     within = [one for one in found if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())]
@@ -171,10 +172,6 @@ def _two_pools(answered: Answered) -> dict[str, Any] | None:
     best = max(within, key=lambda one: one.output_tokens_per_s_per_gpu)
     gain = best.output_tokens_per_s_per_gpu / answered.chosen.output_tokens_per_s_per_gpu
     return pool_option_document(best) | {"gain_ratio": gain} if gain > CLEARLY_MORE else None
-
-
-#: The speed that a search aims at when the question names none (assumption).
-DEFAULT_TPOT_S = 0.05
 
 
 def _kv_tiers(answered: Answered) -> dict[str, Any]:

@@ -313,28 +313,6 @@ def parse_training_precision(text: str, moe: bool = False) -> Precision:
     return parse_precision(text, moe)
 
 
-def trained_precision(precision: Precision) -> Precision:
-    """Precision of training weights that are served in given formats: integers are rounded from bf16 (assumption).
-
-    Parameters
-    ----------
-    precision : Precision
-        Of serving.
-
-    Returns
-    -------
-    Precision
-        In formats that products are trained in.
-
-    Examples
-    --------
-    >>> trained_precision(Precision("bf16", "bf16", "int4-g32")).experts
-    'bf16'
-    """
-    kinds = {name: getattr(precision, name) for name in ("attention", "dense", "experts")}
-    return replace(precision, **{name: one if one in FLOAT_PRECISIONS else "bf16" for name, one in kinds.items()})
-
-
 @dataclass(frozen=True, slots=True)
 class Machine:
     """One GPU of a system, with what it reaches of its peaks.

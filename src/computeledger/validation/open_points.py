@@ -161,8 +161,7 @@ def _precision(row: Row, model: Model) -> Precision:
         raise Unpredictable("weight format not known")
     kv = _FORMATS.get(row["kv_cache"] or "bf16", "bf16")
     stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
-    moe = any(group.feed_forward.n_experts for group in model.layers)
-    return stored if stored.name == named else parse_precision(named, moe, kv)
+    return stored if stored.name == named else parse_precision(named, model.is_moe, kv)
 
 
 def predict_open(case: OpenCase, machine: Machine) -> Num:
