@@ -23,7 +23,6 @@ from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, 
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
-from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 from computeledger.workloads.serving_burst import start_wait_s
 
@@ -580,26 +579,3 @@ def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     True
     """
     return estimate_serving(scenario, replace(machine, efficiency=IDEAL))
-
-
-def serving_flop_per_request(scenario: ServingScenario) -> Num:
-    """Model FLOP of one request, ``2 N (I + O)``: cached tokens are read, not multiplied.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        What is served.
-
-    Returns
-    -------
-    float or ndarray
-        Without attention, as the inference ledger counts it [FLOP].
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
-    >>> round(serving_flop_per_request(scenario) / 1e12, 1)
-    19.2
-    """
-    return 2 * n_params_active(scenario.model) * (scenario.input_tokens + scenario.output_tokens)
