@@ -10,16 +10,19 @@ order are asked of objects whose class the tests have taken from the program by 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import ctypes
+import dataclasses
 import io
 import json
 import os
 import socket
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from rntp.verify import lent
 from rntp.verify.exchange import COPIED, ProgramError, Side
 from rntp.verify.program_side import be_the_program
 
@@ -35,9 +38,12 @@ _UNARY: dict[str, type | None] = {
 }  # fmt: skip
 _BINARY = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
-    "iadd", "isub", "imul", "lt", "le", "gt", "ge",
+    "iadd", "isub", "imul", "itruediv", "ior", "iand", "divmod", "lt", "le", "gt", "ge",
 )  # fmt: skip
-_REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+
+
+_ASKED = ("__name__", "__doc__", "__qualname__", "__wrapped__", "__dict__")
 
 
 class _Class(type):
@@ -52,6 +58,8 @@ class _Class(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_abc_") or name in ("__isabstractmethod__", "_side", "_number"):
             raise AttributeError(name)
+        if name == "__dataclass_fields__":
+            return _fields(cls._side.told(["fields", cls._number]))
         return cls._side.get(cls._number, name)
 
     def __iter__(cls) -> Any:
@@ -79,7 +87,7 @@ class _Object:
     _side: _Judge
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__") and name not in ("__name__", "__doc__"):
+        if name.startswith("__") and name.endswith("__") and name not in _ASKED:
             raise AttributeError(name)
         return self._side.get(_number_of(self), name)
 
@@ -124,8 +132,35 @@ class _Object:
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    def __copy__(self) -> Any:
+        return self._side.use(_number_of(self), "copy")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._side.use(_number_of(self), "deepcopy")
+
+    def __format__(self, spec: str) -> str:
+        return str(self._side.use(_number_of(self), "format", spec))
+
+    def __round__(self, *digits: int) -> Any:
+        return self._side.use(_number_of(self), "round", *digits)
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._side.use(_number_of(self), "anext")
+
+    async def __aenter__(self) -> Any:
+        return self._side.use(_number_of(self), "aenter")
+
+    async def __aexit__(self, *error: object) -> bool:
+        return self._side.use(_number_of(self), "aexit", None, None, None) is True
+
     def __hash__(self) -> int:
         return hash(self._side.use(_number_of(self), "hash"))
+
+
+_DOC = property(lambda value: value._side.get(_number_of(value), "__doc__"))  # noqa: SLF001
 
 
 def _number_of(value: Any) -> int:
@@ -173,6 +208,7 @@ class _Judge(Side):
         self.classes: dict[int, type] = {}
         self.objects: dict[int, Any] = {}
         self.named: set[int] = set()
+        self.thrown: set[int] = set()
 
     def told(self, request: list[Any]) -> Any:
         """The reply to a request, or the exception that the program raised."""
@@ -212,6 +248,8 @@ class _Judge(Side):
             return {"ours": vars(value)["_number"]}
         if getattr(type(value), "_side", None) is self:
             return {"ours": _number_of(value)}
+        if known := lent.known_by_name(value):
+            return {"named": known}
         return {"theirs": [self.hold(value)]}
 
     def resolve(self, name: str, inner: Any) -> Any:
@@ -219,6 +257,8 @@ class _Judge(Side):
             return self.held[inner]
         if name == "class":
             return self.mirror(inner)
+        if name == "failure":
+            return self.exception(inner)
         if name == "coroutine":
             return self._awaited(int(inner))
         if name not in ("object", "copy"):
@@ -246,7 +286,7 @@ class _Judge(Side):
     def plain(self) -> type:
         """What stands for objects of the language's own types: functions, modules, generators."""
         if -1 not in self.classes:
-            self.classes[-1] = _Class.__new__(_Class, "object", (_Object,), {"_side": self, "_number": -1})
+            self.classes[-1] = _Class.__new__(_Class, "object", (_Object,), {"_side": self, "_number": -1, "__doc__": _DOC})
         return self.classes[-1]
 
     def mirror(self, described: Any, base: type | None = None) -> type:
@@ -265,8 +305,11 @@ class _Judge(Side):
         return self.classes[number]
 
     def exception(self, described: Any) -> BaseException:
-        """An exception of the program, as one of the judge's with the same class, arguments and text."""
-        if not isinstance(described, list) or len(described) != 4 or not isinstance(described[1], list):
+        """An exception of the program, as one of the judge's with the same class, arguments and fields."""
+        if isinstance(described, int) and described in self.thrown:
+            passed_on: BaseException = self.held[described]
+            return passed_on
+        if not isinstance(described, list) or len(described) != 5 or not isinstance(described[1], list):
             raise ProgramError("no exception")
         try:
             kind = self.mirror(described[0])
@@ -274,9 +317,19 @@ class _Judge(Side):
             if not _is_failure(kind):
                 return ProgramError(f"raised {kind.__name__}: {described[2]}")
             made: BaseException = kind.__new__(kind, *arguments)
+            fields = {str(name): self.unpack(value) for name, value in described[4]}
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError):
             raise ProgramError("no exception") from None
         made.args = arguments
+        above = next(one for one in kind.__mro__ if not isinstance(one, _Class))
+        for name, value in fields.items():
+            # what the program's own class adds is asked for when it is read
+            is_field = hasattr(above, name) or above is kind
+            if name == "__cause__" and isinstance(value, BaseException):
+                made.__cause__ = value
+            if is_field and not name.startswith("_") and not callable(getattr(above, name, None)):
+                with contextlib.suppress(AttributeError, TypeError):
+                    BaseException.__setattr__(made, name, value)
         if isinstance(kind, _Class):
             made.__dict__["_number"] = int(described[3])
         return made
@@ -284,22 +337,15 @@ class _Judge(Side):
     def serve(self, request: Any) -> Any:
         """The program uses something that a test gave to it."""
         try:
-            value = self.held[request[1]]
-            if request[0] == "call":
-                words = {str(key): self.unpack(one) for key, one in request[3]}
-                return {"value": self.pack(value(*(self.unpack(one) for one in request[2]), **words))}
-            if request[0] == "next":
-                return {"value": self.pack(next(value if hasattr(value, "__next__") else self._iterated(request[1])))}
-            if request[0] == "get" and isinstance(request[2], str) and not request[2].startswith("_"):
-                return {"value": self.pack(getattr(value, request[2]))}
-            return {"raised": ["AttributeError", str(request[2])[:200]]}
+            how, number, given, words = request
+            named = {str(key): self.unpack(one) for key, one in words}
+            return {"value": self.pack(lent.use(self.held[number], how, [self.unpack(one) for one in given], named))}
         except Exception as error:  # noqa: BLE001 - what a test's own function raises goes to the program
-            return {"raised": [type(error).__name__, str(error)[:200]]}
-
-    def _iterated(self, number: int) -> Iterator[Any]:
-        self.held[number] = iter(self.held[number])
-        found: Iterator[Any] = self.held[number]
-        return found
+            if isinstance(type(error), _Class):
+                return {"raised": ["ours", [], _number_of(error)]}
+            kind = next(one for one in type(error).__mro__ if getattr(builtins, one.__name__, None) is one)
+            self.thrown.add(self.hold(error))
+            return {"raised": [kind.__name__, [self.pack(one) for one in error.args], self.hold(error)]}
 
 
 def _of_the_language(described: str | dict[str, str]) -> type:
@@ -310,6 +356,12 @@ def _of_the_language(described: str | dict[str, str]) -> type:
     module = described["module"] if described["module"].partition(".")[0] in sys.stdlib_module_names else ""
     found = getattr(sys.modules.get(module), described["name"], Exception)
     return found if isinstance(found, type) and issubclass(found, Exception) else Exception
+
+
+def _fields(names: Any) -> dict[str, Any]:
+    """Fields of a data class of the program, as the functions of ``dataclasses`` look for them."""
+    made = dataclasses.make_dataclass("made", [str(name) for name in names])
+    return {one.name: one for one in dataclasses.fields(made)}
 
 
 def _is_failure(kind: type) -> bool:

@@ -6,6 +6,7 @@ It keeps the program's objects, uses them as the judge asks, and answers in valu
 from __future__ import annotations
 
 import builtins
+import importlib
 import io
 import operator
 import socket
@@ -15,6 +16,7 @@ import types
 from typing import Any
 
 from rntp.verify.exchange import COPIED, Side
+from rntp.verify.lent import BINARY, UNARY
 
 
 class _Program(Side):
@@ -23,11 +25,13 @@ class _Program(Side):
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)
         self.theirs: dict[int, _Theirs] = {}
+        self.caught: dict[int, tuple[BaseException, int]] = {}
+        self.loop: Any = None
 
     def refer(self, value: Any) -> Any:
-        if isinstance(value, _Theirs):
-            return {"theirs": value.number}
         kind = type(value)
+        if kind is _Theirs:
+            return {"theirs": _number_of(value)}
         if isinstance(value, type):
             return {"class": self.describe(value)}
         base = next((name for name in COPIED if isinstance(value, getattr(builtins, name))), "")
@@ -49,6 +53,8 @@ class _Program(Side):
     def resolve(self, name: str, inner: Any) -> Any:
         if name == "ours":
             return self.held[inner]
+        if name == "named":
+            return getattr(importlib.import_module(inner[0]), inner[1])
         return self.theirs.setdefault(inner[0], _Theirs(self, inner[0]))
 
     def serve(self, request: Any) -> Any:
@@ -63,9 +69,34 @@ class _Program(Side):
         return {**reply, "printed": printed.getvalue(), "errors": errors.getvalue()}
 
     def raised(self, error: BaseException) -> Any:
-        """An exception: its class, its arguments and its text."""
+        """An exception: its class, its arguments, its text and its fields; one that came from the tests by number."""
+        if id(error) in self.caught:
+            return self.caught[id(error)][1]
         arguments = [self.pack(one) for one in error.args]
-        return [self.describe(type(error)), arguments, str(error)[:2000], self.hold(error)]
+        names = [name for name in dir(error) if not name.startswith("_") and name not in dir(BaseException)]
+        fields = [[name, getattr(error, name, None)] for name in names]
+        packed = [[name, self.pack(value)] for name, value in fields if not callable(value)]
+        if error.__cause__ is not None:
+            packed.append(["__cause__", {"failure": self.raised(error.__cause__)}])
+        return [self.describe(type(error)), arguments, str(error)[:2000], self.hold(error), packed]
+
+    def thrown(self, described: Any) -> BaseException:
+        """An exception of the tests' own function, for the program to handle or to pass on."""
+        name, arguments, number = described
+        if name == "ours":
+            ours: BaseException = self.held[number]
+            return ours
+        kind, given = getattr(builtins, name), [self.unpack(one) for one in arguments]
+        try:
+            made: BaseException = kind(*given)
+        except TypeError:
+            made = kind.__new__(kind)
+            made.args = tuple(given)
+        self.caught[id(made)] = made, number
+        return made
+
+    def _fields(self, number: int) -> list[str]:
+        return list(self.held[number].__dataclass_fields__)
 
     def _call(self, number: int, arguments: Any, named: Any) -> Any:
         given = [self.unpack(one) for one in arguments]
@@ -98,6 +129,10 @@ class _Program(Side):
             return bool(type(value).__exit__(value, type(error) if error else None, error or None, None))
         if name.startswith("reflected "):
             return self.pack(getattr(operator, _function(name.removeprefix("reflected ")))(given[0], value))
+        if name in ("copy", "deepcopy"):
+            return self.pack(getattr(importlib.import_module("copy"), name)(value))
+        if name in ("anext", "aenter", "aexit"):
+            return self.pack(self.finished(getattr(type(value), f"__{name}__")(value, *given)))
         own = getattr(operator, _function(name), None) or getattr(builtins, name)
         return self.pack(own(value, *given))
 
@@ -113,13 +148,22 @@ class _Program(Side):
     def _copied(self, number: int) -> Any:
         """An object of a class derived from a container, as that container."""
         value = self.held[number]
+        if isinstance(value, type({}.keys()) | type({}.items())):
+            value = set(value)
         base = next((kind for kind in (list, dict, set, frozenset) if isinstance(value, kind)), None)
         return None if base is None else self.pack(base(value))
 
     def _run(self, number: int) -> Any:
+        return self.pack(self.finished(self.held[number]))
+
+    def finished(self, awaitable: Any) -> Any:
+        """What an awaitable gives; all of them share one event loop."""
         import asyncio
 
-        return self.pack(asyncio.run(self.held[number]))
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop.run_until_complete(awaitable)
 
 
 def _function(name: str) -> str:
@@ -142,32 +186,53 @@ class _Input(io.TextIOBase):
 
 
 class _Theirs:
-    """Something that the tests passed to the program: it can be called, and its public parts looked at."""
+    __doc__ = property(lambda self: _asked(self, "get", "__doc__"))  # type: ignore[assignment]
+
+    __slots__ = ("_number", "_side")
 
     def __init__(self, side: _Program, number: int) -> None:
-        vars(self).update(side=side, number=number)
-
-    def _asked(self, request: list[Any]) -> Any:
-        side = vars(self)["side"]
-        reply = side.ask(request)
-        if "raised" in reply:
-            name, text = reply["raised"]
-            raise getattr(builtins, name, RuntimeError)(text)
-        return side.unpack(reply["value"])
+        object.__setattr__(self, "_side", side)
+        object.__setattr__(self, "_number", number)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        side = vars(self)["side"]
-        words = [[key, side.pack(value)] for key, value in named.items()]
-        return self._asked(["call", vars(self)["number"], [side.pack(one) for one in arguments], words])
+        return _asked(self, "call", *arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
-        return self._asked(["get", vars(self)["number"], name])
+        return _asked(self, "get", name)
 
-    def __iter__(self) -> Any:
-        return self
+    def __setattr__(self, name: str, value: Any) -> None:
+        _asked(self, "set", name, value)
 
-    def __next__(self) -> Any:
-        return self._asked(["next", vars(self)["number"]])
+    def __exit__(self, *error: object) -> bool:
+        return bool(_asked(self, "exit"))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(_asked(self, "eq", other))
+
+    def __hash__(self) -> int:
+        return int(_asked(self, "hash"))
+
+
+def _number_of(value: _Theirs) -> int:
+    return int(object.__getattribute__(value, "_number"))
+
+
+def _asked(value: _Theirs, how: str, *arguments: Any, **named: Any) -> Any:
+    side = object.__getattribute__(value, "_side")
+    words = [[key, side.pack(one)] for key, one in named.items()]
+    reply = side.ask([how, _number_of(value), [side.pack(one) for one in arguments], words])
+    if "raised" in reply:
+        raise side.thrown(reply["raised"])
+    return side.unpack(reply["value"])
+
+
+def _special(name: str) -> Any:
+    return lambda self, *arguments: _asked(self, name, *arguments)
+
+
+for _name in (*UNARY, *BINARY):
+    if f"__{_name}__" not in vars(_Theirs):
+        setattr(_Theirs, f"__{_name}__", _special(_name))
 
 
 def be_the_program(connection: socket.socket) -> None:

@@ -33,7 +33,7 @@ _CPP = (
     "/usr/bin/g++", "-std=c++20", "-O2", "-pipe", "-x", "c++", f"{BOX}/main.cpp", "-o", f"{TMP}/main",
 )  # fmt: skip
 _SCRIPT = f'"$@" >&2 && exec cat {TMP}/main'
-_JUDGE_PARTS = ("exchange", "judge_side", "program_side")
+_JUDGE_PARTS = ("exchange", "judge_side", "lent", "program_side")
 #: What judges a pytest file, by its place below the sandbox's folder, and how it begins.
 _JUDGE = {
     "rntp/__init__.py": os.devnull, "rntp/verify/__init__.py": os.devnull,

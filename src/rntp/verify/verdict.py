@@ -102,7 +102,7 @@ def verdict(score: float, detail: str = "", status: str | None = None) -> Verdic
     >>> verdict(0.5, "1 of 2 tests").status
     'wrong'
     """
-    line = " ".join(detail.split())
+    line = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in " ".join(detail[: 8 * DETAIL].split()))
     return Verdict(score, status or (CORRECT if score >= 1.0 else WRONG), 0.0, line[:DETAIL])
 
 

@@ -199,17 +199,31 @@ def _everything_ends() -> tuple[float, dict[int, int]]:
 
 
 def _tidy() -> bool:
-    """Empty /tmp; False where a job has left more than can be removed quickly, or has closed it to us."""
+    """Empty /tmp; False where a job has left more than can be removed quickly, or has closed or marked it for others."""
+    root = "/tmp"  # noqa: S108 - the sandbox's own
     try:
-        left = os.listdir("/tmp")  # noqa: S108 - the sandbox's own
-        if len(left) > _FILES or os.stat("/tmp").st_mode & 0o7777 != 0o1777:  # noqa: S108
+        if os.stat(root).st_mode & 0o7777 != 0o1777 or os.listxattr(root) or not _is_little(root):
             return False
-        for name in left:
-            path = f"/tmp/{name}"  # noqa: S108
+        for name in os.listdir(root):
+            path = f"{root}/{name}"
             shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
-        return not left or not os.listdir("/tmp")  # noqa: S108
+        return not os.listdir(root)
     except (OSError, RecursionError):
         return False
+
+
+def _is_little(root: str) -> bool:
+    """Whether a folder holds few enough files, at any depth, to remove them one by one."""
+    left, folders = 16 * _FILES, [root]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                left -= 1
+                if left < 0:
+                    return False
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    return True
 
 
 def _run(job: dict[str, Any], state: tuple[Any, ...]) -> tuple[bytes, bool]:
