@@ -31,6 +31,9 @@ MARK = "\x1e"
 #: Exit code of a program that cannot be compiled; as in zygote.py.
 SYNTAX = 96
 _DUMPABLE = 4
+_COPIED = tuple(getattr(builtins, name) for name in COPIED)
+#: How many of the containers that came as attributes are looked at for changes.
+_WATCHED = 15
 #: Special methods that are asked of every object, with the type that the language demands of the answer.
 _UNARY: dict[str, type | None] = {
     "len": int, "str": str, "repr": str, "bool": bool, "int": int, "float": float, "index": int, "iter": None,
@@ -87,6 +90,8 @@ class _Object:
     _side: _Judge
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__dataclass_fields__":
+            return getattr(type(self), name)
         if name.startswith("__") and name.endswith("__") and name not in _ASKED:
             raise AttributeError(name)
         return self._side.get(_number_of(self), name)
@@ -160,6 +165,7 @@ class _Object:
         return hash(self._side.use(_number_of(self), "hash"))
 
 
+_DICT = property(lambda value: value._side.get(_number_of(value), "__dict__"))  # noqa: SLF001
 _DOC = property(lambda value: value._side.get(_number_of(value), "__doc__"))  # noqa: SLF001
 
 
@@ -209,9 +215,16 @@ class _Judge(Side):
         self.objects: dict[int, Any] = {}
         self.named: set[int] = set()
         self.thrown: set[int] = set()
+        #: containers that are attributes of the program's objects, with what they held when they came
+        self.copies: list[tuple[int, str, Any, Any]] = []
 
     def told(self, request: list[Any]) -> Any:
         """The reply to a request, or the exception that the program raised."""
+        copies, self.copies = self.copies, []
+        for number, attribute, value, before in copies:
+            if (now := self.pack(value)) != before:
+                self.told(["fill", number, attribute, now])
+            self.copies.append((number, attribute, value, now))
         reply = self.ask(request)
         if not isinstance(reply, dict):
             raise ProgramError("no reply")
@@ -227,6 +240,7 @@ class _Judge(Side):
         found = self.told(["call", number, packed, [[key, self.pack(value)] for key, value in named.items()]])
         if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], list):
             raise ProgramError("no reply")
+        arguments = (*arguments, *named.values())
         for given, changed in zip(arguments, found[1], strict=False):
             if changed is not None:
                 _change(given, self.unpack(changed))
@@ -238,7 +252,10 @@ class _Judge(Side):
         return self.unpack(found[0])
 
     def get(self, number: int, name: str) -> Any:
-        return self.unpack(self.told(["get", number, name]))
+        value = self.unpack(self.told(["get", number, name]))
+        if type(value) in (list, dict, set):
+            self.copies = [*self.copies[-_WATCHED:], (number, name, value, self.pack(value))]
+        return value
 
     def use(self, number: int, name: str, *arguments: Any) -> Any:
         return self.unpack(self.told(["use", number, name, [self.pack(one) for one in arguments]]))
@@ -266,14 +283,13 @@ class _Judge(Side):
         number = int(inner[0])
         if number not in self.objects:
             self.objects[number] = self._made(name, inner)
-            self.objects[number].__dict__["_number"] = number
+            object.__setattr__(self.objects[number], "_number", number)
         return self.objects[number]
 
     def _made(self, name: str, inner: Any) -> Any:
         """What stands for an object that is met for the first time."""
         if name == "copy" and inner[2] in COPIED:
-            base = getattr(builtins, inner[2])
-            return base.__new__(self.mirror(inner[1], base), self.unpack(inner[3]))
+            return getattr(builtins, inner[2]).__new__(self.mirror(inner[1]), self.unpack(inner[3]))
         kind = self.mirror(inner[1])
         if _is_failure(kind):
             return BaseException.__new__(kind)
@@ -286,21 +302,31 @@ class _Judge(Side):
     def plain(self) -> type:
         """What stands for objects of the language's own types: functions, modules, generators."""
         if -1 not in self.classes:
-            self.classes[-1] = _Class.__new__(_Class, "object", (_Object,), {"_side": self, "_number": -1, "__doc__": _DOC})
+            self.classes[-1] = _Class.__new__(
+                _Class, "object", (_Object,), {"_side": self, "_number": -1, "__doc__": _DOC, "__dict__": _DICT}
+            )
         return self.classes[-1]
 
-    def mirror(self, described: Any, base: type | None = None) -> type:
+    def mirror(self, described: Any) -> type:
         """The class that stands for one of the program's; those of the language are themselves."""
         if isinstance(described, str | dict):
             return _of_the_language(described)
         number, name, bases = int(described[0]), str(described[1]), [self.mirror(one) for one in described[2]]
         if number not in self.classes:
-            above = [one for one in bases if isinstance(one, _Class) or _is_failure(one)] or [base or _Object]
-            own = {"_side": self, "_number": number}
+            base = next((kind for kind in _COPIED if any(issubclass(one, kind) for one in bases)), None)
+            kept = [one for one in bases if isinstance(one, _Class) or _is_failure(one)]
+            above = [one for one in kept if base is None or issubclass(one, base)] or [base or _Object]
+            own: dict[str, Any] = {"_side": self, "_number": number}
             if _is_failure(above[0]) or base is not None:
                 own["__getattr__"] = _Object.__getattr__
-            if _is_failure(above[0]):
                 own["__str__"] = vars(_Object)["__str__"]
+            if base is not None:
+                own["__repr__"] = vars(_Object)["__repr__"]
+            elif not _is_failure(above[0]):
+                own |= {"__doc__": _DOC, "__dict__": _DICT}
+            container = next((one for one in bases if one in (list, dict, set, frozenset)), None)
+            if container is not None:  # isinstance() asks for it where the type itself does not answer
+                own["__class__"] = property(lambda _: container)
             self.classes[number] = _Class.__new__(_Class, name, tuple(above), own)
         return self.classes[number]
 

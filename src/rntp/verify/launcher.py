@@ -22,8 +22,8 @@ from typing import Any
 NOBODY = 65534
 #: Where folders that jobs may read are bound when the launcher is root.
 STAGE = "/mnt"
-#: Seconds after a job's end within which its processes must be gone.
-REAP_S = 5.0
+#: Seconds after a job's end within which its processes must be gone; the kernel removes a million files before that.
+REAP_S = 40.0
 _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x00020000, 0x1000, 0x4000, 0x40000
 _SUBREAPER = 36
 _CHUNK = 65536

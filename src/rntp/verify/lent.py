@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 #: Modules whose objects may be looked at: none leads to a frame, to code or to the judge's own state.
@@ -18,7 +19,7 @@ _OPEN = (
 )  # fmt: skip
 #: Attributes of functions and classes that are texts and no more.
 _TEXTS = ("__name__", "__doc__", "__qualname__")
-_SPECIAL = {
+_SPECIAL: dict[str, Callable[[Any], Any]] = {
     "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "hash": hash, "int": int, "float": float,
     "next": lambda value: next(value if hasattr(value, "__next__") else iter(value)),
     "enter": lambda value: type(value).__enter__(value),
@@ -49,7 +50,7 @@ def known_by_name(value: Any) -> list[str] | None:
     if not isinstance(value, type | types.BuiltinFunctionType | types.FunctionType):
         return None
     module, name = value.__module__, value.__name__
-    is_shared = isinstance(module, str) and module.partition(".")[0] in sys.stdlib_module_names
+    is_shared = str(module).partition(".")[0] in sys.stdlib_module_names
     return [module, name] if is_shared and getattr(sys.modules.get(module), name, None) is value else None
 
 

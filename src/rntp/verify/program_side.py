@@ -36,7 +36,8 @@ class _Program(Side):
             return {"class": self.describe(value)}
         base = next((name for name in COPIED if isinstance(value, getattr(builtins, name))), "")
         if base:
-            return {"copy": [self.hold(value), self.describe(kind), base, self.pack(getattr(builtins, base)(value))]}
+            plain = str.__str__(value) if isinstance(value, str) else getattr(builtins, base)(value)
+            return {"copy": [self.hold(value), self.describe(kind), base, self.pack(plain)]}
         if isinstance(value, types.CoroutineType):
             return {"coroutine": self.hold(value)}
         return {"object": [self.hold(value), self.describe(kind)]}
@@ -75,7 +76,7 @@ class _Program(Side):
         arguments = [self.pack(one) for one in error.args]
         names = [name for name in dir(error) if not name.startswith("_") and name not in dir(BaseException)]
         fields = [[name, getattr(error, name, None)] for name in names]
-        packed = [[name, self.pack(value)] for name, value in fields if not callable(value)]
+        packed = [[name, self.pack(value)] for name, value in fields if value is not None and not callable(value)]
         if error.__cause__ is not None:
             packed.append(["__cause__", {"failure": self.raised(error.__cause__)}])
         return [self.describe(type(error)), arguments, str(error)[:2000], self.hold(error), packed]
@@ -102,6 +103,7 @@ class _Program(Side):
         given = [self.unpack(one) for one in arguments]
         words = {key: self.unpack(value) for key, value in named}
         out = self.held[number](*given, **words)
+        given += words.values()
         open_to_change = [isinstance(one, list | dict | set | bytearray) for one in given]
         same = next((place for place, one in enumerate(given) if one is out and open_to_change[place]), None)
         changed = [self.pack(one) if is_open else None for one, is_open in zip(given, open_to_change, strict=True)]
@@ -112,6 +114,13 @@ class _Program(Side):
 
     def _set(self, number: int, name: str, value: Any) -> None:
         setattr(self.held[number], name, self.unpack(value))
+
+    def _fill(self, number: int, name: str, value: Any) -> None:
+        """A test has changed the copy of a container that is an attribute: do the same to the original."""
+        own, new = getattr(self.held[number], name), self.unpack(value)
+        if type(own) is type(new) and own != new:
+            own.clear()
+            own.extend(new) if isinstance(own, list) else own.update(new)
 
     def _delete(self, number: int, name: str) -> None:
         delattr(self.held[number], name)
@@ -186,7 +195,7 @@ class _Input(io.TextIOBase):
 
 
 class _Theirs:
-    __doc__ = property(lambda self: _asked(self, "get", "__doc__"))  # type: ignore[assignment]
+    __doc__ = property(lambda self: _asked(self, "get", "__doc__"))
 
     __slots__ = ("_number", "_side")
 

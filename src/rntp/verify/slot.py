@@ -21,7 +21,7 @@ from rntp.verify.limits import Limits
 from rntp.verify.seccomp import seccomp_filter
 
 #: Beyond a job's own wall time: until its launcher must have answered [s].
-GRACE_S = 20.0
+GRACE_S = 60.0
 _SLOTS = itertools.count()
 
 

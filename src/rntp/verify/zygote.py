@@ -199,7 +199,7 @@ def _everything_ends() -> tuple[float, dict[int, int]]:
 
 
 def _tidy() -> bool:
-    """Empty /tmp; False where a job has left more than can be removed quickly, or has closed or marked it for others."""
+    """Empty /tmp; False where a job left more than can be removed quickly, or closed or marked it for others."""
     root = "/tmp"  # noqa: S108 - the sandbox's own
     try:
         if os.stat(root).st_mode & 0o7777 != 0o1777 or os.listxattr(root) or not _is_little(root):
