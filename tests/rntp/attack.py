@@ -21,14 +21,24 @@ LIMITS = {"wall_s": 1.0, "cpu_s": 1.0, "memory_bytes": 134217728, "tmp_bytes": 3
 HONEST = """
 import os
 processes = [name for name in os.listdir("/proc") if name.isdigit()]
-print("held" if os.listdir("/tmp") == [] and len(processes) <= 3 else (os.listdir("/tmp"), processes))
+left = os.listdir("/tmp") + os.listxattr("/tmp")
+open("/tmp/own", "w").write("own")
+readable = open("/tmp/own").read() == "own"
+print("held" if not left and readable and len(processes) <= 3 else (left, readable, processes))
 """
 PYTEST = """
 import pytest
+from unittest.mock import Mock
 from solution import f
 
 def test_sum():
     assert f(1, 2) == 3
+
+def test_lent_things():
+    assert f((one for one in (1, 2)), 3) == 6
+    asked = Mock(return_value=1)
+    f(asked, 2)
+    asked.assert_called_once_with(17)
 
 def test_refusal():
     with pytest.raises(TypeError):

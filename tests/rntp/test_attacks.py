@@ -16,13 +16,13 @@ FRESH = (
     "memory bomb", "fork bomb", "output flood", "error flood", "file descriptor flood", "disk fill with one file",
     "reading host files", "writing outside", "kernel settings", "network over TCP", "nested namespaces", "mounts",
     "system calls that reach beyond", "ptrace of the parent", "a failure of the machine", "a status of its own",
-    "leftover background process", "pytest: reports turned into passes",
+    "leftover background process", "pytest: the judge's builtins through the frame of a generator",
 )  # fmt: skip
 WARM = (
     "memory bomb", "fork bomb", "disk fill with deep folders", "nested namespaces", "signals to the parent",
     "signals to everybody", "ptrace of the parent", "tricks with /proc", "symbolic links", "os._exit(0)",
     "leftover process that holds the output", "function: forged answers", "looking for the expected output",
-    "freedom from the memory killer",
+    "freedom from the memory killer", "marks on the temporary folder: default access list and attributes",
 )  # fmt: skip
 NEEDS_COMPILER = {attack["name"] for attack in ATTACKS if attack.get("language") == "cpp"}
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rntp.verify import lent
 from rntp.verify.engine import Engine
 from rntp.verify.extract import after_thoughts
 from rntp.verify.programs import Runners, check_program, same_value
 from rntp.verify.sandbox import Job, Outcome
 from rntp.verify.task import Task, read_task
-from rntp.verify.verdict import CORRECT, INFRASTRUCTURE, STATUSES
+from rntp.verify.verdict import CORRECT, INFRASTRUCTURE, STATUSES, verdict
+from tests.gates import ROOT
 from tests.rntp.two_sides import SOLUTION, TESTS
 
 _JSON = st.recursive(
@@ -141,6 +146,48 @@ def test_a_pytest_file_and_its_program_are_two_processes_that_exchange_values(fr
     task = {"id": "1", "domain": "code", "pytest": TESTS, "limits": {"wall_s": 60, "cpu_s": 30}}
     made = fresh.verify(read_task(task), SOLUTION)
     assert made.score == 1.0, made
+
+
+STYLES = tomllib.loads((ROOT / "tests" / "rntp" / "styles.toml").read_text("utf-8"))["style"]
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        pytest.param(one, id=one["name"], marks=[pytest.mark.stress] * (place > 0))
+        for place, one in enumerate(STYLES[::-1])
+    ],
+)
+def test_an_honest_program_scores_one_whatever_the_style_of_its_tests(style: dict[str, str], fresh: Engine) -> None:
+    task = {"id": "1", "domain": "code", "pytest": style["tests"], "limits": {"wall_s": 60, "cpu_s": 30}}
+    made = fresh.verify(read_task(task), style["solution"])
+    assert made.score == 1.0, made
+
+
+def test_what_a_test_lends_does_not_open_the_judge() -> None:
+    lent_generator, asked = (one for one in (1, 2)), Mock()
+    for thing in (lent_generator, sys, asked, lent_generator.gi_frame, pytest.MonkeyPatch()):
+        for name in (
+            "gi_frame",
+            "gi_code",
+            "f_builtins",
+            "f_globals",
+            "modules",
+            "configure_mock",
+            "setattr",
+            "__class__",
+        ):
+            with pytest.raises(AttributeError):
+                lent.use(thing, "get", [name], {})
+    assert lent.use(asked, "get", ["anything_else"], {}) is asked.anything_else
+    with pytest.raises(AttributeError):
+        lent.use(asked, "set", ["assert_called_once_with", print], {})
+
+
+def test_a_detail_is_one_printable_line() -> None:
+    made = verdict(0.0, "got \ud800\x1b[2J\0 \n end")
+    assert made.detail == r"got \ud800\x1b[2J\x00 end"
+    assert made.detail.encode("utf-8")
 
 
 def test_thoughts_do_not_answer(fresh: Engine) -> None:
