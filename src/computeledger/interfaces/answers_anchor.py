@@ -10,7 +10,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import check_layout, filled, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
@@ -93,7 +93,7 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
     )
     precision = scenario.precision
     if "precision" in said:
-        precision = parse_precision(str(said["precision"]), model.is_moe)
+        precision = parse_training_precision(str(said["precision"]), model.is_moe)
     return replace(scenario, model=model, layout=layout, batch=batch, precision=precision)
 
 
