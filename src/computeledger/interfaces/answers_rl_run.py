@@ -27,7 +27,7 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import RECOMPUTE
 from computeledger.progress import counted
-from computeledger.units import parse_quantity
+from computeledger.units import format_percent, parse_quantity
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths, empirical_lengths, lengths_of_mean, lognormal_lengths
 from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
@@ -47,6 +47,8 @@ from computeledger.workloads.serving_search import layouts_that_fit
 
 #: Longest rollout over the mean where nothing is said (assumption).
 LONGEST_OVER_MEAN = 3.0
+#: Shares that add up to 1 but for their rounding.
+ROUNDING = 5e-3
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5
 #: Options that are numbers, certain or not, and must be greater than 0.
@@ -165,6 +167,10 @@ class _Question:
         check_context(self.model, bare.sampling)
         apart = trains is not None or lag > 0
         in_flight = self.options["in_flight"]
+        if in_flight and not lag:
+            raise InputError(
+                "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
         n_training = float(trains or max(gpus // 2, 1)) if apart else float(gpus)
         split = Split(gpus - n_training if apart else gpus, n_training, not apart, lag, in_flight)
         if apart and gpus < 2:
@@ -286,7 +292,7 @@ class _Question:
 
     def _domains(self, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
         if self.options["verifier"]:
-            return tuple(parse_domain(text) for text in self.options["verifier"])
+            return check_mixture(tuple(parse_domain(text) for text in self.options["verifier"]))
         if not self.options["verifier_time"]:
             return ()
         return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
@@ -310,7 +316,7 @@ def parse_domain(text: str) -> Domain:
     try:
         share, time_s, cores = (
             parse_quantity(part, dimension, unit)
-            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", "s", ""), strict=True)
+            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", None, ""), strict=True)
         )
     except InputError as error:
         raise InputError(f"--verifier {error}") from None
@@ -319,6 +325,17 @@ def parse_domain(text: str) -> Domain:
     if cores < 1:
         raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
     return Domain(share, time_s, cores)
+
+
+def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Refuse kinds of tasks that are not all of them."""
+    total = sum(median(one.share_fraction) for one in domains)
+    if abs(total - 1) > ROUNDING:
+        raise InputError(
+            f"--verifier: the shares add up to {format_percent(total)}, not to 100 %; rollouts whose verdict takes no "
+            "time are a kind too, such as 70%:0s:1"
+        )
+    return domains
 
 
 def read_lengths(path: str) -> list[float]:

@@ -113,6 +113,10 @@ def pretrain(**options: Any) -> None:
     if options["as_json"]:
         print_json(document)
         return
+    if "launch" in document and not (options["working"] or options["scaling"] or options["growing_batch"] or
+                                     options["html_file"] is not None):  # fmt: skip
+        click.echo(document["launch"]["text"])
+        return
     from computeledger.interfaces.tables_training import print_pretrain
 
     print_pretrain(document, options["working"])

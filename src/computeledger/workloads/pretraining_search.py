@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,9 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.training_batch import RECOMPUTE_CHOICES
 from computeledger.progress import counted
-from computeledger.units import GIGA
+from computeledger.units import GIGA, format_count
 from computeledger.workloads.pipeline import SCHEDULES, with_schedule
-from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining import PretrainingScenario, batch_sequences, estimate_pretraining
 from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates, training_layouts
 
 
@@ -350,5 +351,12 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     near = max(round(sequences / least), 1) * least
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
     pieces = f" for {limits.virtual_stages} virtual stages" if (limits.virtual_stages or 1) > 1 else ""
-    advice = f"try {near}" if near != sequences else "leave microbatch, virtual stages and schedule to the search"
-    return f"global batch of {sequences} sequences: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"
+    each = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
+    if near == sequences:
+        advice = "leave microbatch, virtual stages and schedule to the search"
+    elif batch_sequences(near * each, each) == near:
+        advice = f"try a global batch of {near * each:.0f} tokens ({format_count(near, 'sequence')})"
+    else:  # a batch is a round number of sequences
+        advice = f"try {2 ** int(math.log2(n_gpus))} GPUs"
+    held = f"global batch of {sequences * each:.0f} tokens ({format_count(sequences, 'sequence')})"
+    return f"{held}: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots
 from computeledger.interfaces.documents import plan_document
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
@@ -15,8 +15,10 @@ from computeledger.interfaces.wording import PHASE_NAMES, choice_words, interval
 
 _SAMPLES, _SEED = 4096, 0
 _CONTROLS = (
-    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()),
+            choice_of=shipped_model_id, group="What"),
+    Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()),
+            choice_of=shipped_system_id, group="What"),
     Control("price", "GPU-hour", unit="$/h", default="2", low=0.5, high=20, group="What"),
     Control("pretraining.tokens", "Tokens", unit="tokens", default="14.8T", low=1e11, high=1e14, group="Pretraining"),
     Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=65536, whole=True, is_power=True,

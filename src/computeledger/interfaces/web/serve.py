@@ -18,6 +18,8 @@ from computeledger.interfaces.web.app import create_app
 _TOKEN = "COMPUTELEDGER_WEB_TOKEN"  # noqa: S105 - the variable's name
 #: More processes than this bring nothing to people who drag.
 MOST_WORKERS = 4
+#: Visitors who may wait until the server has started.
+_WAITING = 128
 
 
 def app() -> FastAPI:
@@ -51,11 +53,13 @@ def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(_WAITING)
     except (OSError, UnicodeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise InputError(f"--host {host} --port {port}: cannot listen there ({reason}); try another --port") from None
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
+    # who opens the address now waits for the server, and is not turned away
     sys.stdout.write(f"Compute Ledger: {address}\nCtrl-C ends it\n")
     sys.stdout.flush()
     if token is not None:

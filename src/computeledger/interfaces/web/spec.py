@@ -40,6 +40,8 @@ class Control:
         Whether the slider stops at whole numbers only.
     choices : tuple of str
         Of a ``choice``; an empty one leaves it open.
+    choice_of : callable or None
+        From another name of a choice to the choice, as the command takes it; None where each has one name.
     blank : str
         What an empty box or choice means; said where the engine names nothing.
     is_power : bool
@@ -68,6 +70,7 @@ class Control:
     log: bool = True
     whole: bool = False
     choices: tuple[str, ...] = ()
+    choice_of: Callable[[str], str] | None = None
     blank: str = "searched"
     is_power: bool = False
     has_zero: bool = False
@@ -299,9 +302,20 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
             raise ControlError("", f"{shown(name)}: no control of this page; {nearest(name, known)}")
     out = {name: query.get(name, one.default).strip() for name, one in known.items()}
     out |= {name: one.default for name, one in known.items() if one.kind == "choice" and not out[name]}
+    out = {name: _choice(known[name], text) for name, text in out.items()}
     for name, text in out.items():
         _check(known[name], text)
     return {name: text for name, text in out.items() if text}
+
+
+def _choice(one: Control, text: str) -> str:
+    """The choice that a text names; any other text as it is."""
+    if one.choice_of is None or not text or text in one.choices or len(text) > LONGEST:
+        return text
+    try:
+        return one.choice_of(text)
+    except InputError as error:
+        raise ControlError(one.name, f"{one.label}: {error}") from None
 
 
 def _check(one: Control, text: str) -> None:
