@@ -114,16 +114,17 @@ def check_record(record: _Record, **bounds: Bound) -> None:
     for name, kinds in _declared(type(record)):
         value = getattr(record, name)
         bound = bounds.get(name, NOT_NEGATIVE)
-        if type(value) is float and bound.least < value < bound.most and kinds & _NUMBERS:
+        if type(value) is float and bound.least < value < bound.most and kinds & _REAL:
             continue  # most numbers are single ones
         if isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, (bool, np.bool_)):
             _check_number(name, value, kinds, bound)
-        elif not kinds & {kind.__name__ for kind in type(value).__mro__}:
+        elif not kinds & ({"bool"} if isinstance(value, bool) else {kind.__name__ for kind in type(value).__mro__}):
             raise InputError(f"{name}: expected {_words(kinds)}, not {_given(value)}")
 
 
 #: Annotations of numbers.
-_NUMBERS = frozenset({"Num", "float", "int", "Array"})
+_REAL = frozenset({"Num", "float", "Array"})
+_NUMBERS = _REAL | {"int"}
 
 
 @functools.cache
@@ -154,7 +155,7 @@ def _check_number(name: str, value: Any, kinds: frozenset[str], bound: Bound) ->
         raise InputError(f"{name}: expected {_words(kinds)}, not {_given(value)}")
     if problem := bound.problem(value):
         raise QuantityError(f"{name} {problem}")
-    if not kinds & {"Num", "float", "Array"} and np.any(np.asarray(value) % 1):
+    if not kinds & _REAL and np.any(np.asarray(value) % 1):
         raise QuantityError(f"{name} {_given(value)}: must be a whole number")
 
 

@@ -137,7 +137,7 @@ def test_a_slow_line_between_sites_costs_time_only_without_lag() -> None:
         ({"policy_lag_steps": -1}, "policy_lag_steps -1: must not be negative"),
         ({"n_verifiers": 0}, "n_verifiers 0: must be at least 1"),
         ({"is_colocated": True, "policy_lag_steps": 2}, "GPUs of its own"),
-        ({"started_ratio": 0.5}, "at least 1, the rollouts"),
+        ({"started_ratio": 0.5}, "started_ratio 0.5: must be at least 1"),
         ({"policy_lag_steps": 1, "started_ratio": 1.5}, "need max_lag = 0"),
     ],
 )

@@ -116,20 +116,21 @@ def quantity_option(
     return parse
 
 
-def number_of_samples(_context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse no sample, and more than memory holds."""
-    if not 1 <= value <= MOST_SAMPLES:
-        raise InputError(f"{parameter.opts[0]} {value}: from 1 to {MOST_SAMPLES:,}")
-    return value
+def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
+    """Refuse a count below 1, and one that no memory holds or no search ends with."""
+
+    def check(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+        """Check one option."""
+        if value is not None and value < 1:
+            raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+        if value is not None and value > most:
+            raise InputError(f"{parameter.opts[0]} {value}: at most {most:,}")
+        return value
+
+    return check
 
 
-def at_least_one(_context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse a count below 1, and one that no search or simulation ends with."""
-    if value < 1:
-        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
-    if value > MOST_COUNT:
-        raise InputError(f"{parameter.opts[0]} {value}: at most {MOST_COUNT:,}")
-    return value
+at_least_one, number_of_samples = counted_to(MOST_COUNT), counted_to(MOST_SAMPLES)
 
 
 samples_option = click.option(

@@ -126,7 +126,7 @@ class RLClockScenario:
     def __post_init__(self) -> None:
         check_record(
             self, n_gpus_per_replica=POSITIVE, n_gpus_generation=POSITIVE, n_steps=AT_LEAST_ONE,
-            rollouts_per_step=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE, failure_s=Bound(is_open=True, is_endless=True),
+            rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE, failure_s=Bound(is_open=True, is_endless=True),
         )  # fmt: skip
 
     @property
@@ -170,9 +170,5 @@ def check_run(one: RLClockScenario) -> None:
         raise QuantityError("no replica is left to generate: give generation more GPUs, or a smaller layout")
     if one.is_colocated and one.policy_lag_steps > 0:
         raise QuantityError("a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0")
-    if one.n_steps < 1 or one.rollouts_per_step < 1:
-        raise QuantityError(f"{one.n_steps} steps of {one.rollouts_per_step} rollouts: at least 1 of each is needed")
-    if one.started_ratio < 1:
-        raise QuantityError(f"oversampling = {one.started_ratio:g}: at least 1, the rollouts that a step trains on")
     if one.policy_lag_steps > 0 and (one.started_ratio > 1 or one.keeps_partial):
         raise QuantityError("oversampling and partial_rollouts cut a synchronous step short: they need max_lag = 0")

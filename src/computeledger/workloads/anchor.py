@@ -206,7 +206,7 @@ def anchor(target: Num, measured_configuration: Num, measured: float, spread: Sp
     own = (spread.repeat if same else spread.within) ** 2
     shared = max(float(np.mean((t - t.mean()) * (a - a.mean()))) - own, 0.0)
     share = shared / float(np.var(a))
-    after = max(before - shared * share, own)
+    after = min(max(before - shared * share, own), before)  # a measurement teaches something or nothing
     shrink = float(np.sqrt(after / before))
     middle = float(np.median(t))
     moved = middle + share * np.log(ratio) + (t - middle) * shrink
