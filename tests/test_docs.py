@@ -195,7 +195,7 @@ def test_addresses_of_the_app_are_answered() -> None:
     found = {
         one for page in PAGES for one in re.findall(r"\(http://127\.0\.0\.1:8765(/\w[^)]*)\)", page.read_text("utf-8"))
     }
-    client = TestClient(create_app())
+    client = TestClient(create_app(), base_url="http://localhost")
     refused = {one: answer.text for one in sorted(found) if (answer := client.get(f"/view{one}")).status_code != 200}
     assert len(found) >= 8 and refused == {}
 

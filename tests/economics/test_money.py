@@ -28,7 +28,14 @@ from computeledger.economics.allocation import (
 from computeledger.economics.inversion import PriceClues, invert_prices
 from computeledger.economics.price_markup import Markup, fit_markup
 from computeledger.economics.price_physics import Cell, Served, ServingPrior, Supposed, _Stretched, serve_supposed
-from computeledger.economics.price_points import PricePoints, SizeFit, open_models, read_points, shipped_points
+from computeledger.economics.price_points import (
+    OpenModel,
+    PricePoints,
+    SizeFit,
+    open_models,
+    read_points,
+    shipped_points,
+)
 from computeledger.economics.price_readings import threshold_kv_bytes_per_token
 from computeledger.economics.prices import PriceSheet, PriceTier, Rate, Usage, bill, sheet_of
 from computeledger.economics.routing import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
@@ -48,6 +55,8 @@ from computeledger.interfaces.price_source import find_model, load_sheet, model_
 from computeledger.physics import transformer
 from computeledger.physics.blackboard_estimates import lifetime_tokens
 from computeledger.physics.efficiency import efficiency
+from computeledger.physics.memory import serving_memory
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.units import MONTH_S
 from computeledger.validation.prices import check_prices
@@ -312,6 +321,21 @@ def test_a_supposed_model_of_a_known_shape_costs_what_serve_says() -> None:
         asked = ServingScenario(load_model(one.shape), layout, stretched.precision, context, 2.0, batch)
         expected = estimate_serving(asked, machine).step_s
         assert stretched.decode_s(batch, context, layout) == pytest.approx(np.asarray(expected), rel=1e-9)
+
+
+@pytest.mark.parametrize("layout", [Layout(tp=8), Layout(tp=8, pp=2), Layout(tp=4, pp=4, dp=2), Layout(dp=8, ep=8)])
+def test_a_supposed_model_fills_the_memory_as_serve_fills_it(layout: Layout) -> None:
+    """Pipeline stages cut a sequence's cache: they must not be counted a second time as more sequences."""
+    for name in ("llama-3.1-405b", "deepseek-v3"):
+        model, system = load_model(name), load_system("h200-nvl8")
+        active, total = transformer.n_params_active(model), transformer.n_params_total(model)
+        one = OpenModel(name, total, active, float(transformer.kv_bytes_per_token(model, 2.0)), name, "", "")
+        sizes = (one.n_params_active, one.n_params_total, one.kv_bytes_per_token)
+        supposed = Supposed(*(np.full(1, size) for size in sizes))
+        stretched = _Stretched((one, model), supposed, Machine(system, efficiency()), "fp8")
+        expected = serving_memory(model, system, layout, stretched.precision, (1.0, 8192.0)).largest_batch
+        found = stretched.largest_batch(np.array([8192.0]), layout)
+        assert np.floor(found / layout.dp) * layout.dp == pytest.approx(expected), (name, str(layout))
 
 
 def test_the_batch_is_the_largest_within_the_speed_target() -> None:

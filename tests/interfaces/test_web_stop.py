@@ -13,7 +13,8 @@ import httpx
 import pytest
 import uvicorn
 
-from computeledger.interfaces.web import app as web
+from computeledger.interfaces.web import answers as web
+from computeledger.interfaces.web.app import create_app
 from computeledger.progress import Progress, StoppedError, counted, listening
 
 BLOCKS = 400
@@ -49,7 +50,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 @pytest.fixture
 def address(work: Work) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(web.create_app(), port=0, log_level="error", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(create_app(), port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

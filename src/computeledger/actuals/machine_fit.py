@@ -22,7 +22,7 @@ from computeledger.facts.huggingface import parse_config
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.collectives import LATENCY_PER_DOUBLING
 from computeledger.physics.operations import activation_bytes
-from computeledger.physics.roofline import Operation, exposed
+from computeledger.physics.roofline import Operation, OperationKind, exposed
 
 Floats = NDArray[np.float64]
 #: Precisions a profile has a factor for.
@@ -248,7 +248,8 @@ def _columns(cases: Sequence[Measurement], first: bool) -> tuple[Floats, Floats,
 
 
 def _times(work: tuple[Floats, Floats], rates: Sequence[float], overlap: float) -> Floats:
-    one = Operation("", flop=work[0], bytes=work[1], flop_per_s=rates[0], bytes_per_s=rates[1])
+    kind = OperationKind.MATRIX_PRODUCTS
+    one = Operation(kind, flop=work[0], bytes=work[1], flop_per_s=rates[0], bytes_per_s=rates[1])
     return np.asarray(exposed([one], overlap)[0].time_s, float)
 
 

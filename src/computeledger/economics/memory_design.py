@@ -15,7 +15,7 @@ from computeledger.arrays import Num
 from computeledger.economics.cost import annuity_fraction
 from computeledger.economics.kv_tiers import HBM, TierMarket, load_tier_market
 from computeledger.errors import QuantityError
-from computeledger.physics.memory import USABLE_FRACTION
+from computeledger.physics.memory import CACHE_FRACTION
 from computeledger.physics.roofline import Machine
 from computeledger.units import HOURS_PER_YEAR
 from computeledger.workloads.serving import ServingScenario, estimate_serving
@@ -129,7 +129,7 @@ def _design(scenario: ServingScenario, machine: Machine, usd_per_byte: Num, paym
     built = machine.system.accelerator.hbm_bytes.value
     result = estimate_serving(scenario, machine)
     held = result.memory
-    needed = held.total_bytes + (1 / USABLE_FRACTION - 1) * held.kv_cache_bytes
+    needed = held.total_bytes + (1 / CACHE_FRACTION - 1) * held.kv_cache_bytes
     saved = (built - needed) * usd_per_byte
     price = np.maximum(scenario.usd_per_gpu_hour - saved * payment_per_hour, 0.0)
     return MemoryDesign(

@@ -21,16 +21,19 @@ from computeledger.economics.price_points import OpenModel, open_models
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.memory import (
-    USABLE_FRACTION,
     WORKSPACE_BYTES,
+    activations_bytes_per_gpu,
+    cache_bytes_per_gpu,
     sequence_bytes_per_gpu,
     weights_bytes_per_gpu,
 )
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, parse_precision, total_s
+from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
 Floats = NDArray[np.float64]
@@ -43,6 +46,8 @@ SYSTEMS = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "tp
 PRECISIONS = ("bf16", "fp8", "fp4")
 #: Time between two tokens of a sequence that a seller aims at, 90 % intervals (assumption) [s].
 SPEED_TARGETS = {"fast": (0.008, 0.02), "usual": (0.02, 0.05), "bulk": (0.05, 0.15)}
+#: Share of the HBM that the weights may take, the rest being the cache's (assumption).
+WEIGHTS_FRACTION = 0.75
 #: GPUs of the largest replica (assumption; DeepSeek-V3 decodes on 320).
 LARGEST_REPLICA = 512.0
 
@@ -319,9 +324,9 @@ class _Stretched:
         self.total = supposed.n_params_total / known.n_params_total
         self.kv = supposed.kv_bytes_per_token / known.kv_bytes_per_token
         self.growth = {
-            "attention projections": (active, active), "dense and shared MLP": (active, active),
-            "routed experts": (active, self.total), "attention": (np.sqrt(active), self.kv),
-            "latent attention": (np.sqrt(active), self.kv),
+            Kind.ATTENTION_PROJECTIONS: (active, active), Kind.DENSE_MLP: (active, active),
+            Kind.ROUTED_EXPERTS: (active, self.total), Kind.ATTENTION: (np.sqrt(active), self.kv),
+            Kind.LATENT_ATTENTION: (np.sqrt(active), self.kv),
         }  # fmt: skip
         self.wide = np.sqrt(active)
 
@@ -329,7 +334,7 @@ class _Stretched:
         """Time of operations, each grown to the sample's sizes."""
         grown = []
         for one in operations:
-            flop, bytes_ = self.growth.get(one.name, (self.wide, self.wide))
+            flop, bytes_ = self.growth.get(one.kind, (self.wide, self.wide))
             grown.append(
                 replace(one, flop=one.flop * flop, bytes=one.bytes * bytes_, network_s=one.network_s * self.wide)
             )
@@ -338,13 +343,21 @@ class _Stretched:
     def layout(self, doublings: NDArray[np.int64]) -> tuple[Layout, Floats]:
         """Cut of every sample and its GPUs: tensors within a node, experts over all of it."""
         hbm = float(self.machine.system.accelerator.hbm_bytes.value)
-        room = USABLE_FRACTION * hbm - WORKSPACE_BYTES
+        room = WEIGHTS_FRACTION * (hbm - WORKSPACE_BYTES)
         stored = np.asarray(weights_bytes_per_gpu(self.model, Layout(), self.precision) * self.total, float)
-        gpus = np.asarray(2.0 ** (np.ceil(np.log2(np.maximum(1.2 * stored / room, 1.0))) + doublings), float)
+        gpus = np.asarray(2.0 ** (np.ceil(np.log2(np.maximum(stored / room, 1.0))) + doublings), float)
         if self.latent:
             return Layout(dp=gpus, ep=gpus), gpus
         tp = np.asarray(np.minimum(gpus, 8.0), float)
         return (Layout(tp=tp, dp=gpus / tp, ep=gpus) if self.moe else Layout(tp=tp, pp=gpus / tp)), gpus
+
+    def largest_batch(self, context: Floats, layout: Layout) -> Floats:
+        """Sequences that the memory of a replica holds, all attention-DP ranks together."""
+        weights = weights_bytes_per_gpu(self.model, layout, self.precision) * self.total
+        activations = activations_bytes_per_gpu(self.model, context, layout) * self.wide
+        kept = cache_bytes_per_gpu(self.machine.system, weights, activations)
+        each = sequence_bytes_per_gpu(self.model, context, layout, PRECISION_BYTES[self.precision.kv]) * self.kv
+        return np.asarray(kept / each * layout.dp, float)
 
     def decode_s(self, batch: Num, context: Floats, layout: Layout) -> Floats:
         """One decode step."""
@@ -369,11 +382,7 @@ class _Stretched:
         layout, gpus = self.layout(drawn.doublings)
         model, precision, machine = self.model, self.precision, self.machine
         chip = machine.system.accelerator
-        kv_bytes = 2.0 if precision.kv == "bf16" else 1.0
-        weights = weights_bytes_per_gpu(model, layout, precision) * self.total
-        free = USABLE_FRACTION * float(chip.hbm_bytes.value) - WORKSPACE_BYTES - weights
-        one = sequence_bytes_per_gpu(model, drawn.context, layout, kv_bytes) * self.kv
-        largest = np.maximum(free / one, 0.0) * layout.dp * layout.pp
+        largest = self.largest_batch(drawn.context, layout)
         batch, step_s, fast_enough = self.batch(drawn, layout, largest)
         new = np.minimum(drawn.context, CHUNK_TOKENS)
         ranks = layout.dp * layout.pp

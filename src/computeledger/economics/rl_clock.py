@@ -23,7 +23,7 @@ from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trai
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.pretraining import PretrainingResult
-from computeledger.workloads.rl_generation import Sampling
+from computeledger.workloads.rl_generation import Sampling, framework_machine
 from computeledger.workloads.rl_lengths import exact_lengths, spread_of_lengths
 from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl_search import rl_machine, search_generation
@@ -39,11 +39,6 @@ SPLIT_PARTS = 16
 MOST_LIVE = 4096
 #: Constants of an RL framework where the plan is silent, at their medians.
 FRAMEWORK = rl_factors_of(KNOWN)
-#: Launches and host time of a decode step, which an RL framework stretches.
-_LAUNCHES = (
-    "mixer_floor_s", "mlp_floor_s", "experts_floor_s", "latent_floor_s", "linear_floor_s", "sparse_floor_s",
-    "host_step_s", "host_sequence_s",
-)  # fmt: skip
 #: Stands for the replicas until their steps are timed.
 _UNTIMED = Pool(1, constant_step_times(1, 1.0, 1.0), Limits(1, 1, 0, 0, 1))
 
@@ -315,10 +310,7 @@ def _trainer(plan: Plan, setting: Setting, n_gpus: float) -> tuple[Trainer, str]
 
 def _framework(setting: Setting) -> Machine:
     """One GPU of the generators, as an RL framework drives it: the constants that ``plan`` and ``rl`` answer with."""
-    machine = rl_machine(setting.typical)
-    of_steps = machine.efficiency
-    floors = {name: FRAMEWORK.rl_launch_ratio * getattr(of_steps, name) for name in _LAUNCHES}
-    return replace(machine, efficiency=replace(of_steps, serving_ratio=FRAMEWORK.rl_decode_ratio, **floors))
+    return framework_machine(rl_machine(setting.typical), FRAMEWORK)
 
 
 def _exposed_fraction(lag: int) -> float:

@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from computeledger.facts.reading import read_file
+from computeledger.files import user_files_allowed
 
 
 def shipped_file(*parts: str) -> Traversable:
@@ -208,13 +209,16 @@ def user_path(given: str) -> Path | None:
     Returns
     -------
     Path or None
-        The path: it ends in .toml or .json, or has a separator and exists. None for an id.
+        The path: it ends in .toml or .json, or has a separator and exists. None for an id, and for every text where
+        user's files are not allowed (:func:`computeledger.files.without_user_files`).
 
     Examples
     --------
     >>> user_path("my-chip.toml"), user_path("deepseek-ai/DeepSeek-V3")
     (PosixPath('my-chip.toml'), None)
     """
+    if not user_files_allowed():
+        return None
     path = Path(given).expanduser()
     if path.suffix in (".toml", ".json"):
         return path

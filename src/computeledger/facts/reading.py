@@ -28,6 +28,7 @@ from computeledger.errors import (
     shown,
 )
 from computeledger.facts.schema import Fact
+from computeledger.files import read_user_text
 from computeledger.sources import check_date, load_sources
 from computeledger.units import DIMENSIONS, parse_quantity
 
@@ -178,20 +179,9 @@ def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
     Traceback (most recent call last):
     computeledger.errors.InputError: missing.toml: no such file
     """
-    name = path.name if shipped else str(path)
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{name}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{name}: is a folder, a file is needed") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise InputError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
-    except ValueError:
-        raise InputError(f"{shown(name)}: not a file name") from None
-    return parse_document(name, text, shipped)
+    if shipped:
+        return parse_document(path.name, path.read_text("utf-8"), shipped)
+    return parse_document(str(path), read_user_text(Path(str(path))), shipped)
 
 
 def dimension_of(path: str) -> str:

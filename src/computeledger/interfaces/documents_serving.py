@@ -12,7 +12,7 @@ from computeledger.facts.schema import System
 from computeledger.interfaces.documents import bound_fractions, main_bound, memory_document, operations_document
 from computeledger.physics import memory, operations
 from computeledger.physics.efficiency import load_factors
-from computeledger.physics.roofline import Operation, Precision
+from computeledger.physics.roofline import Operation, OperationKind, Precision
 from computeledger.workloads.disaggregated import DisaggregatedResult
 from computeledger.workloads.pool_search import PoolOption
 from computeledger.workloads.result import quantities, quantity
@@ -36,7 +36,7 @@ def wider_products(precision: Precision, system: System) -> list[str]:
 def serving_assumptions() -> dict[str, float]:
     """What serving takes for granted beside the efficiency factors."""
     return {
-        "cache_share_of_free_hbm_fraction": memory.USABLE_FRACTION,
+        "cache_share_of_free_hbm_fraction": memory.CACHE_FRACTION,
         "engine_workspace_bytes": memory.WORKSPACE_BYTES,
         "prefill_chunk_tokens": operations.CHUNK_TOKENS,
     }
@@ -76,7 +76,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
 
 def _beside(result: ServingResult) -> Operation:
     """The prefills of other requests that a decode step waits for, as one more row."""
-    return Operation("prefill of other requests", overhead_s=result.prefill_wait_s)
+    return Operation(OperationKind.OTHER_PREFILLS, overhead_s=result.prefill_wait_s)
 
 
 def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:
@@ -138,7 +138,10 @@ def breakdown_document(found: ServingBreakdown, engine: str) -> dict[str, Any]:
     return {
         "decode": _step_document(found.decode),
         "prefill": _step_document(found.prefill),
-        "tpot": {"decode step": median(result.decode_s), "prefill of other requests": median(result.prefill_wait_s)},
+        "tpot": {
+            "decode step": median(result.decode_s),
+            OperationKind.OTHER_PREFILLS.value: median(result.prefill_wait_s),
+        },
         "ttft": {
             "prefill": found.prefill.time_s,
             "host, admission and queue": median(result.ttft_s) - found.prefill.time_s,

@@ -16,7 +16,7 @@ from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
 from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.wording import point, show
-from computeledger.physics.memory import USABLE_FRACTION
+from computeledger.physics.memory import CACHE_FRACTION
 from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.units import format_count
@@ -135,7 +135,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         )
     held = pool.get("memory_bytes", document["memory_bytes"])
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
-    cache = USABLE_FRACTION * (capacity - beside)
+    cache = CACHE_FRACTION * (capacity - beside)
     return Launch(
         model=document["model"],
         layout=layout,
@@ -304,7 +304,7 @@ def _trtllm(one: Launch) -> list[str]:
     settings += ["kv_cache_config:", f"  dtype: {'fp8' if one.kv == 'fp8' else 'auto'}"]
     settings += [
         f"  enable_block_reuse: {'true' if one.cached else 'false'}",
-        f"  free_gpu_memory_fraction: {USABLE_FRACTION:g}",
+        f"  free_gpu_memory_fraction: {CACHE_FRACTION:g}",
     ]
     options = [f"--tp_size {layout.n_gpus_per_stage}", f"--pp_size {layout.pp}", f"--ep_size {layout.ep}"]
     options += [f"--max_batch_size {one.per_rank}", f"--max_num_tokens {CHUNK_TOKENS:.0f}"]

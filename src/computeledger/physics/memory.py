@@ -16,9 +16,9 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.units import GIGA
 
-#: Share of the HBM that weights leave which a serving engine gives to the cache, and what graphs and workspace take
-#: (assumptions; engines' defaults are 0.85 to 0.9).
-USABLE_FRACTION = 0.9
+#: Share of the HBM that weights, activations and workspace leave which a serving engine gives to the cache, and what
+#: graphs and workspace take (assumptions; engines' defaults are 0.85 to 0.9).
+CACHE_FRACTION = 0.9
 WORKSPACE_BYTES = 2 * GIGA
 
 
@@ -123,6 +123,67 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
     return total / layout.pp
 
 
+def activations_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout) -> Num:
+    """What a serving engine holds of a prompt's chunk while it passes a layer.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    context_tokens : float or ndarray
+        Tokens of the prompt; beyond a chunk nothing is added [token].
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    float or ndarray
+        Activations of the busiest GPU [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> llama = load_model("llama-3.1-8b")
+    >>> [round(float(activations_bytes_per_gpu(llama, tokens, Layout())) / 1e9, 2) for tokens in (1024, 8192, 65536)]
+    [0.14, 1.11, 1.11]
+    """
+    widest = max(
+        group.feed_forward.width
+        + group.feed_forward.n_experts_active * group.feed_forward.expert_width
+        + group.feed_forward.n_shared_experts * group.feed_forward.shared_width
+        for group in model.layers
+    )
+    chunk = np.minimum(CHUNK_TOKENS, context_tokens)
+    return chunk * ACTIVATION_BYTES * (6 * model.hidden_size + 3 * widest / layout.tp)
+
+
+def cache_bytes_per_gpu(system: System, weights_bytes: Num, activations_bytes: Num) -> Num:
+    """Memory that a serving engine gives to the KV cache.
+
+    ``cache = 0.9 (HBM - weights - activations - workspace)``
+
+    Parameters
+    ----------
+    system : System
+        Whose HBM it is.
+    weights_bytes, activations_bytes : float or ndarray
+        Of the busiest GPU [byte].
+
+    Returns
+    -------
+    float or ndarray
+        Of one GPU; 0 where the rest leaves nothing [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, 2e9)) / 1e9
+    54.0
+    """
+    free = system.accelerator.hbm_bytes.value - weights_bytes - activations_bytes - WORKSPACE_BYTES
+    return np.maximum(CACHE_FRACTION * free, 0.0)
+
+
 def serving_memory(
     model: Model, system: System, layout: Layout, precision: Precision, load: tuple[Num, Num]
 ) -> ServingMemory:
@@ -156,17 +217,9 @@ def serving_memory(
     batch, context_tokens = load
     weights = weights_bytes_per_gpu(model, layout, precision)
     one = sequence_bytes_per_gpu(model, context_tokens, layout, PRECISION_BYTES[precision.kv])
-    widest = max(
-        group.feed_forward.width
-        + group.feed_forward.n_experts_active * group.feed_forward.expert_width
-        + group.feed_forward.n_shared_experts * group.feed_forward.shared_width
-        for group in model.layers
-    )
-    chunk = np.minimum(CHUNK_TOKENS, context_tokens)
-    activations = chunk * ACTIVATION_BYTES * (6 * model.hidden_size + 3 * widest / layout.tp)
+    activations = activations_bytes_per_gpu(model, context_tokens, layout)
     capacity = system.accelerator.hbm_bytes.value
-    room = np.maximum(USABLE_FRACTION * (capacity - weights - activations - WORKSPACE_BYTES), 0.0)
-    largest = np.floor(room / one) * layout.dp
+    largest = np.floor(cache_bytes_per_gpu(system, weights, activations) / one) * layout.dp
     return ServingMemory(
         weights_bytes=weights,
         kv_cache_bytes=np.maximum(batch / layout.dp, 1.0) * one,

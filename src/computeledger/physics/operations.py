@@ -23,6 +23,7 @@ from computeledger.physics import collectives, transformer
 from computeledger.physics.efficiency import IDEAL, Efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
+from computeledger.physics.roofline import OperationKind as Kind
 
 ACTIVATION_BYTES = 2.0
 #: Tokens of a prompt that one prefill step takes at most (assumption: engines' defaults are 2K to 16K).
@@ -180,15 +181,15 @@ def _two_batches(model: Model, step: Step, layout: Layout, precision: Precision,
     Exposed stays what is longer than the other half's work, and at least the exposed share of overlappable traffic.
     """
     half = forward(model, replace(step, sequences=step.sequences / 2, overlapped=False), layout, precision, machine)
-    work = 2 * total_s(one for one in half if one.name not in ("all-to-all", "host"))
+    work = 2 * total_s(one for one in half if one.kind not in (Kind.ALL_TO_ALL, Kind.HOST))
     return [_doubled(one, work, machine.efficiency.exposed_dispatch_fraction) for one in half]
 
 
 def _doubled(one: Operation, work_s: Num, exposed_fraction: Num) -> Operation:
-    if one.name == "host":
+    if one.kind is Kind.HOST:
         return one
     network_s = 2 * one.network_s
-    if one.name == "all-to-all":
+    if one.kind is Kind.ALL_TO_ALL:
         network_s = np.maximum(network_s - work_s, exposed_fraction * network_s)
     return replace(
         one,
@@ -207,11 +208,11 @@ def _mixer_operations(
     eff, kv_bytes = machine.efficiency, PRECISION_BYTES[precision.kv]
     end = step.context_tokens + step.new_tokens
     params: Num = 0.0
-    flop: dict[str, Num] = {}
-    bytes_: dict[str, Num] = {}
+    flop: dict[Kind, Num] = {}
+    bytes_: dict[Kind, Num] = {}
     for count, attention in model.mixers:
         params = params + count * transformer.attention_params(attention, model.hidden_size)
-        latent = "latent attention" if attention.kind == "mla" else "attention"
+        latent = Kind.LATENT_ATTENTION if attention.kind == "mla" else Kind.ATTENTION
         if step.decode:
             visible = mixing.visible_tokens(attention, end)
         else:
@@ -228,22 +229,22 @@ def _mixer_operations(
         bytes_[latent] = read if is_first else bytes_[latent] + read
     weights = params / layout.tp
     yield Operation(
-        "attention projections",
+        Kind.ATTENTION_PROJECTIONS,
         flop=2 * weights * cut.tokens,
         bytes=weights * PRECISION_BYTES[precision.attention],
         flop_per_s=machine.gemm_flop_per_s(precision.attention),
         bytes_per_s=machine.weight_bytes_per_s,
     )
-    for name in ("attention", "latent attention"):
-        if np.any(flop.get(name, 0.0)):
+    for kind in (Kind.ATTENTION, Kind.LATENT_ATTENTION):
+        if np.any(flop.get(kind, 0.0)):
             fraction = eff.attention_fraction
             if step.decode:
                 plain = eff.attention_fraction * eff.decode_attention_ratio
-                fraction = plain if name == "attention" else eff.latent_attention_fraction
+                fraction = plain if kind is Kind.ATTENTION else eff.latent_attention_fraction
             yield Operation(
-                name,
-                flop=flop[name],
-                bytes=bytes_[name],
+                kind,
+                flop=flop[kind],
+                bytes=bytes_[kind],
                 flop_per_s=machine.system.accelerator.peak(precision.scores) * fraction,
                 bytes_per_s=machine.kv_bytes_per_s,
             )
@@ -260,7 +261,7 @@ def _feed_forward_operations(
     if dense:
         weights = dense / layout.tp
         yield Operation(
-            "dense and shared MLP",
+            Kind.DENSE_MLP,
             flop=2 * weights * cut.tokens,
             bytes=weights * PRECISION_BYTES[precision.dense],
             flop_per_s=machine.gemm_flop_per_s(precision.dense),
@@ -275,7 +276,7 @@ def _feed_forward_operations(
         # uneven rows keep ranks waiting, or units of one GPU where experts are sliced; half a tile of each is empty
         uneven = eff.expert_imbalance
         yield Operation(
-            "routed experts",
+            Kind.ROUTED_EXPERTS,
             flop=2 * held * (part.n_experts_active * uneven * cut.stage_tokens + eff.expert_tile_tokens / 2 * hit),
             bytes=held * PRECISION_BYTES[precision.experts] * hit,
             flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
@@ -339,7 +340,7 @@ def _activation_values(
 def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
     copies = cut.stage_tokens / layout.ep  # a rank sees the tokens of its own experts only
     return Operation(
-        "activations",
+        Kind.ACTIVATIONS,
         bytes=activation_bytes(model, cut.tokens, layout.tp, copies) * machine.efficiency.activation_passes,
         bytes_per_s=machine.weight_bytes_per_s,
     )
@@ -348,7 +349,7 @@ def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> O
 def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
     weights = model.vocab_size * model.hidden_size / layout.tp
     return Operation(
-        "output head",
+        Kind.OUTPUT_HEAD,
         # a prompt needs the scores of its last token only, drafts those of each
         flop=2 * weights * (cut.tokens if step.decode else cut.sequences),
         bytes=weights * PRECISION_BYTES["bf16"],
@@ -365,7 +366,7 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
     spread = np.asarray(layout.dp) > 1
     n_reduce = n_mixers + n_dense + np.where(spread, 0, n_moe)
     yield Operation(
-        "all-reduce",
+        Kind.ALL_REDUCE,
         network_bytes=np.where(np.asarray(layout.tp) > 1, n_reduce, 0.0) * residual,
         network_s=n_reduce * collectives.ring_s(residual, layout.tp, machine),
     )
@@ -388,13 +389,13 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
         away = np.where(spread, 1.0, 0.0)
         latency = n_moe * (collectives.latency_s(layout.ep, machine) + 2 * machine.efficiency.all_to_all_floor_s)
         yield Operation(
-            "all-to-all",
+            Kind.ALL_TO_ALL,
             network_bytes=away * sent,
             network_s=away * (once + latency),
         )
     hops = layout.pp - 1
     yield Operation(
-        "pipeline hops",
+        Kind.PIPELINE_HOPS,
         network_bytes=hops * residual,
         network_s=hops * collectives.hop_s(residual / layout.tp, layout.n_gpus_per_stage, machine),
     )
@@ -410,9 +411,9 @@ def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Mac
     experts_floor_s = eff.experts_floor_s * (eff.fp4_floor_ratio if narrow else 1.0)
     for count, part in model.feed_forwards:
         floor = floor + count * (experts_floor_s if part.n_experts else eff.mlp_floor_s)
-    yield Operation("launch floors", overhead_s=floor * eff.floor_ratio)
+    yield Operation(Kind.LAUNCH_FLOORS, overhead_s=floor * eff.floor_ratio)
     if step.decode:
-        yield Operation("host", overhead_s=eff.host_step_s + eff.host_sequence_s * cut.sequences)
+        yield Operation(Kind.HOST, overhead_s=eff.host_step_s + eff.host_sequence_s * cut.sequences)
 
 
 def _further_floor_s(mixer: Attention, eff: Efficiency) -> Num:
@@ -467,7 +468,7 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
     launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)
     together_s = np.cbrt(work_s**3 + launched_s**3)
-    return [*operations, Operation("eager launches", overhead_s=together_s - work_s)]
+    return [*operations, Operation(Kind.EAGER_LAUNCHES, overhead_s=together_s - work_s)]
 
 
 def _slowed(one: Operation, ratio: Num) -> Operation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,33 @@ from computeledger.physics.efficiency_training import IDEAL_TRAINING, TrainingEf
 BOUNDS = ("compute", "memory", "network", "overhead")
 
 
+class OperationKind(StrEnum):
+    """What an operation does: models tell operations apart by this, and tables show its value."""
+
+    ATTENTION_PROJECTIONS = "attention projections"
+    ATTENTION = "attention"
+    LATENT_ATTENTION = "latent attention"
+    STATE_SCANS = "state scans"
+    DENSE_MLP = "dense and shared MLP"
+    ROUTED_EXPERTS = "routed experts"
+    MATRIX_PRODUCTS = "matrix products"
+    ADAPTERS = "adapters"
+    OUTPUT_HEAD = "output head"
+    ACTIVATIONS = "activations"
+    ACTIVATIONS_AND_CASTS = "activations and casts"
+    ALL_REDUCE = "all-reduce"
+    TENSOR_PARALLEL = "tensor-parallel"
+    CONTEXT_PARALLEL = "context-parallel"
+    ALL_TO_ALL = "all-to-all"
+    PIPELINE_HOPS = "pipeline hops"
+    UNEVEN_STAGES = "uneven stages"
+    LAUNCH_FLOORS = "launch floors"
+    EAGER_LAUNCHES = "eager launches"
+    HOST = "host"
+    OTHER_PREFILLS = "prefills of other requests"
+    PREFILL_QUEUE = "queue before the prefill pool"
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """Work of one kind in a step, on the busiest GPU, over all layers.
@@ -26,8 +54,8 @@ class Operation:
 
     Attributes
     ----------
-    name : str
-        What is done, such as ``routed experts``.
+    kind : OperationKind
+        What is done.
     flop, bytes : float or ndarray
         Work and HBM traffic [FLOP], [byte].
     flop_per_s, bytes_per_s : float or ndarray
@@ -38,7 +66,7 @@ class Operation:
         Exposed time on the wire; launches and host [s].
     """
 
-    name: str
+    kind: OperationKind
     flop: Num = 0.0
     bytes: Num = 0.0
     flop_per_s: Num = float("inf")
@@ -46,6 +74,11 @@ class Operation:
     network_bytes: Num = 0.0
     network_s: Num = 0.0
     overhead_s: Num = 0.0
+
+    @property
+    def name(self) -> str:
+        """What is done, in words, such as ``routed experts``."""
+        return self.kind.value
 
     @property
     def compute_s(self) -> Num:
@@ -94,7 +127,8 @@ def total_s(operations: Iterable[Operation]) -> Num:
 
     Examples
     --------
-    >>> float(total_s([Operation("a", flop=2.0, flop_per_s=1.0), Operation("b", overhead_s=0.5)]))
+    >>> head = Operation(OperationKind.OUTPUT_HEAD, flop=2.0, flop_per_s=1.0)
+    >>> float(total_s([head, Operation(OperationKind.HOST, overhead_s=0.5)]))
     2.5
     """
     total: Num = 0.0
@@ -121,7 +155,7 @@ def exposed(operations: list[Operation], overlap_fraction: Num) -> list[Operatio
 
     Examples
     --------
-    >>> one = Operation("a", flop=2.0, flop_per_s=1.0, bytes=1.0, bytes_per_s=1.0)
+    >>> one = Operation(OperationKind.OUTPUT_HEAD, flop=2.0, flop_per_s=1.0, bytes=1.0, bytes_per_s=1.0)
     >>> [float(exposed([one], share)[0].time_s) for share in (1.0, 0.0)]
     [2.0, 3.0]
     """
@@ -148,7 +182,8 @@ def bound_times_s(operations: Iterable[Operation]) -> dict[str, Num]:
 
     Examples
     --------
-    >>> parts = bound_times_s([Operation("a", flop=2.0, flop_per_s=1.0, bytes=1.0, bytes_per_s=1.0, network_s=0.5)])
+    >>> work = dict(flop=2.0, flop_per_s=1.0, bytes=1.0, bytes_per_s=1.0, network_s=0.5)
+    >>> parts = bound_times_s([Operation(OperationKind.OUTPUT_HEAD, **work)])
     >>> {name: float(part) for name, part in parts.items()}
     {'compute': 2.0, 'memory': 0.0, 'network': 0.5, 'overhead': 0.0}
     """
@@ -177,7 +212,8 @@ def bound(operations: Iterable[Operation]) -> NDArray[np.str_]:
 
     Examples
     --------
-    >>> str(bound([Operation("a", flop=2.0, flop_per_s=1.0), Operation("b", overhead_s=1.0)]))
+    >>> head = Operation(OperationKind.OUTPUT_HEAD, flop=2.0, flop_per_s=1.0)
+    >>> str(bound([head, Operation(OperationKind.HOST, overhead_s=1.0)]))
     'compute'
     """
     parts = bound_times_s(operations)

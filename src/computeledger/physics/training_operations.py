@@ -20,6 +20,7 @@ from computeledger.physics.efficiency_training import chip_family
 from computeledger.physics.operations import ACTIVATION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.training_batch import Batch
 from computeledger.physics.training_counts import LayerCounts, layer_counts, trained_layers
 from computeledger.physics.training_exchange import exchange_s, overlapped_s
@@ -130,14 +131,14 @@ def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
     filled = counts.dense_params + ramp * (counts.wide_ramp + counts.cut_ramp * layout.tp)
     up_again = counts.up_params if work.batch.recomputes("mla_up_proj") and not again else 0.0
     yield _product(
-        "matrix products",
+        Kind.MATRIX_PRODUCTS,
         (2 * tokens * (work.passes * counts.dense_params + up_again) / cut, filled / counts.dense_params),
         counts.dense_params / cut * moved + tokens * io * (counts.wide_values + counts.cut_values / layout.tp),
         (work.product_flop_per_s(precision.dense), work.bytes_per_s),
     )
     heads = (1 + work.batch.stack.mtp_layers) * work.model.vocab_size * work.model.hidden_size / cut
     yield _product(
-        "output head",
+        Kind.OUTPUT_HEAD,
         (2 * (2 + work.batch.stack.trained_fraction) * tokens * heads, 1 + ramp / work.model.hidden_size / 2),
         tokens * 4 * ACTIVATION_BYTES * work.model.vocab_size / cut,
         (work.product_flop_per_s("bf16"), work.bytes_per_s),
@@ -148,7 +149,7 @@ def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
         grouped = eff.training_fused_expert_fraction if fused else eff.training_expert_fraction
         spread = np.maximum(np.minimum(stage, np.maximum(layout.ep, layout.tp)), 1.0)
         yield _product(
-            "routed experts",
+            Kind.ROUTED_EXPERTS,
             (
                 2 * work.passes * tokens * counts.routed_params / cut * work.batch.stack.imbalance,
                 1 + ramp * counts.routed_ramp / counts.routed_params,
@@ -158,13 +159,13 @@ def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
         )
 
 
-def _product(name: str, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, Num]) -> Operation:
+def _product(kind: Kind, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, Num]) -> Operation:
     """A product whose arithmetic and traffic overlap, but not wholly; ``work`` is its FLOP and the ramp over it."""
     flop, slower = work
     flop_per_s, bytes_per_s = rates[0] / slower, rates[1]
     compute, memory = flop / flop_per_s, bytes_ / bytes_per_s
     waits = _p_norm(compute, memory) - np.maximum(compute, memory)
-    return Operation(name, flop, bytes_, flop_per_s, bytes_per_s, overhead_s=waits)
+    return Operation(kind, flop, bytes_, flop_per_s, bytes_per_s, overhead_s=waits)
 
 
 def _attention(work: _Work) -> Iterator[Operation]:
@@ -188,9 +189,9 @@ def _attention(work: _Work) -> Iterator[Operation]:
     fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
     cut = layout.tp * layout.pp
     rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
-    yield Operation("attention", flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
+    yield Operation(Kind.ATTENTION, flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
     if np.any(scans):
-        yield Operation("state scans", flop=passes * work.tokens * scans / cut, flop_per_s=rate * SCAN_RATIO)
+        yield Operation(Kind.STATE_SCANS, flop=passes * work.tokens * scans / cut, flop_per_s=rate * SCAN_RATIO)
 
 
 def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:
@@ -199,7 +200,7 @@ def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:
     heads = sum(group.count * group.attention.n_query_heads for group in work.model.layers)
     scores = heads * work.batch.sequence_tokens * ACTIVATION_BYTES * (UNFUSED_PASSES + UNFUSED_FORWARD * again)
     return Operation(
-        "attention",
+        Kind.ATTENTION,
         flop=2 * (1 + BACKWARD + again) * work.tokens * softmax_flop / cut,
         flop_per_s=work.product_flop_per_s("bf16"),
         overhead_s=work.tokens * scores / cut / work.bytes_per_s,
@@ -226,7 +227,7 @@ def _elementwise(work: _Work, precision: Precision) -> Operation:
         copies = 0.0 if stack.fused_experts else EXPERT_CASTS * eff.training_expert_passes * counts.routed_casts
         moved = moved + (2 + again) * (casts + copies) * ratio
     bytes_ = work.tokens * ACTIVATION_BYTES * moved / (layout.tp * layout.pp)
-    return Operation("activations and casts", bytes=bytes_, bytes_per_s=work.bytes_per_s)
+    return Operation(Kind.ACTIVATIONS_AND_CASTS, bytes=bytes_, bytes_per_s=work.bytes_per_s)
 
 
 def _uneven(work: _Work, operations: list[Operation]) -> Operation:
@@ -236,11 +237,11 @@ def _uneven(work: _Work, operations: list[Operation]) -> Operation:
     that have a layer less take the tables, and the others have whole layers.
     """
     pp, n_layers = work.layout.pp, sum(group.count for group in work.model.layers)
-    head = sum(one.time_s for one in operations if one.name == "output head")
-    rest = sum(one.time_s for one in operations if one.name != "output head")
+    head = sum(one.time_s for one in operations if one.kind is Kind.OUTPUT_HEAD)
+    rest = sum(one.time_s for one in operations if one.kind is not Kind.OUTPUT_HEAD)
     whole = np.ceil(n_layers / pp)
     extra = np.where(whole * pp == n_layers, head * (pp - 1), np.maximum(rest * whole * pp / n_layers - rest - head, 0))
-    return Operation("uneven stages", overhead_s=extra)
+    return Operation(Kind.UNEVEN_STAGES, overhead_s=extra)
 
 
 def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
@@ -254,18 +255,18 @@ def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
     link = np.where(np.asarray(layout.tp) > domain, out, up)
     wire = residual * (1 - 1 / layout.tp) / link + latency_s(layout.tp, machine)
     exposed = HIDDEN_EXPOSED if stack.hidden_tensor_parallel else 1.0
-    yield Operation("tensor-parallel", network_s=tensor * wire * exposed)
+    yield Operation(Kind.TENSOR_PARALLEL, network_s=tensor * wire * exposed)
     cache = sum(
         group.count * mixing.kv_bytes_per_token_layer(group.attention, ACTIVATION_BYTES) for group in model.layers
     )
     link = np.where(layout.tp * layout.cp > domain, out, up)
     ring = work.tokens * cache / layout.tp / layout.pp * (layout.cp - 1) / link
-    yield Operation("context-parallel", network_s=4 * ring * CONTEXT_EXPOSED)
+    yield Operation(Kind.CONTEXT_PARALLEL, network_s=4 * ring * CONTEXT_EXPOSED)
     if counts.n_moe:
         exchange = exchange_s(model, work.batch, layout, machine)
         if stack.schedule == "dualpipe":
             exchange = overlapped_s(exchange, computing_s) - computing_s
-        yield Operation("all-to-all", network_s=exchange)
+        yield Operation(Kind.ALL_TO_ALL, network_s=exchange)
     link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, out)
     sent = residual / layout.tp * stack.residual_streams / link * work.batch.virtual_stages
-    yield Operation("pipeline hops", network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))
+    yield Operation(Kind.PIPELINE_HOPS, network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))

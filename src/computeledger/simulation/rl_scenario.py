@@ -126,7 +126,8 @@ class RLClockScenario:
     def __post_init__(self) -> None:
         check_record(
             self, n_gpus_per_replica=POSITIVE, n_gpus_generation=POSITIVE, n_steps=AT_LEAST_ONE,
-            rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE, failure_s=Bound(is_open=True, is_endless=True),
+            rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE,
+            failure_s=Bound(is_open=True, is_endless=True),
         )  # fmt: skip
 
     @property

@@ -15,7 +15,7 @@ from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.memory import sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.simulation.state import Limits, Pool, StepTimes
@@ -187,8 +187,7 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
     state = max(float(held.sequence_bytes) - per_token * far, 0.0)
     if per_token <= 0:  # nothing grows with the context: count the state as if it did
         per_token, state = float(held.sequence_bytes) / far, 0.0
-    taken = held.weights_bytes + held.activations_bytes + held.workspace_bytes
-    room = max(held.capacity_bytes - float(taken), 0.0)
+    room = float(cache_bytes_per_gpu(machine.system, held.weights_bytes, held.activations_bytes))
     kv_tokens = int(room / per_token) * int(scenario.layout.dp)
     state_tokens = round(state / per_token)
     if kv_tokens < far + state_tokens:

@@ -126,8 +126,9 @@ def explained(what: str, operations: Sequence[Operation], assumed: tuple[str, ..
 
     Examples
     --------
-    >>> explained("a step", [Operation("a", overhead_s=1.0), Operation("b")]).times_s
-    {'a': 1.0}
+    >>> from computeledger.physics.roofline import OperationKind as Kind
+    >>> explained("a step", [Operation(Kind.HOST, overhead_s=1.0), Operation(Kind.OUTPUT_HEAD)]).times_s
+    {'host': 1.0}
     """
     real = [one for one in operations if float(np.mean(one.time_s)) > 0]
     return Explanation(

@@ -9,7 +9,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.load import load_system
 from computeledger.physics.efficiency import efficiency
-from computeledger.physics.roofline import Machine, Operation
+from computeledger.physics.roofline import Machine, Operation, OperationKind
 from computeledger.units import format_si
 from computeledger.validation.compare import Explanation, explained
 from computeledger.validation.serving_points import sort_points
@@ -55,14 +55,14 @@ def _aggregated(scenario: ServingScenario, machine: Machine, quantity: str) -> E
     result = estimate_serving(scenario, machine)
     if quantity == "ttft":
         return explained(f"one prefill of {_one(scenario.input_tokens)} tokens", result.prefill)
-    waits = Operation("prefills of other requests", overhead_s=result.prefill_wait_s)
+    waits = Operation(OperationKind.OTHER_PREFILLS, overhead_s=result.prefill_wait_s)
     return explained(f"one decode step at batch {_one(scenario.batch)}", [*result.decode, waits])
 
 
 def _pools(scenario: DisaggregatedScenario, machine: Machine, quantity: str) -> Explanation:
     result = estimate_disaggregated(scenario, machine)
     if quantity == "ttft":
-        queue = Operation("queue before the prefill pool", overhead_s=result.queue_s)
+        queue = Operation(OperationKind.PREFILL_QUEUE, overhead_s=result.queue_s)
         what = f"one prefill of {_one(scenario.decode.input_tokens)} tokens on a worker of the prefill pool"
         return explained(what, [*result.prefill.prefill, queue])
     return explained(f"one decode step of a worker at batch {_one(result.decode_batch)}", result.decode.decode)

@@ -15,7 +15,7 @@ from computeledger.physics.efficiency import DEFAULT_ENGINE, IDEAL, efficiency, 
 from computeledger.physics.memory import serving_memory
 from computeledger.physics.operations import Step, forward, prefill
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, total_s
+from computeledger.physics.roofline import Machine, Operation, OperationKind, total_s
 from computeledger.units import DAY_S, format_si
 from computeledger.validation.compare import Comparison, Explanation, explained
 from computeledger.validation.published_rows import (
@@ -34,7 +34,7 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 __all__ = ["NEEDED", "compare_published"]
 
 #: Operations of the attention kernel.
-ATTENTION = ("attention", "latent attention")
+ATTENTION = (OperationKind.ATTENTION, OperationKind.LATENT_ATTENTION)
 #: Decode batches per GPU among which a stated speed per user is looked up.
 _BATCHES = np.arange(4.0, 516.0, 4.0)
 
@@ -277,7 +277,7 @@ def _stages_s(case: Case, machine: Machine) -> Num:
     one = Step(1.0, 0.0, case.input_tokens, decode=False)
     if case.kind == "kernel":
         operations = forward(case.model, one, case.layout, case.precision, machine)
-        return sum(part.time_s for part in operations if part.name in ATTENTION) / case.model.n_layers
+        return sum(part.time_s for part in operations if part.kind in ATTENTION) / case.model.n_layers
     chunks, stages = case.input_tokens / case.chunk_tokens, case.layout.pp
     whole = _step_s(case, one, machine)
     return machine.efficiency.prefill_host_s + whole * (chunks + stages - 1) / (chunks * stages)
@@ -338,5 +338,5 @@ def _operations(case: Case, quantity: str, machine: Machine) -> tuple[str, list[
     result = estimate_serving(_scenario(case, batch), machine)
     if quantity == "ttft":
         return f"one prefill of {format_si(case.input_tokens)} tokens", list(result.prefill)
-    waits = Operation("prefills of other requests", overhead_s=result.prefill_wait_s)
+    waits = Operation(OperationKind.OTHER_PREFILLS, overhead_s=result.prefill_wait_s)
     return f"one decode step at batch {format_si(batch)}", [*result.decode, waits]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, OperationKind, parse_precision
 from computeledger.units import GIGA, format_count, format_percent, format_si
 from computeledger.workloads.lora import Lora
 from computeledger.workloads.pipeline import with_schedule
@@ -78,7 +78,7 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
         compute, memory = median(one.compute_s), median(one.memory_s)
         out["compute" if compute >= memory else "memory"] += turns * max(compute, memory) / whole
         out["communication"] += turns * median(one.network_s) / whole
-        kind = "uneven stages" if one.name == "uneven stages" else "memory"
+        kind = "uneven stages" if one.kind is OperationKind.UNEVEN_STAGES else "memory"
         out[kind] += turns * median(one.overhead_s) / whole
     parts = {name: median(value) / whole for name, value in result.components_s.items()}
     out["communication"] += parts["gradient exchange"]

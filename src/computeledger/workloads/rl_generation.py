@@ -109,6 +109,43 @@ class Generation:
         return self.wall_s - self.busy_s
 
 
+def framework_machine(machine: Machine, factors: RLFactors) -> Machine:
+    """One GPU of the generators as an RL framework drives it: slower launches, a slower host and a slower step.
+
+    Parameters
+    ----------
+    machine : Machine
+        As :func:`computeledger.workloads.rl_search.rl_machine` gives it.
+    factors : RLFactors
+        What RL adds.
+
+    Returns
+    -------
+    Machine
+        With the framework's ratios in its efficiency, in place of that of a tuned server.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> from computeledger.physics.efficiency import Efficiency
+    >>> tuned = Machine(load_system("h100-nvl8"), Efficiency(host_step_s=1e-3))
+    >>> driven = framework_machine(tuned, RLFactors(rl_launch_ratio=2.0, rl_decode_ratio=1.5)).efficiency
+    >>> driven.host_step_s, driven.floor_ratio, driven.serving_ratio
+    (0.002, 2.0, 1.5)
+    """
+    eff, launch = machine.efficiency, factors.rl_launch_ratio
+    if eff is IDEAL:
+        return machine
+    slower = replace(
+        eff,
+        floor_ratio=launch * eff.floor_ratio,
+        host_step_s=launch * eff.host_step_s,
+        host_sequence_s=launch * eff.host_sequence_s,
+        serving_ratio=factors.rl_decode_ratio,
+    )
+    return replace(machine, efficiency=slower)
+
+
 def decode_step_s(engine: ServingScenario, live: Num, context_tokens: Num, made_of: tuple[Machine, RLFactors]) -> Num:
     """Time of one decode step of a generation engine, per token of a rollout.
 
@@ -141,16 +178,14 @@ def decode_step_s(engine: ServingScenario, live: Num, context_tokens: Num, made_
     >>> bool(4e-3 < decode_step_s(engine, 1.0, 1.0, (Machine(load_system("h100-nvl8")), IDEAL_RL)) < 6e-3)
     True
     """
-    machine, factors = made_of
+    machine = framework_machine(*made_of)
     ranks = engine.layout.dp * engine.layout.pp
     step = Step(np.maximum(live, ranks), context_tokens, 1.0 + engine.draft_tokens)
     question = (engine.model, step, engine.layout, engine.precision)
-    operations = forward(*question, machine)
-    launched = total_s(one for one in operations if one.name in {"launch floors", "host"})
-    time_s = total_s(operations) + (factors.rl_launch_ratio - 1) * launched
+    time_s = total_s(forward(*question, machine))
     if machine.efficiency is not IDEAL:
         limit_s = total_s(forward(*question, replace(machine, efficiency=IDEAL)))
-        time_s = np.maximum(factors.rl_decode_ratio * time_s, limit_s)
+        time_s = np.maximum(machine.efficiency.serving_ratio * time_s, limit_s)
     return time_s * (1 + engine.draft_tokens / engine.model.n_layers) / engine.tokens_per_step
 
 

@@ -23,7 +23,7 @@ from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
@@ -306,7 +306,7 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
 
 
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
-_SHARED = ("routed experts", "all-to-all")
+_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
 
 
 #: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
@@ -338,25 +338,30 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
         return np.asarray(arrivals * pass_s / together)
     held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
-    spread = total_s(part for part in one.operations if part.name in _SHARED) / total_s(one.operations)
+    spread = total_s(part for part in one.operations if part.kind in _SHARED) / total_s(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.
-_OF_WEIGHTS = ("attention projections", "dense and shared MLP", "routed experts", "output head")
+_OF_WEIGHTS = (
+    OperationKind.ATTENTION_PROJECTIONS,
+    OperationKind.DENSE_MLP,
+    OperationKind.ROUTED_EXPERTS,
+    OperationKind.OUTPUT_HEAD,
+)
 #: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
 #: the GPU while decodes keep it busy.
-_NOT_ADDED = ("launch floors", "eager launches")
+_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
 
 
 def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
     """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
-    products = {one.name: one for one in decode if one.name in _OF_WEIGHTS}
-    further = [one for one in prompts if one.name not in products and one.name not in _NOT_ADDED]
+    products = {one.kind: one for one in decode if one.kind in _OF_WEIGHTS}
+    further = [one for one in prompts if one.kind not in products and one.kind not in _NOT_ADDED]
     added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
     is_exposed = np.any(exposed_fraction)
     for one in prompts:
-        beside = products.get(one.name)
+        beside = products.get(one.kind)
         if beside is None:
             continue
         compute_s, memory_s = beside.compute_s, beside.memory_s

@@ -152,9 +152,9 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
 
 
 def _step(operations: tuple[Operation, ...], limits: tuple[Operation, ...], times_s: tuple[Num, Num]) -> StepBreakdown:
-    known = {one.name: one for one in limits}
+    known = {one.kind: one for one in limits}
     rows = tuple(
-        OperationBreakdown(one, known.get(one.name, Operation(one.name))) for one in operations if np.any(one.time_s)
+        OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in operations if np.any(one.time_s)
     )
     time_s, limit_s = (float(np.asarray(value)) for value in times_s)
     return StepBreakdown(rows, time_s - float(sum(np.asarray(row.operation.time_s) for row in rows)), time_s, limit_s)

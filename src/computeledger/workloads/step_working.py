@@ -9,6 +9,7 @@ import numpy as np
 from computeledger.arrays import Num, median
 from computeledger.physics.efficiency_training import IDEAL_TRAINING
 from computeledger.physics.roofline import Machine, Operation
+from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.training_exchange import EXPERT_EXPOSED, exchange_s
 from computeledger.physics.training_operations import CONTEXT_EXPOSED, HOP_EXPOSED
 from computeledger.workloads.pretraining import PretrainingResult, estimate_pretraining
@@ -17,22 +18,23 @@ from computeledger.workloads.pretraining import PretrainingResult, estimate_pret
 NEGLIGIBLE_FRACTION = 1e-6
 PHASES = ("forward", "recomputation", "backward")
 #: Work of an operation in the forward pass, in a recomputation of the layer, and in the backward pass.
-_PASSES: dict[str, tuple[float, float, float]] = {
-    "matrix products": (1.0, 1.0, 2.0),
-    "routed experts": (1.0, 1.0, 2.0),
-    "adapters": (1.0, 1.0, 2.0),
-    "output head": (1.0, 0.0, 2.0),
-    "attention": (1.0, 1.0, 2.5),
-    "activations and casts": (1.0, 1.0, 1.5),
-    "tensor-parallel": (1.0, 1.0, 1.0),
-    "context-parallel": (1.0, 0.0, 1.0),
-    "all-to-all": (1.0, 1.0, 1.0),
-    "pipeline hops": (1.0, 0.0, 1.0),
-    "state scans": (1.0, 1.0, 2.5),
+_PASSES: dict[Kind, tuple[float, float, float]] = {
+    Kind.MATRIX_PRODUCTS: (1.0, 1.0, 2.0),
+    Kind.ROUTED_EXPERTS: (1.0, 1.0, 2.0),
+    Kind.ADAPTERS: (1.0, 1.0, 2.0),
+    Kind.OUTPUT_HEAD: (1.0, 0.0, 2.0),
+    Kind.ATTENTION: (1.0, 1.0, 2.5),
+    Kind.ACTIVATIONS_AND_CASTS: (1.0, 1.0, 1.5),
+    Kind.TENSOR_PARALLEL: (1.0, 1.0, 1.0),
+    Kind.CONTEXT_PARALLEL: (1.0, 0.0, 1.0),
+    Kind.ALL_TO_ALL: (1.0, 1.0, 1.0),
+    Kind.PIPELINE_HOPS: (1.0, 0.0, 1.0),
+    Kind.STATE_SCANS: (1.0, 1.0, 2.5),
 }
 #: Time on the wire over the time that is waited for, where the training model has one share for both.
 _HIDDEN = {
-    "context-parallel": 1 / CONTEXT_EXPOSED, "pipeline hops": 1 / HOP_EXPOSED, "all-to-all": 1 / EXPERT_EXPOSED,
+    Kind.CONTEXT_PARALLEL: 1 / CONTEXT_EXPOSED, Kind.PIPELINE_HOPS: 1 / HOP_EXPOSED,
+    Kind.ALL_TO_ALL: 1 / EXPERT_EXPOSED,
 }  # fmt: skip
 
 
@@ -156,16 +158,16 @@ def _operation(result: PretrainingResult, one: Operation, times: list[Operation]
     typical, spread, limit, bare = times
     time = result.step.ratio * one.time_s * count
     turns = float(np.median(np.asarray(count)))
-    beside = _HIDDEN.get(one.name, 1.0) if _near(one, result, machine.system.n_gpus_scale_up.value) else 1.0
+    beside = _HIDDEN.get(one.kind, 1.0) if _near(one, result, machine.system.n_gpus_scale_up.value) else 1.0
     on_wire, waited = median(spread.network_s) * beside, median(typical.network_s)
     least = median(bare.network_s) * beside
-    if one.name == "all-to-all" and result.scenario.schedule == "dualpipe":
+    if one.kind is Kind.ALL_TO_ALL and result.scenario.schedule == "dualpipe":
         on_wire, least = _wires(result, machine)
     hidden = max(on_wire - waited, 0.0) * turns * median(result.step.ratio)
     best = (least if waited > 0 else median(limit.time_s)) * turns
     exposed = median(result.step.ratio * one.network_s * count)
-    work, batch = _PASSES.get(one.name, (0.0, 0.0, 0.0)), result.scenario.batch
-    again = work[1] if batch.forward_again or (batch.recomputes("core_attn") and one.name == "attention") else 0.0
+    work, batch = _PASSES.get(one.kind, (0.0, 0.0, 0.0)), result.scenario.batch
+    again = work[1] if batch.forward_again or (batch.recomputes("core_attn") and one.kind is Kind.ATTENTION) else 0.0
     total = max(work[0] + again + work[2], 1.0)
     shares = dict(zip(PHASES, (work[0] / total, again / total, work[2] / total), strict=True))
     kinds = {
@@ -196,7 +198,7 @@ def _wires(result: PretrainingResult, machine: Machine) -> tuple[float, float]:
 
 def _near(one: Operation, result: PretrainingResult, domain: float) -> bool:
     """Whether a share of the wire holds: experts beyond one scale-up domain have a share of their own."""
-    return one.name != "all-to-all" or median(result.scenario.layout.ep) <= domain
+    return one.kind is not Kind.ALL_TO_ALL or median(result.scenario.layout.ep) <= domain
 
 
 def _around(result: PretrainingResult, spread: PretrainingResult, typical: PretrainingResult) -> list[OperationWorking]:

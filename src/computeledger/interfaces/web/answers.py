@@ -1,0 +1,159 @@
+"""What the app answers to an address: a status and a JSON document. It knows no HTTP and opens no user's file."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.errors import InputError, shown
+from computeledger.files import without_user_files
+from computeledger.interfaces.web.pages import page_named
+from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
+from computeledger.interfaces.web.working import working_view
+
+#: Answers kept: enough for going back and forth, little enough for memory to stay flat.
+_KEPT = 256
+OK, BAD_INPUT = 200, 422
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an address asks.
+
+    Attributes
+    ----------
+    kind : str
+        ``api`` for the command's document, ``view`` for what the page shows.
+    page : str
+        Name of a page.
+    items : tuple of (str, str)
+        Controls and their texts, in the order of the address.
+    """
+
+    kind: str
+    page: str
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is answered.
+
+    Attributes
+    ----------
+    status : int
+        Of HTTP.
+    body : bytes
+        JSON.
+    """
+
+    status: int
+    body: bytes
+
+
+def refused(status: int, message: str, control: str = "") -> Reply:
+    """Refuse in one line.
+
+    Parameters
+    ----------
+    status : int
+        Of HTTP.
+    message : str
+        What was given and what is allowed.
+    control : str
+        The box that it is about.
+
+    Returns
+    -------
+    Reply
+        ``{"control", "message"}``.
+
+    Examples
+    --------
+    >>> refused(503, "busy").body
+    b'{"control":"","message":"busy"}'
+    """
+    return Reply(status, _json({"control": control, "message": message}))
+
+
+def answered(question: Question) -> Reply:
+    """Answer an address, with no text of it taken for the path of a file.
+
+    Parameters
+    ----------
+    question : Question
+        As asked.
+
+    Returns
+    -------
+    Reply
+        The answer, or one line about what was asked.
+
+    Examples
+    --------
+    >>> reply = answered(Question("view", "serve", (("system", "/dev/zero"),)))
+    >>> reply.status, b"not one of the choices" in reply.body
+    (422, True)
+    """
+    names = [name for name, _ in question.items]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return refused(BAD_INPUT, f"{shown(twice)} is given {names.count(twice)} times; once is read")
+    render = _document_bytes if question.kind == "api" else _view_bytes
+    try:
+        with without_user_files():
+            return Reply(OK, render(question.page, tuple(sorted(question.items))))
+    except ControlError as error:
+        return refused(BAD_INPUT, str(error), error.control)
+    except InputError as error:
+        message = str(error)
+        return refused(BAD_INPUT, message, blamed(page_named(question.page), message, dict(question.items)))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _document_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    page = page_named(name)
+    return _json(page.answer(checked(page, dict(query)), False).document)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """What the page shows; ``working`` asks for formulas, inputs and sources instead."""
+    page, asked = page_named(name), dict(query)
+    working = asked.get("working") == "on"
+    if working:
+        del asked["working"]
+    values = checked(page, asked)
+    answer = page.answer(values, working)
+    if working:
+        return _json({"working": working_view(answer.document), "command": answer.command})
+    view = _fields(page.view(answer))
+    resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
+    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
+
+
+def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:
+    """What the engine chose for boxes that were left empty."""
+    out = {}
+    for one in page.controls:
+        value = document.get(one.name.replace("-", "_"))
+        if one.kind in ("text", "number") and isinstance(value, str | int | float) and not isinstance(value, bool):
+            out[one.name] = value if isinstance(value, str) else f"{value:g}"
+    return out
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    """A part of a view by its fields, without copying what they hold."""
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain_value).encode()
+
+
+def _plain_value(value: Any) -> Any:
+    return _fields(value) if dataclasses.is_dataclass(value) else float(value)

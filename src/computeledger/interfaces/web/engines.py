@@ -1,0 +1,293 @@
+"""Processes that answer questions, each with a budget of time and memory; a question ends with its visitor.
+
+Work stops at its next block when it is told to. Work that does not hear is ended with its process, and a fresh
+process takes its place, so no question can hold a processor or memory for longer than its budget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
+from pathlib import Path
+from typing import NamedTuple
+
+from computeledger.interfaces.web.answers import Question, Reply, answered, refused
+from computeledger.progress import Progress, StoppedError, listening
+from computeledger.units import KIB, MIB
+
+#: How often each side looks at the other [s].
+_LOOK_S = 0.02
+#: How often a process says how far it is [s].
+_SAY_S = 0.1
+_BUSY, _FAILED = 503, 500
+Answer = Callable[[Question], Reply]
+Context = ForkServerContext | SpawnContext
+
+
+class _Said(NamedTuple):
+    """How far work is."""
+
+    done: int
+    total: int
+    what: str
+
+
+Send = Callable[[int, Reply | _Said | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a question may take.
+
+    Attributes
+    ----------
+    engines : int
+        Questions at once, each in a process of its own [-].
+    waiting : int
+        Questions that may wait for one of them [-].
+    time_s : float
+        From asking to the answer, waiting included [s].
+    memory_bytes : int
+        Beyond what a process holds when it starts [byte].
+    grace_s : float
+        For work that was told to stop; then its process is ended [s].
+    """
+
+    engines: int = 2
+    waiting: int = 32
+    time_s: float = 8.0
+    memory_bytes: int = int(512 * MIB)
+    grace_s: float = 0.3
+
+
+class _Engine:
+    """One process that answers, and the pipe to it."""
+
+    def __init__(self, context: Context, budget: Budget, answer: Answer) -> None:
+        self.page = ""
+        self._budget = budget
+        self._asked = 0
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, answer, budget.memory_bytes), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked again."""
+        return not self._pipe.closed
+
+    def end(self) -> None:
+        """End the process whatever it does."""
+        self._process.kill()
+        self._pipe.close()
+
+    def ask(self, question: Question, heard: Progress, deadline_s: float) -> Reply | None:
+        """Its answer; a refusal past the deadline; None where the visitor has gone."""
+        self._asked += 1
+        self.page = question.page
+        told_s = None
+        try:
+            self._pipe.send((self._asked, question))
+            while True:
+                if told_s is None and (heard.is_stopped or time.monotonic() > deadline_s):
+                    told_s = time.monotonic()
+                    self._pipe.send((self._asked, None))
+                if self._pipe.poll(_LOOK_S):
+                    number, found = self._pipe.recv()
+                    if number == self._asked and not isinstance(found, _Said):
+                        return found if found is not None or heard.is_stopped else self._too_long()
+                    if number == self._asked:
+                        heard.done, heard.total, heard.what = found.done, found.total, found.what
+                elif told_s is not None and time.monotonic() > told_s + self._budget.grace_s:
+                    self.end()
+                    return None if heard.is_stopped else self._too_long()
+        except (EOFError, OSError):  # the process has died, or the server is ending
+            self.end()
+            return None if heard.is_stopped else self._died()
+
+    def _too_long(self) -> Reply:
+        most = f"{self._budget.time_s:g} s"
+        return refused(_BUSY, f"stopped: a question may take {most} here; narrow it, or ask the command")
+
+    def _died(self) -> Reply:
+        most = f"{self._budget.memory_bytes / MIB:.0f} MiB"
+        return refused(_FAILED, f"no answer: it needs more than the {most} that a question may take here, or failed")
+
+
+class Engines:
+    """A few processes that answer.
+
+    Each starts as a copy of one that has loaded the package, in about ten milliseconds.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of each question.
+    answer : callable
+        What each process answers with; importable by name.
+
+    Attributes
+    ----------
+    waiting : int
+        Questions that wait for a process now [-].
+    """
+
+    def __init__(self, budget: Budget, answer: Answer = answered) -> None:
+        self.budget = budget
+        self._start = functools.partial(_Engine, _copies_of_a_loaded_process(), budget, answer)
+        self._changed = threading.Condition()
+        self._all = [self._start() for _ in range(budget.engines)]
+        self._idle = list(self._all)
+        self.waiting = 0
+        self._closed = False
+
+    def ask(self, question: Question, heard: Progress) -> Reply | None:
+        """Have a question answered; called in a thread of its visitor's.
+
+        Parameters
+        ----------
+        question : Question
+            As asked.
+        heard : Progress
+            Is told how far the work is; its ``is_stopped`` ends it.
+
+        Returns
+        -------
+        Reply or None
+            The answer, a refusal, or None where the visitor has gone.
+        """
+        deadline_s = time.monotonic() + self.budget.time_s
+        engine = self._taken(question.page, heard, deadline_s)
+        if engine is None:
+            at_once = f"{self.budget.engines} are answered at once and {self.budget.waiting} may wait"
+            return None if heard.is_stopped else refused(_BUSY, f"too many questions: {at_once}; ask again in a moment")
+        try:
+            return engine.ask(question, heard, deadline_s)
+        finally:
+            self._give_back(engine)
+
+    def close(self) -> None:
+        """End every process, and whatever is under way in it."""
+        with self._changed:
+            self._closed = True
+            for engine in self._all:
+                engine.end()
+            self._changed.notify_all()
+
+    def _taken(self, page: str, heard: Progress, deadline_s: float) -> _Engine | None:
+        """A free process, best the last that answered this page and holds what it needs; None where none came free."""
+        with self._changed:
+            if self.waiting >= self.budget.waiting:
+                return None
+            self.waiting += 1
+            try:
+                while not self._idle:
+                    if heard.is_stopped or self._closed or time.monotonic() > deadline_s:
+                        return None
+                    self._changed.wait(_LOOK_S)
+            finally:
+                self.waiting -= 1
+            best = next((one for one in reversed(self._idle) if one.page == page), self._idle[0])
+            self._idle.remove(best)
+            return best
+
+    def _give_back(self, engine: _Engine) -> None:
+        with self._changed:
+            if not engine.is_alive and not self._closed:
+                self._all.remove(engine)
+                engine = self._start()
+                self._all.append(engine)
+            self._idle.append(engine)
+            self._changed.notify()
+
+
+def _copies_of_a_loaded_process() -> Context:
+    """Start processes as copies of one that has loaded this module; whole ones where the system cannot copy."""
+    if sys.platform == "win32":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with _deaf_to_interrupts():  # what starts here inherits it, so that Ctrl-C does not strike in its imports
+        forkserver.ensure_running()
+    return context
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may say what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:
+    """Answer questions until the pipe ends. The main thread works; another listens to the server."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's
+    _limit_memory(memory_bytes)
+    asked: queue.SimpleQueue[tuple[int, Question, Progress]] = queue.SimpleQueue()
+    sending = threading.Lock()
+
+    def send(number: int, found: Reply | _Said | None) -> None:
+        with sending:
+            pipe.send((number, found))
+
+    threading.Thread(target=_listen, args=(pipe, asked, send), daemon=True).start()
+    while True:
+        number, question, heard = asked.get()
+        with listening(heard):
+            try:
+                found = answer(question)
+            except StoppedError:
+                found = None
+        heard.is_stopped = True
+        send(number, found)
+
+
+def _listen(pipe: Connection, asked: queue.SimpleQueue[tuple[int, Question, Progress]], send: Send) -> None:
+    """Hear questions and that their visitors have gone, and say how far the work is."""
+    number, heard, said = 0, Progress(), _Said(0, 0, "")
+    heard.is_stopped = True
+    try:
+        while True:
+            if pipe.poll(_SAY_S):
+                number, question = pipe.recv()
+                if question is None:
+                    heard.is_stopped = True
+                else:
+                    heard = Progress()
+                    asked.put((number, question, heard))
+            now = _Said(heard.done, heard.total, heard.what)
+            if not heard.is_stopped and now != said:
+                send(number, now)
+                said = now
+    except (EOFError, OSError):  # the server has gone: whatever the main thread does ends with it
+        os._exit(0)
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Let this process hold this much more than it does, on systems that can say and limit it."""
+    try:
+        import resource
+
+        status = Path("/proc/self/status").read_text("ascii")
+    except (ImportError, OSError):
+        return
+    held_bytes = next(int(line.split()[1]) * int(KIB) for line in status.splitlines() if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (held_bytes + memory_bytes,) * 2)

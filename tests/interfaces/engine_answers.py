@@ -1,0 +1,51 @@
+"""Answers that misbehave, each as a process of the app would be made to by a question; importable by its name."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+
+from computeledger.interfaces.web.answers import Question, Reply
+from computeledger.progress import counted
+
+
+def by_name(question: Question) -> Reply:
+    """What the question's page names; the process is told by its number."""
+    return _KINDS[question.page](dict(question.items))
+
+
+def _plain(_items: dict[str, str]) -> Reply:
+    return Reply(200, str(os.getpid()).encode())
+
+
+def _deaf(items: dict[str, str]) -> Reply:
+    """Work that never looks whether anybody waits."""
+    _say(items)
+    for _ in itertools.count():
+        pass
+    raise AssertionError
+
+
+def _hearing(items: dict[str, str]) -> Reply:
+    """Work in blocks."""
+    _say(items)
+    for _ in counted(range(10**6), "blocks"):
+        time.sleep(0.01)
+    raise AssertionError
+
+
+def _hungry(_items: dict[str, str]) -> Reply:
+    held = [bytes(2**20) for _ in range(2**14)]
+    return Reply(200, str(len(held)).encode())
+
+
+def _say(items: dict[str, str]) -> None:
+    """Leave the number of the process in a file, so that a test knows that the work has begun."""
+    if "file" in items:
+        with open(items["file"] + ".part", "w", encoding="ascii") as stream:  # noqa: PTH123
+            stream.write(str(os.getpid()))
+        os.rename(items["file"] + ".part", items["file"])  # noqa: PTH104
+
+
+_KINDS = {"plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry}
