@@ -23,8 +23,10 @@ from computeledger.interfaces.answers_serving_parts import (
     DEFAULT_TPOT_S,
     Answered,
     add_parts,
+    aim_of_the_search,
     check_parts,
     layouts_to_search,
+    speculation,
 )
 from computeledger.interfaces.answers_setting import (
     check_positive,
@@ -88,8 +90,7 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     _check_context(model, middles)
     if options.get("mode") == "disaggregated":
         apart = answer_disaggregated(Asked(options, scenario, machine, middles, typical, price_ground))
-        apart |= {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure, engine)}
-        return apart | _speculation(options)
+        return apart | {"backend": engine, "efficiency_profile": engine, "interval": _interval_document(sure, engine)}
     gpus, layouts = _layouts(options, middles, typical)
     batch = whole_number("--batch", options["batch"])
     found = search_serving(middles, layouts, typical, None if batch is None else [batch])
@@ -108,15 +109,11 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     curve = price_of_speed(at_middles, typical)
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
     document["multiplied_in"] = multiplied_in(system.accelerator, [at.precision.attention, at.precision.experts])
-    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine, **_speculation(options)}
+    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine, **speculation(options)}
     document |= _carried(anchor_document, sure, draws)
     document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}
-    if batch is None and options["tpot"] is None and chosen.tpot_s <= DEFAULT_TPOT_S:
-        document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
-    elif batch is None and options["tpot"] is None:
-        document["assumptions"]["choice_of_the_search"] = (
-            f"the fastest of all: no layout takes {format_si(DEFAULT_TPOT_S, 's')} per token or less"
-        )
+    if batch is None:
+        document["assumptions"] |= aim_of_the_search(options, chosen.tpot_s)
     add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
     if options["working"] or options.get("html"):
         document["working"] = documents.working_document(serving_figures(result), price_ground)
@@ -139,12 +136,6 @@ def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> Se
         raise InputError(f"--rounds {rounds:g}: expected one whole number, at least 1")
     rounds = float("inf") if rounds is None else rounds
     return replace(scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds)
-
-
-def _speculation(options: Mapping[str, Any]) -> dict[str, float]:
-    """What was asked of speculative decoding, where it was."""
-    names = ("draft_tokens", "tokens_per_step")
-    return {name: float(options[name]) for name in names} if options["draft_tokens"] else {}
 
 
 def profile_path(given: str, options: Mapping[str, Any]) -> str:

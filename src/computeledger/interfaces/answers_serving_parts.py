@@ -25,6 +25,7 @@ from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_t
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.units import format_si
 from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of
@@ -114,6 +115,21 @@ def _margins(answered: Answered) -> dict[str, Any]:
     chosen_from = fast if "tpot" not in limits else within
     chances = {name: float(np.mean(getattr(answered.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
     return margins_document(rivals_of(answered.chosen, chosen_from), chances, len(chosen_from))
+
+
+def speculation(options: Mapping[str, Any]) -> dict[str, float]:
+    """What was asked of speculative decoding, where it was."""
+    names = ("draft_tokens", "tokens_per_step")
+    return {name: float(options[name]) for name in names} if options["draft_tokens"] else {}
+
+
+def aim_of_the_search(options: Mapping[str, Any], tpot_s: float) -> dict[str, Any]:
+    """What a search aimed at that was told no speed, beside the speed that it found."""
+    if options["tpot"] is not None:
+        return {}
+    if tpot_s <= DEFAULT_TPOT_S:
+        return {"slowest_tpot_s_of_the_search": DEFAULT_TPOT_S}
+    return {"choice_of_the_search": f"the fastest: no layout takes {format_si(DEFAULT_TPOT_S, 's')} per token or less"}
 
 
 #: The speed that a search aims at when the question names none (assumption).

@@ -315,7 +315,7 @@ def _choice(one: Control, text: str) -> str:
     try:
         return one.choice_of(text)
     except InputError as error:
-        raise ControlError(one.name, f"{one.label}: {error}") from None
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {error}") from None
 
 
 def _check(one: Control, text: str) -> None:
