@@ -20,7 +20,7 @@ from computeledger.economics.cost import annuity_fraction
 from computeledger.facts.catalog import accelerator_ids, model_ids, ownership_editions, price_editions, system_ids
 from computeledger.facts.catalog import tier_editions as shipped_tier_editions
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
-from computeledger.facts.load import load_accelerator, load_model, load_system
+from computeledger.facts.load import load_accelerator, load_model, load_system, model_file
 from computeledger.facts.reading import ASSUMPTION, dimension_of
 from computeledger.facts.schema import Accelerator, Fact
 from computeledger.physics.transformer import n_params_active, n_params_active_with_embeddings, n_params_total
@@ -70,7 +70,9 @@ def shipped_facts() -> Facts:
     for edition in shipped_tier_editions():
         out.update(_record_facts(f"tiers/{edition}", load_tiers(edition)))
     for model_id in model_ids():
-        out.update({f"models/{model_id}/{name}": fact for name, fact in load_model(model_id).published.items()})
+        own = tomllib.loads(model_file(model_id).read_text("utf-8")).get("published", {})  # not what `like` supplies
+        published = load_model(model_id).published
+        out.update({f"models/{model_id}/{name}": published[name] for name in own})
     return out
 
 

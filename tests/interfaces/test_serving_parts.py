@@ -290,3 +290,36 @@ def test_two_pools_are_matched_and_within_the_limits(ask) -> None:
     rate = "output_tokens_per_s_per_gpu"
     assert point(document[rate]) > 0.8 * max(one[rate] for one in document["pareto"] if one["tpot_s"] <= 0.025)
     assert document["physical_limit"]["tpot_s"] < document["tpot_s"]["p50"]
+
+
+LONG = [
+    "serve",
+    "--system",
+    "h100-nvl8",
+    "--layout",
+    "tp1",
+    "--batch",
+    "1",
+    "--input-tokens",
+    "100k",
+    "--samples",
+    "16",
+]
+
+
+def test_a_longer_context_is_the_users_assumption_and_says_so(ask, run, refused) -> None:
+    assert "--context-tokens" in refused(*LONG, "--model", "qwen3-8b")
+    stated = [*LONG, "--model", "qwen3-8b", "--context-tokens", "131072"]
+    document = ask(*stated)
+    assert document["assumptions"]["context_tokens"] == 131072
+    assert "131,072 tokens is your assumption" in " ".join(run(*stated).split())
+    assert "rope scaling" in run(*stated, "--emit", "vllm")
+    own = ask(*LONG, "--model", "qwen3-4b-instruct-2507")  # 262,144 by its own configuration
+    assert "context_tokens" not in own["assumptions"]
+
+
+def test_a_launch_starts_the_checkpoint_that_was_named(run) -> None:
+    """An alias answers with another model's entry; what is started has the weights that were asked for."""
+    base = ["serve", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "8", "--samples", "16", "--emit", "vllm"]
+    assert "serve meta-llama/Llama-3.1-8B-Instruct " in run(*base, "--model", "llama-3.1-8b-instruct")
+    assert "serve meta-llama/Meta-Llama-3.1-8B " in run(*base, "--model", "meta-llama-3.1-8b")

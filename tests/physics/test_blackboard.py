@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from computeledger.arrays import Range, sample
 from computeledger.errors import QuantityError
+from computeledger.facts.load import load_accelerator, load_model, load_system
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics import transformer
 from computeledger.physics.blackboard import (
     BlackboardMachine,
     BlackboardModel,
@@ -84,7 +87,11 @@ from computeledger.physics.blackboard_training import (
     reversible_activation_bytes,
     tokens_from_flop,
 )
+from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.units import BITS_PER_BYTE, DAY_S, GIGA, KILO, MINUTE_S, MONTH_S, TERA, YEAR_S
+from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 # peaks and bandwidths as the claims table states them (dense; rows C036, C062, C115, C136)
 H100_BF16, H100_FP8, H100_HBM = 989.5e12, 1979e12, 3.35e12
@@ -287,6 +294,34 @@ def test_crossover_without_a_cache_is_infinite():
     assert float(kv_crossover_context_tokens(1e11, H100_BF16, H100_HBM, 0.0)) == math.inf
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_latent_attention_has_no_crossover_unless_its_cache_is_copied(precision):
+    """484 FLOP per byte in 8 bits and 242 in 16 stand above the H200's ridge points of 412 and 206."""
+    model, chip = load_model("deepseek-v3"), load_accelerator("h200-sxm5-141gb")
+    rates = chip.peak_flop_per_s[precision].value, chip.hbm_bytes_per_s.value
+    cached = float(transformer.kv_bytes_per_token(model, PRECISION_BYTES[precision]))
+    work = transformer.attention_flop_per_cached_token(model)
+    assert work == 2 * 128 * (576 + 512) * 61
+    once, copied = (
+        kv_crossover_context_tokens(transformer.n_params_active(model), *rates, copies * cached, work)
+        for copies in (1, 8)
+    )
+    assert float(once) == math.inf
+    assert 500 < float(copied) < 1000
+
+
+def test_the_operations_find_latent_attention_bound_as_the_closed_form_says():
+    """One copy of the cache: computing binds at any context. Copied over eight GPUs: the cache binds."""
+    model, machine = load_model("deepseek-v3"), Machine(load_system("h200-nvl8"), IDEAL)
+    for layout, computing_binds in (("tp1-dp8-ep8", True), ("tp8-ep8", False)):
+        scenario = ServingScenario(
+            model, parse_layout(layout), parse_precision("fp8", moe=True), 100_000.0, 1024.0, batch=8.0
+        )
+        decode = {one.name: one for one in estimate_serving(scenario, machine).decode}
+        latent = decode["latent attention"]
+        assert bool(latent.compute_s > latent.memory_s) == computing_binds
+
+
 @given(contexts, models, machines)
 def test_price_step_is_the_cost_ratio_at_large_batches(context, model, machine):
     chip = (machine.peak_flop_per_s, machine.hbm_bytes_per_s)
@@ -376,10 +411,22 @@ def test_pass_at_k_refuses_impossible_counts(n, c, k):
         pass_at_k(n, c, k)
 
 
-def test_best_of_n_bounds_the_normal_maximum():
-    draws = np.random.default_rng(0).standard_normal((2000, 1000)).max(axis=1).mean()
-    assert 1.0 < float(best_of_n_mean(0, 1, 1000)) / draws < 1.16  # C101
-    assert float(best_of_n_mean(3.0, 2.0, 1)) == 3.0
+#: Expected largest of n standard normal draws; up to five in closed form, beyond as tabulated (Harter 1961).
+BEST_OF_N = {1: 0.0, 2: 1 / math.sqrt(math.pi), 3: 1.5 / math.sqrt(math.pi), 10: 1.53875, 100: 2.50759}
+
+
+def test_best_of_n_is_the_mean_of_the_normal_maximum():
+    for n, expected in BEST_OF_N.items():
+        assert float(best_of_n_mean(0.0, 1.0, n)) == pytest.approx(expected, abs=5e-6), n  # C101
+    draws = np.random.default_rng(0).standard_normal((4000, 1000)).max(axis=1)
+    error = 4 * draws.std() / math.sqrt(len(draws))
+    assert float(best_of_n_mean(0.0, 1.0, 1000)) == pytest.approx(draws.mean(), abs=error)
+    assert float(best_of_n_mean(3.0, 2.0, 1)) == pytest.approx(3.0, abs=1e-12)
+
+
+@given(st.floats(1.0, 1e12))
+def test_best_of_n_lies_below_its_asymptotic_bound(n):
+    assert -1e-12 <= float(best_of_n_mean(0.0, 1.0, n)) <= math.sqrt(2 * math.log(n)) + 1e-9
 
 
 @given(st.integers(1, 64), st.integers(1, 512))

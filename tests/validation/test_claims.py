@@ -40,15 +40,20 @@ TOLERANCE = 0.01
 
 #: What the study of the documents found, and the verdict of each finding.
 FINDINGS = {
-    "C030": "fails", "C033": "fails", "C080": "fails", "C081": "fails", "C088": "fails", "C101": "fails",
-    "C103": "fails", "C120": "fails", "C122": "fails", "C127": "fails", "C131": "fails", "C137": "fails",
-    "C029": "holds_if", "C039": "holds_if", "C064": "holds_if", "C100": "holds_if", "C113": "holds_if",
-    "C117": "holds_if", "C119": "holds_if", "C124": "holds_if", "C132": "holds_if", "C133": "holds_if",
-    "C135": "holds_if", "C136": "holds_if", "C140": "holds_if", "C143": "holds_if", "C145": "holds_if",
+    "C030": "fails", "C033": "fails", "C047": "fails", "C070": "fails", "C080": "fails",
+    "C081": "fails", "C088": "fails", "C100": "fails", "C101": "fails", "C103": "fails",
+    "C115": "fails", "C120": "fails", "C122": "fails", "C127": "fails", "C131": "fails",
+    "C142": "fails", "C146": "fails", "C152": "fails", "C171": "fails", "C029": "holds_if",
+    "C039": "holds_if", "C064": "holds_if", "C113": "holds_if", "C117": "holds_if", "C119": "holds_if",
+    "C124": "holds_if", "C132": "holds_if", "C133": "holds_if", "C135": "holds_if", "C136": "holds_if",
+    "C137": "holds_if", "C138": "holds_if", "C140": "holds_if", "C143": "holds_if", "C145": "holds_if",
 }  # fmt: skip
 
+#: Where the study restated the claim as what to expect, and the project's operations say otherwise.
+RESTATED = {"C100", "C146"}
+
 #: Words without enough to compute from.
-WORDS = {"C028", "C035", "C098", "C142", "C157"}
+WORDS = {"C028", "C035", "C098", "C157", "C172", "C173", "C174"}
 
 
 def source_rows(folder: Path) -> list[dict[str, str]]:
@@ -58,13 +63,13 @@ def source_rows(folder: Path) -> list[dict[str, str]]:
 
 
 def test_every_claim_is_here() -> None:
-    assert list(load_claims()) == [f"C{number:03}" for number in range(1, 170)]
+    assert list(load_claims()) == [f"C{number:03}" for number in range(1, 175)]
 
 
 def test_the_ids_documents_and_expectations_are_the_source_s(shared_data: Path) -> None:
     rows = source_rows(shared_data)
     claims = load_claims()
-    assert [row["id"] for row in rows] == list(claims)
+    assert [row["id"] for row in rows] == list(claims)[:169]  # five more were found missing in the documents
     for row in rows:
         claim = claims[row["id"]]
         assert (claim.document, claim.kind) == (row["document"], row["kind"])
@@ -101,6 +106,9 @@ def test_recomputed_lies_in_the_expected_range(claim_id: str) -> None:
         assert checked.verdict in ("input", "not_checkable") or claim.evidence is not None
         return
     low, high = checked.recomputed
+    if claim_id in RESTATED:
+        assert claim.claimed is not None and claim.claimed[0] == claim.expected_low
+        return
     assert claim.expected_low is None or low >= claim.expected_low * (1 - TOLERANCE)
     assert claim.expected_high is None or high <= claim.expected_high * (1 + TOLERANCE)
 
@@ -114,6 +122,25 @@ def test_verdicts(claim_id: str) -> None:
         assert checked.verdict == "not_checkable"
     else:
         assert checked.verdict in ("holds", "input")
+
+
+def test_one_rule_gives_every_claim_its_tolerance() -> None:
+    """Digits and the word "about" decide, and nobody can write a tolerance into a claim."""
+    claims = load_claims()
+    told = {"C070": 0.04, "C122": 1 / 64, "C004": 1 / 13, "C044": 0.25, "C115": 0.25, "C120": 0.25, "C003": 0.25}
+    assert {claim_id: claims[claim_id].tolerance_fraction for claim_id in told} == pytest.approx(told)
+    text = (
+        '[C1]\ndocument = "d"\nkind = "k"\nclaim = "c"\nunit = "-"\nreason = "r"\nvalue = 1\ntolerance_fraction = 0.5'
+    )
+    with pytest.raises(FactError, match="unknown field"):
+        read_claim(parse_document("claims.toml", text, shipped=True), "C1")
+
+
+def test_every_chip_means_every_chip() -> None:
+    """A claim about all generations is held to the worst of them, the newest one included."""
+    chips = CHECKED["C115"].working
+    assert chips is not None and "rubin-gpu:peak_flop_per_s.bf16" in chips.facts
+    assert all(CHECKED[claim_id].claim.relation == "everywhere" for claim_id in ("C115", "C120"))
 
 
 def test_what_holds_under_a_condition_fails_without_it() -> None:
@@ -202,7 +229,7 @@ def test_the_json_contract(computeledger: Any) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert list(document) == ["claims"]
-    assert len(document["claims"]) == 169
+    assert len(document["claims"]) == 174
     for claim in document["claims"]:
         assert set(claim) >= CONTRACT
         assert claim["verdict"] in VERDICTS
@@ -265,7 +292,7 @@ def test_the_page_fits(tmp_path: Path, browser: Any, width: int) -> None:
     page.goto(file.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.select_option("#verdict", "fails")
-    assert page.inner_text("#found") == f"{sum(v == 'fails' for v in FINDINGS.values())} of 169 claims"
+    assert page.inner_text("#found") == f"{sum(v == 'fails' for v in FINDINGS.values())} of 174 claims"
     page.fill("#search", "C103")
     assert page.locator(".claim:visible").count() == 1
     assert problems == []
@@ -331,24 +358,27 @@ def test_an_unknown_verdict_is_refused() -> None:
         check_claims(verdict="hold")
 
 
-def one(claimed: tuple[float, float], relation: str = "equals", tolerance: float = 0.01) -> Claim:
+def one(claimed: tuple[float, float], relation: str = "equals", words: str = "c") -> Claim:
     """A claim of which only the comparison matters."""
-    return Claim("C1", "d", "identity", "c", "r", "ratio", claimed, None, None, relation, tolerance)
+    return Claim("C1", "d", "identity", words, "r", "ratio", claimed, None, None, relation)
 
 
 @pytest.mark.parametrize(
     ("claim", "found", "expected"),
     [
-        (one((20.0, 20.0)), [23.0, 39.0], False),
+        (one((20.1, 20.1)), [23.0, 39.0], False),
         (one((24.0, 24.0)), [23.0, 39.0], True),
         (one((1.5, 1.5), "everywhere"), [1.5, 2.0], False),
         (one((1.5, 1.5)), [1.5, 2.0], True),
         (one((2.0, 6.0)), [2.9, 8.6], False),
+        (one((20.1, 20.1), words="about c"), [23.0, 39.0], True),
         (one((2.0, 9.0)), [2.9, 8.6], True),
         (one((6.0, 6.0), "at_least"), [5.0, 8.0], False),
         (one((6.0, 6.0), "at_most"), [5.0, 5.5], True),
-        (one((100.0, 100.0)), [101.5], False),
-        (one((100.0, 100.0), tolerance=0.02), [101.5], True),
+        (one((100.0, 100.0)), [116.0], False),
+        (one((100.0, 100.0)), [112.0], True),
+        (one((101.0, 101.0)), [102.5], False),
+        (one((101.0, 101.0), words="c or so"), [120.0], True),
     ],
 )
 def test_agreement(claim: Claim, found: list[float], expected: bool) -> None:

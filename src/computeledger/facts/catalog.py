@@ -5,12 +5,41 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from computeledger.errors import FactError
 from computeledger.facts.reading import read_file
 from computeledger.files import user_files_allowed
+
+ALIAS_KINDS = ("spelling", "renamed", "mirror", "checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAlias:
+    """Another id of a bundled model.
+
+    Attributes
+    ----------
+    id : str
+        As a user may write it.
+    of : str
+        The bundled model that answers for it.
+    kind : str
+        ``spelling`` (a short form), ``renamed``, ``mirror``, or ``checkpoint`` (weights of their own).
+    verified : bool
+        False where the checkpoint's own configuration was not read.
+    note : str
+        What else there is to know.
+    """
+
+    id: str
+    of: str
+    kind: str
+    verified: bool = True
+    note: str = ""
 
 
 def shipped_file(*parts: str) -> Traversable:
@@ -137,8 +166,89 @@ def model_ids() -> tuple[str, ...]:
 
 
 @functools.cache
+def alias_records() -> Mapping[str, ModelAlias]:
+    """Other ids of the bundled models, with what each is.
+
+    Returns
+    -------
+    mapping of str to ModelAlias
+        By the other id.
+
+    Examples
+    --------
+    >>> alias = alias_records()["ZhipuAI/GLM-5"]
+    >>> alias.of, alias.kind
+    ('zai-org/GLM-5', 'mirror')
+    """
+    document = read_file(shipped_file("aliases.toml"), shipped=True)
+    out = {}
+    for name, table in document.table.items():
+        try:
+            out[name] = ModelAlias(name, **table)
+        except TypeError as error:
+            raise document.error(name, str(error)) from None
+        if out[name].kind not in ALIAS_KINDS:
+            raise FactError(f"aliases.toml: {name}: kind {out[name].kind!r} is none of {', '.join(ALIAS_KINDS)}")
+    return out
+
+
+def checkpoint_id(given: str) -> str | None:
+    """The full id of the checkpoint that a text names, where another model's entry answers for it.
+
+    Parameters
+    ----------
+    given : str
+        As a user writes it.
+
+    Returns
+    -------
+    str or None
+        Its own id; None for an id of :func:`model_ids`, a short form, or a text that names nothing.
+
+    Examples
+    --------
+    >>> checkpoint_id("llama-3.1-8b-instruct"), checkpoint_id("llama-4-scout"), checkpoint_id("deepseek-v3")
+    ('meta-llama/Llama-3.1-8B-Instruct', None, None)
+    """
+    alias = _alias_index().get(normal_id(given))
+    return None if alias is None or alias.kind == "spelling" else alias.id
+
+
+@functools.cache
+def _alias_index() -> Mapping[str, ModelAlias]:
+    """Aliases by what a user may write: the full id, or its last part."""
+    out: dict[str, ModelAlias] = {}
+    for alias in alias_records().values():
+        out |= {normal_id(alias.id.split("/")[-1]): alias, normal_id(alias.id): alias}
+    bundled = {normal_id(name) for model_id in model_ids() for name in (model_id, model_id.split("/")[-1])}
+    return {name: alias for name, alias in out.items() if name not in bundled}
+
+
+def unread_alias(given: str) -> ModelAlias | None:
+    """The alias that a text names, where the configuration of its own weights was not read.
+
+    Parameters
+    ----------
+    given : str
+        As a user writes it.
+
+    Returns
+    -------
+    ModelAlias or None
+        None where the text names an id of :func:`model_ids`, or what was read.
+
+    Examples
+    --------
+    >>> unread_alias("gemma-2-9b-it").of, unread_alias("deepseek-v3")
+    ('google/gemma-2-9b', None)
+    """
+    alias = _alias_index().get(normal_id(given))
+    return None if alias is None or alias.verified else alias
+
+
+@functools.cache
 def model_aliases() -> Mapping[str, tuple[str, ...]]:
-    """Other ids of the shipped models: publishers' variants of the same shape.
+    """Other ids of the bundled models: short forms, mirrors, and weights of the same shape and limits.
 
     Returns
     -------
@@ -150,8 +260,10 @@ def model_aliases() -> Mapping[str, tuple[str, ...]]:
     >>> "meta-llama/Llama-3.1-70B" in model_aliases()["meta-llama/Meta-Llama-3.1-70B"]
     True
     """
-    table = read_file(shipped_file("aliases.toml"), shipped=True).table
-    return {model_id: tuple(names) for model_id, names in table.items()}
+    out: dict[str, tuple[str, ...]] = {}
+    for alias in alias_records().values():
+        out[alias.of] = (*out.get(alias.of, ()), alias.id)
+    return out
 
 
 @functools.cache

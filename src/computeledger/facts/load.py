@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, ModelConfigError, UnknownIdError, nearest, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import (
+    ModelAlias,
     accelerator_ids,
     model_aliases,
     model_ids,
@@ -22,6 +24,7 @@ from computeledger.facts.catalog import (
     normal_id,
     shipped_file,
     system_ids,
+    unread_alias,
     user_path,
 )
 from computeledger.facts.huggingface import parse_config
@@ -39,7 +42,7 @@ __all__ = [
     "system_ids",
 ]
 
-_MODEL_KEYS = ("id", "config", "config_json", "precision", "published")
+_MODEL_KEYS = ("id", "like", "config", "config_json", "precision", "published")
 _PRECISION_KEYS = {"attention": "weight_precision", "dense": "dense_precision", "experts": "expert_precision"}
 
 
@@ -155,7 +158,9 @@ def load_model(given: str) -> Model:
     '14.8 T tokens'
     """
     path = user_path(given)
-    return _user_model(path) if path is not None else _shipped_model(shipped_model_id(given))
+    if path is not None:
+        return _user_model(path)
+    return _shipped_model(shipped_model_id(given), unread_alias(normal_id(given)))
 
 
 def shipped_model_id(given: str) -> str:
@@ -202,8 +207,33 @@ def _shipped_system(stem: str) -> System:
 
 
 @functools.cache
-def _shipped_model(model_id: str) -> Model:
-    return read_model(read_file(shipped_file("models", model_id.replace("/", "--", 1) + ".toml"), shipped=True))
+def _shipped_model(model_id: str, unread: ModelAlias | None = None) -> Model:
+    if unread is None:
+        return read_model(read_file(model_file(model_id), shipped=True))
+    model = _shipped_model(model_id)
+    note = f"{unread.id}: its own configuration was not read (unverified); answered with that of {model_id}"
+    return dataclasses.replace(model, notes=(*model.notes, note))
+
+
+def model_file(model_id: str) -> Traversable:
+    """Locate the file of a bundled model.
+
+    Parameters
+    ----------
+    model_id : str
+        As in :func:`model_ids`.
+
+    Returns
+    -------
+    Traversable
+        The file.
+
+    Examples
+    --------
+    >>> model_file("Qwen/Qwen3-8B").name
+    'Qwen--Qwen3-8B.toml'
+    """
+    return shipped_file("models", model_id.replace("/", "--", 1) + ".toml")
 
 
 def read_accelerator(document: Document) -> Accelerator:
@@ -287,8 +317,9 @@ def read_model(document: Document) -> Model:
     ----------
     document : Document
         Shipped or a user's: ``id``, ``config`` (where the configuration was read), ``config_json``
-        (its fields), ``precision`` (of the weights, where another file of the checkpoint holds it) and
-        ``published`` (facts about the model).
+        (its fields), ``precision`` (of the weights, where another file of the checkpoint holds it),
+        ``published`` (facts about the model) and ``like`` (a bundled model that supplies the fields of the
+        configuration, and the published counts of parameters, that are left out).
 
     Returns
     -------
@@ -310,16 +341,40 @@ def read_model(document: Document) -> Model:
     check_id(document, model_id)
     origin = read_provenance(document, "config", table.get("config", {}))
     published = read_facts(document, "published", table.get("published", {}))
+    config = table["config_json"]
+    if "like" in table:
+        base = _like(document, table["like"])
+        config = _laid_over(base.table["config_json"], config)
+        counts = {name: fact for name, fact in base.table.get("published", {}).items() if name.startswith("n_params")}
+        published = read_facts(base, "published", counts) | published
     try:
-        model = parse_config(table["config_json"], model_id)
+        model = parse_config(config, model_id)
     except ModelConfigError as error:
         raise document.error("config_json", str(error), ModelConfigError) from None
-    note = f"configuration: {origin['source']}, {origin['locator']} ({origin['date']})"
+    told = table.get("config", {}).get("note", "")
+    note = f"configuration: {origin['source']}, {origin['locator']} ({origin['date']}). {told}".strip(". ")
     if "precision" in table:
         model = _with_precision(document, model, table["precision"])
     return dataclasses.replace(
         model, published=published, aliases=model_aliases().get(model_id, ()), notes=(*model.notes, note)
     )
+
+
+def _like(document: Document, given: Any) -> Document:
+    """The file of the bundled model that another is like."""
+    if given not in model_ids():
+        raise document.error("like", f"{given!r}: {nearest(str(given), model_ids())}", UnknownIdError)
+    base = read_file(model_file(given), shipped=True)
+    if "like" in base.table:
+        raise document.error("like", f"{given} is itself like {base.table['like']}: name that one")
+    return base
+
+
+def _laid_over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a configuration with others laid over them, table by table."""
+    both = {key: (base[key], value) for key, value in own.items() if key in base}
+    nested = {key: _laid_over(*pair) for key, pair in both.items() if all(isinstance(one, dict) for one in pair)}
+    return base | own | nested
 
 
 def _with_precision(document: Document, model: Model, table: Any) -> Model:

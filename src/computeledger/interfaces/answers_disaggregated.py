@@ -10,6 +10,7 @@ from computeledger.errors import InputError
 from computeledger.interfaces import documents_serving
 from computeledger.interfaces.answers_serving_parts import (
     DEFAULT_TPOT_S,
+    add_asked_model,
     aim_of_the_search,
     layouts_to_search,
     speculation,
@@ -78,7 +79,8 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
     limits = {name: middle(asked.options[name]) for name in ("tpot", "ttft") if asked.options[name] is not None}
     if limits:
         document["meets"] = documents_serving.meets_document(result, limits)
-    document["remarks"] = documents_serving.wider_products(asked.scenario.precision, system)
+    add_asked_model(document, asked.options, asked.middles.model)
+    document["remarks"] += documents_serving.wider_products(asked.scenario.precision, system)
     document["assumptions"] |= aim_of_the_search(asked.options, chosen.tpot_s)
     document |= speculation(asked.options)
     if asked.options.get("emit"):

@@ -60,7 +60,7 @@ from computeledger.workloads.serving_sweep import room
 def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger serve``."""
     check_parts(options)
-    model, system = load_model(options["model"]), load_system(options["system"])
+    system, model = load_system(options["system"]), _with_context(load_model(options["model"]), options)
     price, price_ground = price_of(system, options["price"])
     lengths = {name: options[f"{name}_tokens"] for name in ("input", "output", "cached")}
     for name in ("input", "output"):
@@ -219,10 +219,19 @@ def _fleet(found: list[ServingOption], options: Mapping[str, Any]) -> Fleet:
     return fleet
 
 
+def _with_context(model: Model, options: Mapping[str, Any]) -> Model:
+    """The model with the longest context that the user says it is served with."""
+    stated = whole_number("--context-tokens", options.get("context_tokens"))
+    return model if stated is None else replace(model, max_context_tokens=stated)
+
+
 def _check_context(model: Model, scenario: ServingScenario) -> None:
     held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
     if model.max_context_tokens and held > model.max_context_tokens:
-        raise InputError(f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}")
+        raise InputError(
+            f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}; "
+            "--context-tokens states a longer one (YaRN)"
+        )
 
 
 def _layouts(options: Mapping[str, Any], scenario: ServingScenario, machine: Machine) -> tuple[int, list[Layout]]:

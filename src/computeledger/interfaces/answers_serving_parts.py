@@ -12,6 +12,9 @@ from computeledger.arrays import Uncertain, sample
 from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.memory_design import design_memory
 from computeledger.errors import InputError, unknown_id
+from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import checkpoint_id
+from computeledger.facts.load import load_model
 from computeledger.interfaces.answers_setting import check_positive
 from computeledger.interfaces.documents_serving import (
     breakdown_document,
@@ -82,10 +85,24 @@ def layouts_to_search(options: Mapping[str, Any], layouts: list[Layout]) -> list
     return [one for one in layouts if engine_runs(engine, one)]
 
 
+def add_asked_model(document: dict[str, Any], options: Mapping[str, Any], model: Model) -> None:
+    """Say which checkpoint was named, and where its context is the user's and not the configuration's."""
+    own = load_model(options["model"])
+    document["remarks"] = []
+    document["checkpoint"] = checkpoint_id(options["model"]) or model.id
+    if model.max_context_tokens != own.max_context_tokens:
+        document["assumptions"]["context_tokens"] = model.max_context_tokens
+        document["remarks"].append(
+            f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
+            f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"
+        )
+
+
 def add_parts(document: dict[str, Any], answered: Answered) -> None:
     """Add what was asked for to a serving document."""
     options = answered.options
-    document["remarks"] = wider_products(answered.middles.precision, answered.machine.system)
+    add_asked_model(document, options, answered.middles.model)
+    document["remarks"] += wider_products(answered.middles.precision, answered.machine.system)
     if options["batch"] is None:
         document["winner"] = option_document(answered.chosen)
         document["pareto"] = [option_document(one) for one in pareto_front(answered.found)]

@@ -58,6 +58,12 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--cached-tokens", default="0", show_default=True, callback=parse_tokens, metavar="C", help="Cached prefix."
 )
+@click.option(
+    "--context-tokens",
+    callback=parse_tokens,
+    metavar="N",
+    help="Longest context served, as with YaRN, in place of the one in the model's configuration: an assumption.",
+)
 @click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
 @click.option(
     "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."

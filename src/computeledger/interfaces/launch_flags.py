@@ -123,8 +123,9 @@ def _commands(engine: str, one: Launch) -> list[str]:
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
     layout, precision = parse_layout(pool["layout"]), document["precision"]
     held = sum(document[f"{name}_tokens"] for name in ("cached", "input", "output")) * LONGEST_RATIO
-    model = load_model(document["model"])
-    longest = min(math.ceil(held / _CONTEXT_STEP) * _CONTEXT_STEP, int(model.max_context_tokens or math.inf))
+    stated = document.get("assumptions", {}).get("context_tokens")
+    most = stated or load_model(document["model"]).max_context_tokens or math.inf
+    longest = int(min(math.ceil(held / _CONTEXT_STEP) * _CONTEXT_STEP, most))
     if precision["kv"] not in ("bf16", "fp8"):
         raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use bf16 or fp8")
     ep, stage = int(layout.ep), int(layout.n_gpus_per_stage)
@@ -137,7 +138,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
     cache = CACHE_FRACTION * (capacity - beside)
     return Launch(
-        model=document["model"],
+        model=document["checkpoint"],
         layout=layout,
         batch=int(pool["batch"]),
         context_tokens=longest,
@@ -149,7 +150,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         static_fraction=_share((held["weights"] + cache) / capacity),
         short=held["total"] > MOST_FRACTION * capacity,
         drafts=_drafts(engine, document),
-        is_drafted_by_mtp=model.n_mtp_layers > 0,
+        is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
     )
 
 
@@ -211,7 +212,12 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         )
     batch = "" if "pools" in document else f" at batch {document['batch']:.0f}"
     assumed = f"longest request {LONGEST_RATIO:g} times that, prefill in chunks of "
+    stated = document.get("assumptions", {}).get("context_tokens")
+    longer = (
+        [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"] if stated else []
+    )
     return [
+        *longer,
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
         *started,

@@ -76,9 +76,17 @@ def kv_crossover_bytes_per_token(
 
 
 def kv_crossover_context_tokens(
-    n_params_active: Num, peak_flop_per_s: Num, hbm_bytes_per_s: Num, kv_bytes_per_token: Num
+    n_params_active: Num,
+    peak_flop_per_s: Num,
+    hbm_bytes_per_s: Num,
+    kv_bytes_per_token: Num,
+    attention_flop_per_token: Num = 0.0,
 ) -> Num:
-    """Context at which reading the cache takes as long as computing, ``L* = 2 N W / (F k)``.
+    """Context at which reading the cache takes as long as computing, ``L* = 2 N / (F k / W - a)``.
+
+    Both the cache that is read and attention's own products grow with the context. Where a cached token is multiplied
+    more often than the ridge point asks, ``a / k >= F / W``, computing stays ahead and there is no crossover: absorbed
+    latent attention, of which one copy is read.
 
     Parameters
     ----------
@@ -87,12 +95,16 @@ def kv_crossover_context_tokens(
     peak_flop_per_s, hbm_bytes_per_s : float or ndarray
         Dense peak ``F`` [FLOP/s] and memory bandwidth ``W`` [byte/s] of one package.
     kv_bytes_per_token : float or ndarray
-        All layers, one token, ``k`` [byte/token].
+        All layers, one token, ``k``; times the copies that tensor parallelism makes of it [byte/token].
+    attention_flop_per_token : float or ndarray
+        Work of attention per cached token, ``a``, from
+        :func:`computeledger.physics.transformer.attention_flop_per_cached_token`; 0 leaves attention's products out,
+        as the source document does [FLOP/token].
 
     Returns
     -------
     float or ndarray
-        Crossover, beyond which a token costs more the longer its context; infinite without a cache [token].
+        Crossover, beyond which a token costs more the longer its context; infinite without one [token].
 
     References
     ----------
@@ -102,9 +114,15 @@ def kv_crossover_context_tokens(
     --------
     >>> f"{kv_crossover_context_tokens(405e9, 989.5e12, 3.35e12, 516096):.0f}"
     '5314'
+
+    DeepSeek-V3 on an H200 in 8 bits, its cache read once and in eight copies:
+
+    >>> kv_crossover_context_tokens(36.6e9, 1.979e15, 4.8e12, np.array([1, 8]) * 35136, 16.99e6).round()
+    array([ inf, 740.])
     """
-    # the equation is symmetric in k and L*
-    return kv_crossover_bytes_per_token(n_params_active, peak_flop_per_s, hbm_bytes_per_s, kv_bytes_per_token)
+    left = peak_flop_per_s * kv_bytes_per_token / np.asarray(hbm_bytes_per_s, float) - attention_flop_per_token
+    with np.errstate(divide="ignore"):
+        return np.divide(FORWARD_FLOP_PER_PARAM * n_params_active, np.maximum(left, 0.0))
 
 
 def balanced_batch(optimal_batch: Num, context_tokens: Num, crossover_tokens: Num) -> Num:

@@ -6,6 +6,9 @@ table. A :class:`computeledger.arrays.Range` becomes samples before it comes her
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -253,19 +256,27 @@ def _log_choose(
 
 
 def best_of_n_mean(mean: Num, standard_deviation: Num, n_samples: Num) -> Num:
-    """Expected best of normal draws, ``mu + sigma sqrt(2 ln n)``.
+    """Expected best of normal draws, ``mu + sigma integral over x > 0 of 1 - P(x)^n - P(-x)^n``.
+
+    The mean of the largest of ``n`` draws, by quadrature: ``P`` is the normal distribution. ``sigma sqrt(2 ln n)`` is
+    its bound from above, 21 % too high for a hundred draws and 11 % for ten thousand.
 
     Parameters
     ----------
     mean, standard_deviation : float or ndarray
         Of one draw's score [-].
     n_samples : float or ndarray
-        Draws; the form is an upper bound, 15 % above the true gain at 1000 draws, 8 % at 1e6 [-].
+        Draws, at least 1 [-].
 
     Returns
     -------
     float or ndarray
         Score of the best, in the unit of ``mean`` [-].
+
+    Raises
+    ------
+    QuantityError
+        Fewer than one draw.
 
     References
     ----------
@@ -273,7 +284,21 @@ def best_of_n_mean(mean: Num, standard_deviation: Num, n_samples: Num) -> Num:
 
     Examples
     --------
-    >>> round(float(best_of_n_mean(0.0, 1.0, 1000)), 2)
-    3.72
+    >>> best_of_n_mean(0.0, 1.0, np.array([2, 10, 100, 10_000])).round(4)
+    array([0.5642, 1.5388, 2.5076, 3.8516])
     """
-    return mean + standard_deviation * np.sqrt(2.0 * np.log(n_samples))
+    n = np.asarray(n_samples, float)[..., None]
+    if not np.all(n >= 1):
+        raise QuantityError(f"n = {float(np.min(n)):g}: at least one draw is needed")
+    step, above = _normal_tail()
+    # the integrand is even, so that the trapezoid rule converges faster than any power of the step
+    integrand = -np.expm1(n * np.log1p(-above)) - above**n
+    gain: NDArray[np.float64] = step * (integrand.sum(axis=-1) - integrand[..., 0] / 2)
+    return mean + standard_deviation * gain
+
+
+@functools.cache
+def _normal_tail() -> tuple[float, NDArray[np.float64]]:
+    """Step of a grid from 0 to 38 standard deviations, and the chance of a draw above each point."""
+    step = 0.02
+    return step, np.array([math.erfc(x / math.sqrt(2.0)) / 2.0 for x in np.arange(0.0, 38.0, step)])

@@ -109,7 +109,8 @@ def drain_s(capacity_bytes: Num, bytes_per_s: Num) -> Num:
     Returns
     -------
     float or ndarray
-        Drain time; a step's floor only where the memory is full [s].
+        Drain time: the most that a step bound by memory takes, reached where the memory is full and all of it is read.
+        A step bound by compute may take longer [s].
 
     References
     ----------

@@ -390,6 +390,37 @@ def state_bytes_per_sequence(model: Model) -> float:
     return sum(group.count * state_bytes(group.attention) for group in model.layers)
 
 
+def attention_flop_per_cached_token(model: Model) -> float:
+    """Work of attention that each cached token adds to a decoded one, latent attention absorbed.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+
+    Returns
+    -------
+    float
+        Scores and values of all layers that keep a cache; an upper bound where a window or an indexer limits what is
+        seen [FLOP/token].
+
+    Examples
+    --------
+    >>> from computeledger.facts.architecture import LayerGroup
+    >>> latent = Attention("mla", 128, 128, 192, 128, kv_lora_rank=512, rope_head_dim=64)
+    >>> layers = (LayerGroup(61, latent, FeedForward(width=18432)),)
+    >>> attention_flop_per_cached_token(Model("deepseek-v3", 7168, 129280, layers)) / 1e6
+    16.990208
+    """
+    return float(
+        sum(
+            group.count * attention_flop_per_query(group.attention, 1.0, absorbed=True)
+            for group in model.layers
+            if kv_bytes_per_token_layer(group.attention, 1.0)
+        )
+    )
+
+
 def forward_flop_per_token(model: Model, context_tokens: Num) -> Num:
     """FLOP of the forward pass for one token at the end of a context.
 

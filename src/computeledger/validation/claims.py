@@ -7,6 +7,7 @@ numbers. Nothing here knows a result in advance.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -25,12 +26,16 @@ Verdict = Literal["holds", "holds_if", "fails", "input", "not_checkable"]
 
 VERDICTS: tuple[Verdict, ...] = ("holds", "holds_if", "fails", "input", "not_checkable")
 RELATIONS = ("equals", "at_least", "at_most", "everywhere")
-#: A claim that states a number without "about" is held to one per cent.
-DEFAULT_TOLERANCE_FRACTION = 0.01
+#: The tolerance is one unit in the last digit that the claim gives, within these ends (a choice): 250,000 is held to
+#: 4 %, 2,353 to 1 %, and 4e27 to an eighth.
+LEAST_TOLERANCE_FRACTION, MOST_TOLERANCE_FRACTION = 0.01, 0.125
+#: Where the claim itself says "about" (a choice).
+ABOUT_TOLERANCE_FRACTION = 0.25
+_ABOUT = re.compile(r"\b(about|roughly|plausibly|approximately|nearly|or so|say)\b", re.IGNORECASE)
 
 _REQUIRED = ("document", "kind", "claim", "unit", "reason")
 _OPTIONAL = (
-    "claimed", "expected_low", "expected_high", "relation", "tolerance_fraction", "value", "condition", "if_value",
+    "claimed", "expected_low", "expected_high", "relation", "value", "condition", "if_value",
     "evidence", "status", "beside",
 )  # fmt: skip
 
@@ -54,8 +59,6 @@ class Claim:
     relation : str
         ``equals``; ``everywhere`` where every recomputed value must agree; ``at_least`` and ``at_most`` where the
         claim is a bound.
-    tolerance_fraction : float
-        Rounding that the claim's words allow [-].
     value, if_value, evidence : object
         Expressions: as stated, under the condition, and an observation that decides by itself.
     condition : str
@@ -76,13 +79,33 @@ class Claim:
     expected_low: float | None = None
     expected_high: float | None = None
     relation: str = "equals"
-    tolerance_fraction: float = DEFAULT_TOLERANCE_FRACTION
     value: Any = None
     if_value: Any = None
     evidence: Any = None
     condition: str = ""
     status: str = ""
     beside: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def tolerance_fraction(self) -> float:
+        """Rounding that the claim's digits and words allow, by one rule for all [-].
+
+        Examples
+        --------
+        >>> claims = load_claims()
+        >>> [claims[claim_id].tolerance_fraction for claim_id in ("C070", "C044", "C101")]
+        [0.04, 0.25, 0.01]
+        """
+        if _ABOUT.search(self.claim):
+            return ABOUT_TOLERANCE_FRACTION
+        units = [10.0 ** _last_digit(one) / abs(one) for one in self.claimed or () if one]
+        return min(max([LEAST_TOLERANCE_FRACTION, *units]), MOST_TOLERANCE_FRACTION)
+
+
+def _last_digit(number: float) -> int:
+    """Power of ten of the last digit that is not a trailing zero."""
+    digits, _, power = f"{number:.6e}".partition("e")
+    return int(power) - len(digits.rstrip("0").partition(".")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +165,7 @@ def load_claims() -> Mapping[str, Claim]:
     Examples
     --------
     >>> len(load_claims()), load_claims()["C122"].claimed
-    (169, (64.0, 64.0))
+    (174, (64.0, 64.0))
     """
     document = read_file(resources.files("computeledger.validation").joinpath("claims.toml"), shipped=True)
     return {claim_id: read_claim(document, claim_id) for claim_id in document.table}

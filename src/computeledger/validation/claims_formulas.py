@@ -6,13 +6,18 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, median, sample
 from computeledger.errors import FactError
-from computeledger.facts.load import load_system
+from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import trains
 from computeledger.frontier.spread import Spread, steps_by_domain
 from computeledger.frontier.steps import run_model
 from computeledger.frontier.systems import described_system
 from computeledger.physics import blackboard, blackboard_estimates, blackboard_training
+from computeledger.physics.attention import kv_read_bytes
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.units import BITS_PER_BYTE
+from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 
 def stated(value: Num) -> Num:
@@ -276,3 +281,54 @@ def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num) -> Num:
     if step.result is None:
         raise FactError(step.problem)
     return bits_per_s(step.result.bytes_per_s)
+
+
+def decode_hop_s(batch: Num) -> Num:
+    """Time of one pipeline hop while decoding, from the operations of Llama 3.1 405B on four stages of eight H100.
+
+    Parameters
+    ----------
+    batch : float or ndarray
+        Sequences in flight, shared by the four stages [-].
+
+    Returns
+    -------
+    float or ndarray
+        Activations of one microbatch from a stage to the next [s].
+
+    Examples
+    --------
+    >>> bool(1e-6 < decode_hop_s(4.0) < decode_hop_s(1024.0) < 1e-4)
+    True
+    """
+    layout = parse_layout("tp8-pp4")
+    machine = Machine(load_system("h100-nvl8"), efficiency("vllm"))
+    model = load_model("meta-llama/Meta-Llama-3.1-405B")
+    scenario = ServingScenario(model, layout, Precision("fp8", "fp8", "fp8"), 1024.0, 1024.0, batch)
+    hops = next(one for one in estimate_serving(scenario, machine).decode if one.name == "pipeline hops")
+    return hops.time_s / (layout.pp - 1)
+
+
+def sparse_attention_gain(context_tokens: Num) -> Num:
+    """Cache that a decoded token reads with dense over that with sparse attention: DeepSeek-V3 over DeepSeek-V3.2.
+
+    Parameters
+    ----------
+    context_tokens : float or ndarray
+        Tokens in the cache [token].
+
+    Returns
+    -------
+    float or ndarray
+        Ratio of bytes, the indexer's own keys counted [-].
+
+    Examples
+    --------
+    >>> sparse_attention_gain(np.array([2048.0, 131072.0])).round(1)
+    array([0.8, 4.1])
+    """
+    dense, sparse = (
+        sum(count * kv_read_bytes(mixer, context_tokens, 1.0) for count, mixer in load_model(name).mixers)
+        for name in ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2")
+    )
+    return dense / sparse
