@@ -37,11 +37,6 @@ def stated_lag(setting: Setting) -> int | None:
     ------
     PlanError
         Where mode and lag contradict each other.
-
-    Examples
-    --------
-    >>> stated_lag.__name__
-    'stated_lag'
     """
     mode, lag = setting.section.text("mode"), median(setting.optional("max_lag", 0.0))
     if lag < 0 or lag != int(lag):
@@ -69,11 +64,6 @@ def stated_split(setting: Setting) -> tuple[float, float] | None:
     ------
     PlanError
         Where they do not fit ``gpus``.
-
-    Examples
-    --------
-    >>> stated_split.__name__
-    'stated_split'
     """
     gpus = median(setting.number("gpus"))
     given = {key: median(setting.optional(f"{key}_gpus", 0.0)) for key in ("generation", "training")}
@@ -113,11 +103,6 @@ def balanced_split(
     ------
     DoesNotFitError
         Where no share of the GPUs holds a replica, and the rest the trainer.
-
-    Examples
-    --------
-    >>> balanced_split.__name__
-    'balanced_split'
     """
     n_gpus = float(run.split.n_gpus)
     pairs, generation, training = shares_apart(n_gpus, run.trainer.layout, layouts)
@@ -160,11 +145,6 @@ def apart(run: RLScenario, generation: float, training: float) -> RLScenario:
     ------
     PlanError
         Where the trainer's GPUs do not hold one copy of the model.
-
-    Examples
-    --------
-    >>> apart.__name__
-    'apart'
     """
     cut = run.trainer.layout
     unit = float(cut.tp * cut.pp * cut.cp)

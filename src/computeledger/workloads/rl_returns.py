@@ -125,11 +125,6 @@ class RewardFit:
         ------
         QuantityError
             Further than :data:`FARTHEST` times the points.
-
-        Examples
-        --------
-        >>> RewardFit.__name__
-        'RewardFit'
         """
         if compute > FARTHEST * self.span[1] or compute < self.span[0] / FARTHEST:
             raise QuantityError(

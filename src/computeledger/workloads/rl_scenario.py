@@ -310,11 +310,6 @@ def check_rl(scenario: RLScenario) -> RLScenario:
     ------
     QuantityError
         A lag on shared GPUs.
-
-    Examples
-    --------
-    >>> check_rl.__name__
-    'check_rl'
     """
     if scenario.split.is_colocated and scenario.split.max_lag > 0:
         raise QuantityError("a lag needs GPUs of its own for training: state training GPUs, or lag 0")
