@@ -10,7 +10,7 @@ import pytest
 from computeledger.simulation.measures import Slo
 from computeledger.simulation.search import most_load
 from computeledger.simulation.serving import Autoscale, ServingClock, simulate_serving
-from computeledger.simulation.state import Limits, Pool, StepTimes
+from computeledger.simulation.state import Limits, Pool, plain_step_times
 from computeledger.simulation.traces import Trace
 
 TOKEN_S = 1e-3
@@ -18,7 +18,7 @@ TOKEN_S = 1e-3
 
 def single_server() -> ServingClock:
     """One place, reading takes no time: the service time is the number of tokens."""
-    times = StepTimes(np.array([0.0, TOKEN_S]), np.zeros(2), np.array([1.0, 2.0]), np.zeros(2), np.zeros(2))
+    times = plain_step_times((np.array([0.0, TOKEN_S]), np.zeros(2)), (np.array([1.0, 2.0]), np.zeros(2), np.zeros(2)))
     return ServingClock((Pool(1, times, Limits(1, 10**9, 0, 0, 10**6)),))
 
 
@@ -49,10 +49,8 @@ def test_m_m_1_and_m_d_1(law: str, formula: float) -> None:
 
 def fleet(n_replicas: int = 2, live: int = 8, **changes: Any) -> ServingClock:
     batch = np.arange(live + 1.0)
-    times = StepTimes(
-        np.where(batch > 0, 0.01 + 5e-4 * batch, 0.0), np.full(live + 1, 1e-6), np.array([1.0, 1000.0]),
-        np.array([0.01, 0.2]), np.zeros(2), 0.9,
-    )  # fmt: skip
+    decode = np.where(batch > 0, 0.01 + 5e-4 * batch, 0.0), np.full(live + 1, 1e-6)
+    times = plain_step_times(decode, (np.array([1.0, 1000.0]), np.array([0.01, 0.2]), np.zeros(2)), 0.9)
     return ServingClock((Pool(n_replicas, times, Limits(live, 4000, 40, 0, 256)),), **changes)
 
 
@@ -109,7 +107,6 @@ def test_more_load_is_worse_and_the_most_is_found() -> None:
     assert best.meets(slo)
     above = [one for one in seen if one.ratio > best.ratio]
     assert above and not above[0].meets(slo) and above[0].ratio < 1.02 * best.ratio
-    assert seen[-1].is_saturated
 
 
 @pytest.mark.parametrize("ratio", [3.0, 10.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from computeledger.simulation.serving import ServingClock, ServingClockResult, simulate_serving
-from computeledger.simulation.state import Limits, Pool, StepTimes
+from computeledger.simulation.state import Limits, Pool, plain_step_times
 from computeledger.simulation.traces import Trace
 from tests.simulation import reference
 
@@ -18,10 +18,8 @@ def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:
     batch = np.arange(case.live + 1.0)
     decode = np.where(batch > 0, case.decode[0] + case.decode[1] * batch, 0.0)
     chunks = np.array([1.0, 1000.0])
-    times = StepTimes(
-        decode, np.full(case.live + 1, case.decode[2]), chunks, case.read[0] + case.read[1] * chunks,
-        np.full(2, case.read[2]), case.share,
-    )  # fmt: skip
+    reading = (chunks, case.read[0] + case.read[1] * chunks, np.full(2, case.read[2]))
+    times = plain_step_times((decode, np.full(case.live + 1, case.decode[2])), reading, case.share)
     pool = Pool(case.n_replicas, times, Limits(case.live, case.kv, case.reserve, 0, case.chunk, case.ranks))
     numbers: dict[int, int] = {}
     blocks = tuple(

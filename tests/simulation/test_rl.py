@@ -13,14 +13,14 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.simulation import rl_loop
 from computeledger.simulation.rl import RLClockResult, simulate_rl
 from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync
-from computeledger.simulation.state import Limits, Pool, StepTimes
+from computeledger.simulation.state import Limits, Pool, plain_step_times
 
 
 def pool(n_replicas: int = 4, live: int = 16) -> Pool:
     batch = np.arange(live + 1.0)
-    times = StepTimes(
-        np.where(batch > 0, 0.01 + 2e-4 * batch, 0.0), np.full(live + 1, 2e-8), np.array([1.0, 4096.0]),
-        np.array([0.01, 0.2]), np.full(2, 1e-7), 0.9,
+    times = plain_step_times(
+        (np.where(batch > 0, 0.01 + 2e-4 * batch, 0.0), np.full(live + 1, 2e-8)),
+        (np.array([1.0, 4096.0]), np.array([0.01, 0.2]), np.full(2, 1e-7)), 0.9,
     )  # fmt: skip
     return Pool(n_replicas, times, Limits(live, 500_000, 500, 0, 4096))
 
@@ -81,7 +81,9 @@ def test_what_is_conserved(changes: dict[str, Any]) -> None:
 
 def test_a_run_by_hand() -> None:
     """Two rollouts on one replica, one verifier: 0.1 s to read, 0.1 s per token, 1 s per verdict, 2 s to train."""
-    times = StepTimes(np.array([0.0, 0.1, 0.1]), np.zeros(3), np.array([1.0, 2.0]), np.full(2, 0.1), np.zeros(2))
+    times = plain_step_times(
+        (np.array([0.0, 0.1, 0.1]), np.zeros(3)), (np.array([1.0, 2.0]), np.full(2, 0.1), np.zeros(2))
+    )
     one = RLClockScenario(
         Pool(1, times, Limits(2, 1000, 0, 0, 100)), 1.0, 1.0, Trainer(1.0, 2.0, 0.0, 0.0), True, 2, 2,
         sync=WeightSync(0.5),

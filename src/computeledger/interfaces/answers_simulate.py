@@ -14,23 +14,25 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.answers_setting import precision_of, price_of
-from computeledger.interfaces.documents_simulate import rl_document, serving_document
+from computeledger.interfaces.documents_simulate import rl_document, serving_document, steady_document
 from computeledger.interfaces.executors import open_executor
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.simulation.arrivals import Arrivals, draw_trace, parse_arrivals, parse_curve
+from computeledger.simulation.arrivals import Arrivals, DrawnLoad, parse_arrivals, parse_curve
 from computeledger.simulation.measures import Slo
 from computeledger.simulation.rl import RLClockResult, simulate_rl
-from computeledger.simulation.search import LoadPoint, most_load, sweep_loads
-from computeledger.simulation.serving import Autoscale, ServingClock, simulate_serving
+from computeledger.simulation.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
+from computeledger.simulation.serving import Autoscale, ServingClock, ServingClockResult, simulate_serving
+from computeledger.simulation.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.step_times import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.traces import Trace, read_trace
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import layouts_that_fit, search_serving
 
-#: Requests that are drawn where nobody says how many, and most of a report's own sweep.
-DEFAULT_REQUESTS, SWEEP_REQUESTS = 2000, 20_000
+#: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
+#: that tell the lengths of one that does; most of a report's own sweep.
+DEFAULT_REQUESTS, SAMPLE_REQUESTS, SWEEP_REQUESTS = 2000, 20_000, 20_000
 #: Loads of a report's sweep, and share of requests that may be cut to fit the context.
 SWEEP_POINTS, CUT_FRACTION = 7, 0.1
 DEFAULT_TPOT_S = 0.05
@@ -49,15 +51,19 @@ def answer_simulate_serve(options: Mapping[str, Any]) -> tuple[dict[str, Any], R
     _check_seed(options["seed"])
     model, system = load_model(options["model"]), load_system(options["system"])
     machine = Machine(system, efficiency(options["backend"]))
-    trace = _load(model, options)
+    load, sample = _load(model, options)
     price, price_ground = price_of(system, options["price"])
-    fleet, timed, layouts = _fleet(model, machine, trace, options)
+    fleet, timed, layouts = _fleet(model, machine, sample, options)
     slo = _slo(options)
+    known = (options["seed"], most_carried(fleet, load, options["seed"]))
     with open_executor(_workers(options), options["cluster"]) as pool:
-        best, points = _loads(fleet, trace, slo, options, pool)
-    result = simulate_serving(fleet, trace, options["seed"])
-    document = serving_document(result, model, slo, machine.bf16_flop_per_s, middle(price))
+        best, points = _loads((fleet, load, slo, known), options, pool)
+    result, steady, is_saturated = _simulated(fleet, load, known, options)
+    document = serving_document(result, model, slo, (machine.bf16_flop_per_s, middle(price)), steady)
+    document["load"]["requests_per_s"] = load.requests_per_s if np.isfinite(load.requests_per_s) else None
+    document |= steady_document(load.requests_per_s, known[1], steady)
     document |= {
+        "saturated": is_saturated,
         "system": system.id, "layouts": layouts, "routing": options["routing"], "price": price_ground,
         "seed": options["seed"], "most_load": _point(best), "sweep": [_point(one) for one in points],
         "assumptions": {
@@ -72,6 +78,19 @@ def answer_simulate_serve(options: Mapping[str, Any]) -> tuple[dict[str, Any], R
     return document, result.records()
 
 
+def _simulated(
+    fleet: ServingClock, load: Load, known: tuple[int, Estimate], options: Mapping[str, Any]
+) -> tuple[ServingClockResult, Steady | None, bool]:
+    """The load itself: in steady state where it lasts, from beginning to end where it is a trace."""
+    seed, carried = known
+    if isinstance(load, Trace):
+        result = simulate_serving(fleet, load, seed)
+        return result, None, is_too_much(result, carried)
+    least = options["requests"] or LEAST_REQUESTS
+    steady = steady_serving(fleet, load, load.requests_per_s, seed, carried, (least, max(least, MOST_REQUESTS)))
+    return steady.result, steady, steady.is_saturated
+
+
 def _check_seed(seed: int) -> None:
     """Refuse a seed that no stream takes."""
     if seed < 0:
@@ -83,8 +102,6 @@ def _slo(options: Mapping[str, Any]) -> Slo:
     ttft_s, tpot_s = (middle(options[name]) if options[name] is not None else np.inf for name in ("ttft", "tpot"))
     if not 0 < options["good"] <= 1:
         raise InputError(f"--good {options['good']:g}: a share in 0..1, such as 0.9")
-    if options["find_load"] and not np.isfinite([ttft_s, tpot_s]).any():
-        raise InputError("--find-load needs an objective: give --ttft, --tpot or both")
     return Slo(ttft_s, tpot_s, options["good"])
 
 
@@ -96,26 +113,28 @@ def _point(point: LoadPoint | None) -> dict[str, Any] | None:
 
 
 def _loads(
-    fleet: ServingClock, trace: Trace, slo: Slo, options: Mapping[str, Any], pool: Any
+    asked: tuple[ServingClock, Load, Slo, tuple[int, Estimate]], options: Mapping[str, Any], pool: Any
 ) -> tuple[LoadPoint | None, list[LoadPoint]]:
     """The search for the most load, and the sweep, where they are asked for."""
     if options["sweep"] is not None and options["sweep"] < 2:
         raise InputError(f"--sweep {options['sweep']}: at least 2 loads are needed")
-    best, points = most_load(fleet, trace, slo, pool) if options["find_load"] else (None, [])
+    fleet, load, slo, known = asked
+    best, points = most_load(fleet, load, slo, pool, known) if options["find_load"] else (None, [])
     wanted = options["sweep"]
-    is_small = len(trace.arrival_s) <= SWEEP_REQUESTS and trace.requests_per_s < np.inf
+    n_requests = len(load.arrival_s) if isinstance(load, Trace) else options["requests"] or LEAST_REQUESTS
+    is_small = n_requests <= SWEEP_REQUESTS and load.requests_per_s < np.inf
     if wanted is None and options["html_file"] is not None and not points and is_small:
         wanted = SWEEP_POINTS
     if wanted is not None:
         points = sorted(
-            [*points, *sweep_loads(fleet, trace, slo, np.geomspace(0.25, 2.0, wanted), pool)],
+            [*points, *sweep_loads(fleet, load, slo, np.geomspace(0.25, 2.0, wanted), pool, known)],
             key=lambda one: one.requests_per_s,
         )
     return best, points
 
 
-def _load(model: Model, options: Mapping[str, Any]) -> Trace:
-    """The requests: from a file, or drawn."""
+def _load(model: Model, options: Mapping[str, Any]) -> tuple[Load, Trace]:
+    """The requests, and those that tell their lengths: a trace is itself, a drawn load lasts where nothing changes."""
     if (options["trace"] is None) == (options["arrivals"] is None):
         raise InputError("give --trace FILE or --arrivals poisson:RATE, one of them")
     if options["requests"] is not None and options["requests"] < 1:
@@ -127,8 +146,12 @@ def _load(model: Model, options: Mapping[str, Any]) -> Trace:
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
         trace = read_trace(options["trace"])
         trace = trace if options["requests"] is None else trace.first(options["requests"])
+        load: Load = trace.faster(options["pace"])
     else:
-        trace = _drawn(model, parse_arrivals(options["arrivals"]), options)
+        drawn = _drawn(model, parse_arrivals(options["arrivals"]), options)
+        lasts = not any(options[name] is not None for name in _CHANGES)
+        trace = drawn(SAMPLE_REQUESTS if lasts else options["requests"] or DEFAULT_REQUESTS, drawn.requests_per_s)
+        load = drawn if lasts else trace
     total = trace.input_tokens + trace.output_tokens
     longest = int(np.argmax(total))
     if model.max_context_tokens and total[longest] > model.max_context_tokens:
@@ -136,22 +159,27 @@ def _load(model: Model, options: Mapping[str, Any]) -> Trace:
             f"request {longest + 1}: {total[longest]} tokens exceed the context of {model.id}: "
             f"{model.max_context_tokens}"
         )
-    return trace.faster(options["pace"])
+    return load, trace
 
 
-def _drawn(model: Model, arrivals: Arrivals, options: Mapping[str, Any]) -> Trace:
+#: What makes a drawn load a trace of its own, with a beginning and an end.
+_CHANGES = ("load_curve", "autoscale", "failures")
+
+
+def _drawn(model: Model, arrivals: Arrivals, options: Mapping[str, Any]) -> DrawnLoad:
     """A drawn load; few of its requests may be cut to fit the model's context."""
     curve = parse_curve(options["load_curve"]) if options["load_curve"] is not None else ()
-    arrivals = replace(arrivals, curve=curve)
+    arrivals = replace(arrivals, curve=curve, requests_per_s=arrivals.requests_per_s * options["pace"])
     lengths = (options["input_tokens"], options["output_tokens"])
-    n, context = options["requests"] or DEFAULT_REQUESTS, model.max_context_tokens
-    trace = draw_trace(arrivals, lengths, n, options["seed"])
+    context = model.max_context_tokens
+    load = DrawnLoad(arrivals, lengths, options["seed"])
     if not context or not any(":" in text for text in lengths):
-        return trace
+        return load
+    trace = load(options["requests"] or DEFAULT_REQUESTS, arrivals.requests_per_s)
     beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
     if beyond > CUT_FRACTION:
         raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context} tokens")
-    return draw_trace(arrivals, lengths, n, options["seed"], context)
+    return replace(load, longest_tokens=int(context))
 
 
 def _fleet(

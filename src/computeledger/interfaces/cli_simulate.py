@@ -56,7 +56,7 @@ _FLEET = (
         type=int,
         callback=at_least_one,
         metavar="B",
-        help="Most live sequences of a replica. [default: memory, up to 1024]",
+        help="Most live sequences of a replica. [default: what memory holds]",
     ),
     click.option(
         "--chunk-tokens",
@@ -82,7 +82,11 @@ _LOAD = (
     ),
     click.option("--arrivals", metavar="P", help="poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s."),
     click.option(
-        "--requests", type=int, callback=at_least_one, metavar="N", help="How many. [default: 2000, or the whole trace]"
+        "--requests",
+        type=int,
+        callback=at_least_one,
+        metavar="N",
+        help="How many to measure at least. [default: 2000, or the whole trace]",
     ),
     click.option("--pace", default=1.0, show_default=True, help="Speed of the arrivals over the trace's own."),
     click.option(
@@ -161,7 +165,7 @@ def simulate(context: click.Context) -> None:
 
 @simulate.command("serve")
 @_with(_FLEET, _LOAD)
-@click.option("--find-load", is_flag=True, help="Find the most load at which the objective is met.")
+@click.option("--find-load", is_flag=True, help="Find the largest stable load, within --ttft and --tpot.")
 @click.option(
     "--sweep",
     type=int,
@@ -173,7 +177,8 @@ def simulate(context: click.Context) -> None:
 def simulate_serve(**options: Any) -> None:
     """A fleet under a load, request by request: percentiles, goodput, cost, saturation.
 
-    Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals.
+    Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals: a trace is simulated from
+    beginning to end, arrivals in steady state.
     """
     from computeledger.interfaces.answers_simulate import answer_simulate_serve
 

@@ -14,6 +14,7 @@ from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.rl import RLClockResult
 from computeledger.simulation.serving import ServingClockResult
 from computeledger.simulation.state import Times
+from computeledger.simulation.steady import Estimate, Steady
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
 #: Points of a timeline and of a distribution.
@@ -47,37 +48,39 @@ def _finite(value: float) -> float | None:
 
 
 def serving_document(
-    result: ServingClockResult, model: Model, slo: Slo, peak_flop_per_s: float, usd_per_gpu_hour: float
+    result: ServingClockResult, model: Model, slo: Slo, machine: tuple[float, float], steady: Steady | None
 ) -> dict[str, Any]:
-    """A fleet under a load."""
-    one, trace = result.scenario, result.trace
+    """A fleet under a load; of the machine, FLOP/s of a GPU and USD of its hour."""
+    peak_flop_per_s, usd_per_gpu_hour = machine
+    one, trace, measured = result.scenario, result.trace, result.measured
     gpu_s = result.gpu_s()
     paid = sum(gpu_s.values())
     busy = paid - gpu_s["idle"] - gpu_s["lost"]
     usd = result.usd(usd_per_gpu_hour)
-    output = result.output_tokens_per_s * result.span_s
+    done = result.requests_per_s if steady is None else steady.requests_per_s.value
+    good = float(np.mean(is_good(result.times_s, slo)))
+    output = result.output_tokens_per_s / max(result.requests_per_s, 1e-300) * done * result.span_s
     return {
         "kind": "serve",
         "model": model.id,
         "replicas": [pool.n_replicas for pool in one.pools],
         "n_gpus": result.n_gpus,
         "load": {
-            "requests": len(trace.arrival_s),
+            "requests": int(np.sum(measured)),
             "requests_per_s": _finite(trace.requests_per_s),
-            "mean_input_tokens": float(np.mean(trace.input_tokens)),
-            "mean_output_tokens": float(np.mean(trace.output_tokens)),
+            "mean_input_tokens": float(np.mean(trace.input_tokens[measured])),
+            "mean_output_tokens": float(np.mean(trace.output_tokens[measured])),
             "span_s": result.span_s,
         },
         "throughput": {
-            "requests_per_s": result.requests_per_s,
-            "output_tokens_per_s": result.output_tokens_per_s,
-            "output_tokens_per_s_per_gpu": result.output_tokens_per_s * result.span_s / paid,
+            "requests_per_s": done,
+            "output_tokens_per_s": output / result.span_s,
+            "output_tokens_per_s_per_gpu": output / paid,
         },
         "percentiles": result.percentiles,
         "slo": {"ttft_s": _finite(slo.ttft_s), "tpot_s": _finite(slo.tpot_s), "share_fraction": slo.share_fraction},
-        "goodput_requests_per_s": result.goodput_requests_per_s(slo),
-        "good_fraction": float(np.mean(is_good(result.times_s, slo))),
-        "saturated": result.is_saturated,
+        "goodput_requests_per_s": good * done,
+        "good_fraction": good,
         "utilization_fraction": result.flop(n_params_active(model)) / (peak_flop_per_s * paid),
         "busy_fraction": busy / paid,
         "phases": phases_document(gpu_s),
@@ -89,6 +92,29 @@ def serving_document(
         "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
         "distribution": distribution(result.times_s),
     }
+
+
+def steady_document(requests_per_s: float, carried: Estimate, steady: Steady | None) -> dict[str, Any]:
+    """What the fleet carries, and how still the means hold: None for a trace, which has a beginning and an end."""
+    found: dict[str, Any] = {
+        "capacity": _estimate(carried)
+        | {"load_fraction": _finite(requests_per_s / carried.value) if carried.value else None},
+        "steady": None,
+    }
+    if steady is not None:
+        found["steady"] = {
+            "requests_per_s": _estimate(steady.requests_per_s),
+            "end_to_end_s": _estimate(steady.end_to_end_s),
+            "window_s": steady.result.span_s,
+            "converged": steady.end_to_end_s.has_converged and steady.requests_per_s.has_converged,
+        }
+    return found
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    """A mean with its 90 % interval."""
+    bounds = {"p05": one.low, "p50": one.value, "p95": one.high}
+    return {name: _finite(value) for name, value in bounds.items()} | {"converged": one.has_converged}
 
 
 def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from computeledger.units import format_count, format_percent, format_si, format_
 TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",
          "end_to_end_s": "end to end"}  # fmt: skip
 SATURATED = {
-    "serve": "SATURATED: the load is more than this fleet carries; the percentiles grow with the length of the trace",
+    "serve": "SATURATED: the load is more than this fleet carries; its queue and every time grow without end",
     "rl": "SATURATED: the verifiers work all the time; more of them would shorten the steps",
 }
 
@@ -49,9 +49,10 @@ def subline(document: Mapping[str, Any]) -> str:
         layouts = " + ".join(f"{n} x {one}" for n, one in zip(document["replicas"], document["layouts"], strict=True))
         rate = "all at once" if load["requests_per_s"] is None else f"{load['requests_per_s']:.3g} requests/s"
         lengths = f"{format_si(load['mean_input_tokens'])} in, {format_si(load['mean_output_tokens'])} out"
-        return (
-            f"{document['system']}, {layouts}, {document['routing']}; {load['requests']} requests at {rate}, {lengths}"
-        )
+        what = f"{load['requests']} requests at {rate}, {lengths}"
+        if document["steady"] is not None:
+            what = f"{rate}, {lengths}; steady state, {load['requests']} requests measured"
+        return f"{document['system']}, {layouts}, {document['routing']}; {what}"
     generation, training = document["generation"], document["training"]
     where = (
         f"in turns on {format_count(training['n_gpus'], 'GPU')}"
@@ -86,6 +87,14 @@ def _print_serving(out: Console, document: Mapping[str, Any]) -> None:
     good = f"{document['goodput_requests_per_s']:.3g} requests/s, {format_percent(document['good_fraction'])} of them"
     if goal:
         rows.add_row(f"goodput within {' and '.join(goal)}", good)
+    capacity, steady = document["capacity"], document["steady"]
+    if capacity["p50"] is not None and capacity["load_fraction"] is not None:
+        share = format_percent(capacity["load_fraction"])
+        rows.add_row("largest stable load", f"{capacity['p50']:.3g} requests/s; this one is {share} of it")
+    if steady is not None and not document["saturated"]:
+        time = steady["end_to_end_s"]
+        spread = f"{show(time['p05'], 's')} to {show(time['p95'], 's')} (90 % interval of the simulation)"
+        rows.add_row("mean end to end", spread if steady["converged"] else f"NOT CONVERGED: {spread}")
     rows.add_row("output tokens/s per GPU", format_si(document["throughput"]["output_tokens_per_s_per_gpu"]))
     rows.add_row("FLOP over peak", format_percent(document["utilization_fraction"]))
     cost = format_usd(document["usd_per_mtok_output"])
@@ -102,13 +111,15 @@ def _print_loads(out: Console, document: Mapping[str, Any]) -> None:
     if document["most_load"] is not None:
         best = document["most_load"]
         share = format_percent(best["good_fraction"])
-        words = f"Most load that meets it: {best['requests_per_s']:.3g} requests/s, {best['ratio']:.3g} times this one"
-        out.print(Text(f"{words}; {share} are good", style="bold"))
+        goal = any(document["slo"][key] is not None for key in ("ttft_s", "tpot_s"))
+        words = "Largest stable load that meets it" if goal else "Largest stable load, to one percent"
+        found = f"{best['requests_per_s']:.3g} requests/s, {best['ratio']:.3g} times this one"
+        out.print(Text(f"{words}: {found}{f'; {share} are good' if goal else ''}", style="bold"))
     if document["sweep"]:
-        table = new_table("Loads", ">requests/s", ">goodput", ">good", ">TTFT p90", ">TPOT p90", "")
+        table = new_table("Loads", ">requests/s", ">done/s", ">goodput", ">good", ">TTFT p90", ">TPOT p90", "")
         for one in document["sweep"]:
             table.add_row(
-                f"{one['requests_per_s']:.3g}", f"{one['goodput_requests_per_s']:.3g}",
+                *(f"{one[f'{name}requests_per_s']:.3g}" for name in ("", "throughput_", "goodput_")),
                 format_percent(one["good_fraction"]), show(one["ttft_p90_s"], "s"), show(one["tpot_p90_s"], "s"),
                 "saturated" if one["saturated"] else "",
             )  # fmt: skip

@@ -5,11 +5,38 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 
 #: Chance of more prompts on a rank below which the sum ends.
 _REST = 1e-13
+
+
+#: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
+#: smaller ones take each as it comes (assumption: without it most steps of 64 ranks would wait for one prompt).
+ENGINE_RANKS, HOLD_STEPS = 8, 10.0
+
+
+def held_steps(n_ranks: Num) -> Num:
+    """Steps over which prompts are gathered before the attention-DP ranks read them together.
+
+    Parameters
+    ----------
+    n_ranks : float or ndarray
+        Attention-DP ranks [-].
+
+    Returns
+    -------
+    float or ndarray
+        Decode steps [-].
+
+    Examples
+    --------
+    >>> held_steps(np.array([1, 8, 64])).tolist()
+    [1.0, 1.0, 10.0]
+    """
+    return np.where(np.asarray(n_ranks) > ENGINE_RANKS, HOLD_STEPS, 1.0)
 
 
 def expected_busiest(mean: Num, n_ranks: Num) -> Num:
@@ -44,4 +71,38 @@ def expected_busiest(mean: Num, n_ranks: Num) -> Num:
         total = total + 1 - np.minimum(below, 1.0) ** n
         if np.min(below, initial=1.0) > 1 - _REST:
             break
+    return total
+
+
+def most_in_a_bin(n_balls: int, n_bins: int) -> NDArray[np.float64]:
+    """Mean of the fullest of several bins when balls fall at random, for every number of balls.
+
+    ``P(max <= m) = n! [x^n] (sum over k <= m of (x / bins)^k / k!)^bins``. Over a Poisson number of balls its mean is
+    :func:`expected_busiest`.
+
+    Parameters
+    ----------
+    n_balls, n_bins : int
+        Most balls; bins [-].
+
+    Returns
+    -------
+    ndarray
+        By number of balls, from 0 on [-].
+
+    Examples
+    --------
+    >>> most_in_a_bin(2, 2).tolist()
+    [0.0, 1.0, 1.5]
+    """
+    n = np.arange(n_balls + 1)
+    factorials = np.cumprod(np.maximum(n, 1).astype(float))
+    total = np.zeros(n_balls + 1)
+    for most in range(n_balls):
+        one = np.where(n <= most, (1.0 / n_bins) ** n / factorials, 0.0)
+        product = np.zeros(n_balls + 1)
+        product[0] = 1.0
+        for _ in range(n_bins):
+            product = np.convolve(product, one)[: n_balls + 1]
+        total += 1.0 - np.minimum(product * factorials, 1.0)
     return total

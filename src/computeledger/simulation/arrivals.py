@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -249,3 +249,35 @@ def draw_trace(
         prompt = np.minimum(prompt, longest_tokens - 1)
         output = np.minimum(output, longest_tokens - prompt)
     return Trace(arrival_s, prompt, output)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnLoad:
+    """A load that lasts as long as it is watched: a process of arrivals, and lengths.
+
+    Attributes
+    ----------
+    arrivals : Arrivals
+        The process.
+    lengths : tuple of str
+        Distributions of input and output, as :func:`draw_lengths` reads them.
+    seed : int
+        Of the streams [-].
+    longest_tokens : int or None
+        Longest input and output together; what is drawn beyond has its output cut [token].
+    """
+
+    arrivals: Arrivals
+    lengths: tuple[str, str]
+    seed: int = 0
+    longest_tokens: int | None = None
+
+    @property
+    def requests_per_s(self) -> float:
+        """Mean rate of arrival [1/s]."""
+        return self.arrivals.requests_per_s
+
+    def __call__(self, n_requests: int, requests_per_s: float) -> Trace:
+        """Draw some of it; more requests begin with the same ones."""
+        arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
+        return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)

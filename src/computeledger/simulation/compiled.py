@@ -20,8 +20,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Events beyond which compiling pays: it takes some ten seconds once, Python some ten microseconds per event.
 COMPILE_EVENTS = 200_000
+#: The same for the events of many simulations together.
+COMPILE_TOTAL_EVENTS = 1_000_000
 
 _KERNELS: dict[str, Callable[..., Any]] = {}
+#: Events that this process has given each kernel.
+_SEEN_EVENTS: dict[Callable[..., Any], int] = {}
 
 
 def kernel(function: Function) -> Function:
@@ -65,14 +69,14 @@ def can_compile() -> bool:
 
 
 def for_events(function: Function, n_events: int) -> Function:
-    """Choose how to run a kernel.
+    """Choose how to run a kernel: many short simulations are compiled for as one long one is.
 
     Parameters
     ----------
     function : callable
         A kernel of one argument.
     n_events : int
-        Events it will go through, roughly [-].
+        Events it will go through now, roughly [-].
 
     Returns
     -------
@@ -84,7 +88,9 @@ def for_events(function: Function, n_events: int) -> Function:
     >>> for_events(abs, 10) is abs
     True
     """
-    return compiled(function) if n_events > COMPILE_EVENTS and can_compile() else function
+    _SEEN_EVENTS[function] = _SEEN_EVENTS.get(function, 0) + n_events
+    pays = n_events > COMPILE_EVENTS or _SEEN_EVENTS[function] > COMPILE_TOTAL_EVENTS
+    return compiled(function) if pays and can_compile() else function
 
 
 @functools.cache

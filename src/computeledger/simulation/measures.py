@@ -185,7 +185,7 @@ def is_saturated(world: World, arrival_s: Times) -> bool:
     >>> is_saturated(world, np.array([0.0, 1.0]))
     False
     """
-    begin_s, end_s = world.window_s
+    begin_s, end_s = world.window_s[:2]
     if end_s <= begin_s:
         return bool(np.any(world.clock[:, BLOCKED_TIME] > 0)) or bool(np.any(world.when[:, Q_ADMITTED] > arrival_s[-1]))
     pools = world.rep[:, POOL]

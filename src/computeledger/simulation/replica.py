@@ -38,6 +38,7 @@ from computeledger.simulation.state import (
     CONTEXT,
     DECODE_BUSY,
     DECODING,
+    FIRST_LAG,
     FIRST_READING,
     FIRST_WAITING,
     HELD,
@@ -47,6 +48,7 @@ from computeledger.simulation.state import (
     L_KV,
     L_LIVE,
     L_RANKS,
+    L_STAGES,
     LAST_READING,
     LAST_WAITING,
     LIVE,
@@ -77,6 +79,7 @@ from computeledger.simulation.steps import (
     decode_step_s,
     gap_bin,
     next_chunk,
+    reading_beside_s,
     reading_s,
     run_s,
     steps_until,
@@ -182,14 +185,16 @@ def finish_run(world: World, r: int) -> None:
         clock[r, BLOCKED_TIME] += max(min(end_s, world.window_s[1]) - max(begin_s, world.window_s[0]), 0.0)
     live = rep[r, DECODING]
     first_s, more_s = decode_step_s(world, r)
+    counted = _counted_fraction(world, begin_s, end_s)
     if rep[r, FIRST_READING] >= 0:
-        if live > 0:
+        if live > 0 and counted > 0:
             count_gaps(world, end_s - begin_s, 0.0, 1, live)
-        clock[r, DECODE_BUSY] += first_s
-        clock[r, PREFILL_BUSY] += end_s - begin_s - first_s
+        clock[r, DECODE_BUSY] += counted * first_s
+        clock[r, PREFILL_BUSY] += counted * (end_s - begin_s - first_s)
     else:
-        count_gaps(world, first_s, more_s, n, live)
-        clock[r, DECODE_BUSY] += end_s - begin_s
+        if counted > 0:
+            count_gaps(world, first_s, more_s, n, live)
+        clock[r, DECODE_BUSY] += counted * (end_s - begin_s)
     rep[r, STEPS] += n
     rep[r, CONTEXT] += n * live
     rep[r, USED] += n * live
@@ -198,6 +203,13 @@ def finish_run(world: World, r: int) -> None:
     if rep[r, FIRST_READING] >= 0:
         _read_chunk(world, r, end_s)
     _finish_sequences(world, r, end_s)
+
+
+@kernel
+def _counted_fraction(world: World, begin_s: float, end_s: float) -> float:
+    """Share of a run of steps that lies within the measured window."""
+    within_s = min(end_s, world.window_s[3]) - max(begin_s, world.window_s[2])
+    return float(max(min(within_s / max(end_s - begin_s, 1e-300), 1.0), 0.0))
 
 
 @kernel
@@ -268,7 +280,7 @@ def evacuate(world: World, r: int, now_s: float) -> None:
             finish_run(world, r)
             begin_s += whole_s
         broken_s = max(now_s - begin_s, 0.0)
-    clock[r, LOST_TIME] += broken_s
+    clock[r, LOST_TIME] += broken_s * _counted_fraction(world, now_s - broken_s, now_s)
     rep[r, PLANNED] = 0
     clock[r, NOW] = max(clock[r, NOW], now_s)
     world.counters[N_DONE] = 0
@@ -338,7 +350,7 @@ def _first_token(world: World, r: int, q: int, end_s: float) -> None:
     req[q, Q_WRITTEN] += 1
     put_blocks(world.cache, r, q)
     if math.isnan(when[q, Q_FIRST]):
-        when[q, Q_FIRST] = end_s
+        when[q, Q_FIRST] = end_s + world.clock[r, FIRST_LAG]
     elif not math.isnan(when[q, Q_LAST]):
         world.gaps[gap_bin(end_s - when[q, Q_LAST])] += 1.0
         when[q, Q_LAST] = np.nan
@@ -347,7 +359,7 @@ def _first_token(world: World, r: int, q: int, end_s: float) -> None:
         start_writing(world, r, q, held)
         return
     if req[q, Q_WRITTEN] == req[q, Q_OUTPUT]:
-        when[q, Q_FINISHED] = end_s
+        when[q, Q_FINISHED] = max(end_s, when[q, Q_FIRST])
     release(world, r, q, held)
     world.done[world.counters[N_DONE]] = q
     world.counters[N_DONE] += 1
@@ -362,7 +374,7 @@ def _finish_sequences(world: World, r: int, end_s: float) -> None:
         pop(world.finish_step[r], world.finish_request[r], rep[r, DECODING])
         rep[r, DECODING] -= 1
         req[q, Q_WRITTEN] = req[q, Q_OUTPUT]
-        when[q, Q_FINISHED] = end_s
+        when[q, Q_FINISHED] = max(end_s, when[q, Q_FIRST])
         held = req[q, Q_PROMPT] + req[q, Q_OUTPUT] - 1
         rep[r, CONTEXT] -= held
         release(world, r, q, held)
@@ -378,12 +390,16 @@ def _plan(world: World, r: int, most_steps: int) -> None:
     is_blocked = rep[r, FIRST_WAITING] >= 0
     first_s, more_s = decode_step_s(world, r)
     if rep[r, FIRST_READING] >= 0:
-        tokens, start, has_more = next_chunk(world, r)
-        read_s = reading_s(world, pool, tokens, start)
+        chunk = next_chunk(world, r)
+        read_s = reading_s(world, pool, max(chunk[0], chunk[2]), chunk[3])
+        clock[r, FIRST_LAG] = 0.0
         if live > 0:
-            read_s *= world.shares[pool]
+            beside_s = reading_beside_s(world, pool, live, chunk)
+            if world.limits[pool, L_STAGES] > 1:  # the other stages go on meanwhile: a prompt's own way is longer
+                clock[r, FIRST_LAG] = max(read_s - beside_s, 0.0)
+            read_s = beside_s
         rep[r, PLANNED] = 1
-        is_blocked = is_blocked or has_more
+        is_blocked = is_blocked or chunk[4] > 0
         end_s = now_s + first_s + read_s
     elif live > 0:
         room = max((world.limits[pool, L_KV] - rep[r, USED]) // live, 1)

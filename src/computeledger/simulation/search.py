@@ -1,4 +1,4 @@
-"""Many simulations: a sweep over loads, and the most load that an objective allows, on any executor."""
+"""Many simulations: a sweep over loads, and the most load that a fleet carries, on any executor."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from computeledger.errors import QuantityError
+from computeledger.simulation.arrivals import DrawnLoad
 from computeledger.simulation.measures import Slo, is_good
-from computeledger.simulation.serving import ServingClock, at_pace
+from computeledger.simulation.serving import ServingClock, ServingClockResult, at_pace
+from computeledger.simulation.steady import Estimate, capacity, steady_serving
 from computeledger.simulation.traces import Trace
 
 #: Loads that one round of the search looks at, and how close it comes.
 POINTS_PER_ROUND, CLOSE_FRACTION = 3, 0.01
-#: Doublings or halvings before the search gives up.
-MOST_DOUBLINGS = 24
+#: Fewest and most requests of one of many simulations.
+SEARCH_REQUESTS = (2_000, 20_000)
+#: Halvings before the search gives up.
+MOST_HALVINGS = 24
+
+#: What a fleet is put under: a load that lasts, or a trace with a beginning and an end.
+Load = DrawnLoad | Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +36,21 @@ class LoadPoint:
         Pace over that of the trace [-].
     requests_per_s : float
         Mean rate of arrival [1/s].
+    throughput_requests_per_s : float
+        Requests done [1/s].
     goodput_requests_per_s : float
-        Requests that met the objective over the span [1/s].
+        Requests that met the objective [1/s].
     good_fraction : float
         Their share [-].
     is_saturated : bool
-        Whether the fleet falls behind.
+        Whether the load reaches the fleet's capacity.
     ttft_p90_s, tpot_p90_s : float
         90th percentiles [s].
     """
 
     ratio: float
     requests_per_s: float
+    throughput_requests_per_s: float
     goodput_requests_per_s: float
     good_fraction: float
     is_saturated: bool
@@ -63,35 +73,109 @@ class LoadPoint:
         return not self.is_saturated and self.good_fraction >= slo.share_fraction
 
 
-_Job = tuple[ServingClock, Trace, Slo, float, int]
+_Job = tuple[ServingClock, Load, Slo, float, int, Estimate]
 
 
 def _simulate(job: _Job) -> LoadPoint:
     """One load; a function of the module, so that other processes find it."""
-    scenario, trace, slo, ratio, seed = job
-    result = at_pace(scenario, trace, ratio, seed)
+    scenario, load, slo, ratio, seed, carried = job
+    rate = ratio * load.requests_per_s
+    result, done, is_saturated = _at_load(scenario, load, ratio, (seed, carried))
     found = result.percentiles
+    good = float(np.mean(is_good(result.times_s, slo)))
     return LoadPoint(
         ratio=ratio,
-        requests_per_s=result.trace.requests_per_s,
-        goodput_requests_per_s=result.goodput_requests_per_s(slo),
-        good_fraction=float(np.mean(is_good(result.times_s, slo))),
-        is_saturated=result.is_saturated,
+        requests_per_s=rate,
+        throughput_requests_per_s=done,
+        goodput_requests_per_s=good * done,
+        good_fraction=good,
+        is_saturated=is_saturated,
         ttft_p90_s=found["ttft_s"]["p90"],
         tpot_p90_s=found["tpot_s"]["p90"],
     )
 
 
-def sweep_loads(
-    scenario: ServingClock, trace: Trace, slo: Slo, ratios: Iterable[float], executor: Executor | None = None
-) -> list[LoadPoint]:
-    """Simulate the same requests at several paces.
+def _at_load(
+    scenario: ServingClock, load: Load, ratio: float, known: tuple[int, Estimate]
+) -> tuple[ServingClockResult, float, bool]:
+    """A load's run, its throughput and whether it is saturated: steady where it lasts, as it is where it is a trace."""
+    seed, carried = known
+    if isinstance(load, Trace):
+        result = at_pace(scenario, load, ratio, seed)
+        return result, result.requests_per_s, is_too_much(result, carried)
+    steady = steady_serving(scenario, load, ratio * load.requests_per_s, seed, carried, SEARCH_REQUESTS)
+    return steady.result, steady.requests_per_s.value, steady.is_saturated
+
+
+def is_too_much(result: ServingClockResult, carried: Estimate) -> bool:
+    """Tell whether a trace arrives faster than the fleet could go on serving it, or its line grows all through it.
+
+    Parameters
+    ----------
+    result : ServingClockResult
+        Of the trace.
+    carried : Estimate
+        From :func:`most_carried`.
+
+    Returns
+    -------
+    bool
+        For requests that all arrive at once, only what their line does counts.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
+    >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
+    >>> loads = [Trace(np.arange(5.0) / rate, np.full(5, 100), np.full(5, 4)) for rate in (1.0, 20.0)]
+    >>> [is_too_much(at_pace(fleet, one, 1.0), most_carried(fleet, one)) for one in loads]
+    [False, True]
+    """
+    rate = result.trace.requests_per_s
+    return result.is_saturated or bool(np.isfinite(rate) and rate >= carried.value)
+
+
+def most_carried(scenario: ServingClock, load: Load, seed: int = 0) -> Estimate:
+    """Find the largest rate at which a fleet's queue is stable, for requests like those of a load.
 
     Parameters
     ----------
     scenario : ServingClock
         The fleet.
-    trace : Trace
+    load : DrawnLoad or Trace
+        Whose lengths count; those of a trace repeat, less every prefix that a cache could hold.
+    seed : int
+        Of the simulation [-].
+
+    Returns
+    -------
+    Estimate
+        See :func:`~computeledger.simulation.steady.capacity` [1/s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
+    >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
+    >>> most_carried(fleet, Trace(np.arange(5.0), np.full(5, 100), np.full(5, 4))).value
+    10.0
+    """
+    return capacity(scenario, load.repeated if isinstance(load, Trace) else load, seed)
+
+
+def sweep_loads(
+    scenario: ServingClock,
+    load: Load,
+    slo: Slo,
+    ratios: Iterable[float],
+    executor: Executor | None = None,
+    known: tuple[int, Estimate] | None = None,
+) -> list[LoadPoint]:
+    """Simulate the same kind of requests at several paces.
+
+    Parameters
+    ----------
+    scenario : ServingClock
+        The fleet.
+    load : DrawnLoad or Trace
         The load at ratio 1.
     slo : Slo
         The objective that goodput counts.
@@ -99,6 +183,8 @@ def sweep_loads(
         Paces [-].
     executor : Executor, optional
         Where the simulations run; here, one after the other, when left out. The answer is the same.
+    known : tuple of (int, Estimate), optional
+        Seed, and capacity from :func:`most_carried`.
 
     Returns
     -------
@@ -110,28 +196,35 @@ def sweep_loads(
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.5), Limits(4, 1000, 0, 0, 512)),))
     >>> load = Trace(np.arange(50.0), np.full(50, 100), np.full(50, 3))
-    >>> [one.is_saturated for one in sweep_loads(fleet, load, Slo(ttft_s=2.0), (1.0, 4.0))]
+    >>> [one.is_saturated for one in sweep_loads(fleet, load, Slo(ttft_s=2.0), (1.0, 8.0))]
     [False, True]
     """
-    jobs = [(scenario, trace, slo, float(ratio), 0) for ratio in ratios]
+    known = (0, most_carried(scenario, load)) if known is None else known
+    jobs = [(scenario, load, slo, float(ratio), *known) for ratio in ratios]
     return [_simulate(job) for job in jobs] if executor is None else list(executor.map(_simulate, jobs))
 
 
 def most_load(
-    scenario: ServingClock, trace: Trace, slo: Slo, executor: Executor | None = None
+    scenario: ServingClock,
+    load: Load,
+    slo: Slo,
+    executor: Executor | None = None,
+    known: tuple[int, Estimate] | None = None,
 ) -> tuple[LoadPoint, list[LoadPoint]]:
-    """Find the fastest pace at which a fleet meets an objective, to one percent.
+    """Find the largest load whose queue is stable and which meets an objective, to one percent.
 
     Parameters
     ----------
     scenario : ServingClock
         The fleet.
-    trace : Trace
+    load : DrawnLoad or Trace
         The load at ratio 1.
     slo : Slo
-        The objective.
+        The objective; without limits, every stable load meets it.
     executor : Executor, optional
         Where the simulations run.
+    known : tuple of (int, Estimate), optional
+        Seed, and capacity from :func:`most_carried`.
 
     Returns
     -------
@@ -141,7 +234,7 @@ def most_load(
     Raises
     ------
     QuantityError
-        Where no load meets the objective, or any does.
+        Where no load meets the objective.
 
     Examples
     --------
@@ -152,15 +245,22 @@ def most_load(
     >>> 1.0 < best.requests_per_s < 4.0
     True
     """
+    known = (0, most_carried(scenario, load)) if known is None else known
+    if not np.isfinite(load.requests_per_s):
+        raise QuantityError("all requests of the trace arrive at once: there is no pace to change")
     seen: dict[float, LoadPoint] = {}
 
     def look(ratios: list[float]) -> None:
         """Simulate what was not simulated before."""
         fresh = [ratio for ratio in ratios if ratio not in seen]
-        seen.update(zip(fresh, sweep_loads(scenario, trace, slo, fresh, executor), strict=True))
+        seen.update(zip(fresh, sweep_loads(scenario, load, slo, fresh, executor, known), strict=True))
 
-    low, high = _bracket(look, seen, slo)
-    while high / low > 1 + CLOSE_FRACTION:
+    high = known[1].value / load.requests_per_s
+    low = high * (1 - CLOSE_FRACTION)
+    look([low])
+    if not seen[low].meets(slo):
+        low, high = _bracket(look, seen, slo, low)
+    while high / low > (1 + CLOSE_FRACTION) / (1 - CLOSE_FRACTION):
         inner = list(np.geomspace(low, high, POINTS_PER_ROUND + 2))
         look(inner[1:-1])
         met = [seen[ratio].meets(slo) for ratio in inner[1:-1]]
@@ -169,20 +269,17 @@ def most_load(
     return seen[low], [seen[ratio] for ratio in sorted(seen)]
 
 
-def _bracket(look: Callable[[list[float]], None], seen: dict[float, LoadPoint], slo: Slo) -> tuple[float, float]:
+def _bracket(
+    look: Callable[[list[float]], None], seen: dict[float, LoadPoint], slo: Slo, high: float
+) -> tuple[float, float]:
     """A pace that meets the objective and one, twice as fast, that does not."""
-    ratio = 1.0
-    look([ratio])
-    step = 2.0 if seen[ratio].meets(slo) else 0.5
-    for _ in range(MOST_DOUBLINGS):
-        following = ratio * step
-        look([following])
-        if seen[following].meets(slo) != (step > 1):
-            return (ratio, following) if step > 1 else (following, ratio)
-        ratio = following
-    if step > 1:
-        raise QuantityError("every load meets the objective: it has no limit on TTFT or TPOT that binds")
-    alone = seen[ratio]
+    for _ in range(MOST_HALVINGS):
+        low = high / 2
+        look([low])
+        if seen[low].meets(slo):
+            return low, high
+        high = low
+    alone = seen[high]
     raise QuantityError(
         f"no load meets the objective: at {alone.requests_per_s:.3g} requests/s the 90th percentiles are "
         f"TTFT {alone.ttft_p90_s:.3g} s, TPOT {alone.tpot_p90_s:.3g} s, and {alone.good_fraction:.0%} are good"

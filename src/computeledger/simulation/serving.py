@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.bounds import AT_LEAST_ONE, Bound, check_record
 from computeledger.display import Displayed
@@ -16,7 +17,6 @@ from computeledger.simulation.state import (
     DECODE_BUSY,
     INTERRUPT,
     LOST_TIME,
-    N_PUT_BACK,
     POOL,
     PREFILL_BUSY,
     Q_ADMITTED,
@@ -26,7 +26,11 @@ from computeledger.simulation.state import (
     Q_OUTPUT,
     Q_PREEMPTIONS,
     Q_PROMPT,
+    Q_READY,
     Q_REPLICA,
+    Q_UNREAD,
+    Q_WRITTEN,
+    Counts,
     Pool,
     Times,
     World,
@@ -37,6 +41,8 @@ from computeledger.units import HOUR_S
 
 #: Events that a request takes beside the steps that read its prompt, and changes of the number of replicas remembered.
 _EVENTS_PER_REQUEST, _MOST_CHANGES = 5, 100_000
+#: Share of the paid time below which idle time is what rounding leaves.
+_ROUNDING = 1e-9
 #: Entries of a prefix cache, over all replicas and blocks, beyond which it is refused.
 _MOST_BLOCKS = 300_000_000
 
@@ -103,8 +109,26 @@ class ServingClock:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """The part of a run that is measured, so that filling and draining a fleet do not count.
+
+    Attributes
+    ----------
+    begin_s, end_s : float
+        Requests that arrive in between are measured [s].
+    written_tokens : ndarray of int
+        By request of the trace: tokens written before the run begins, with their cache; 0 where the prompt is still to
+        be read [token].
+    """
+
+    begin_s: float
+    end_s: float
+    written_tokens: Counts
+
+
+@dataclass(frozen=True, slots=True)
 class ServingClockResult(Displayed):
-    """What a simulated fleet did.
+    """What a simulated fleet did: over a whole trace, or within a window of steady state.
 
     Attributes
     ----------
@@ -116,12 +140,15 @@ class ServingClockResult(Displayed):
         The state at the end, with every record.
     end_s : float
         When the last request was done [s].
+    window : Window or None
+        What is measured; everything from the first arrival to the last token when left out.
     """
 
     scenario: ServingClock
     trace: Trace
     run: ServingRun
     end_s: float
+    window: Window | None = None
 
     @property
     def world(self) -> World:
@@ -129,9 +156,26 @@ class ServingClockResult(Displayed):
         return self.run.world
 
     @property
+    def window_s(self) -> tuple[float, float]:
+        """Beginning and end of what is measured [s]."""
+        if self.window is None:
+            return float(self.trace.arrival_s[0]), self.end_s
+        return self.window.begin_s, self.window.end_s
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Which requests count: those that arrive within the window."""
+        begin_s, end_s = self.window_s
+        arrival_s = self.trace.arrival_s
+        fresh = True if self.window is None else self.window.written_tokens == 0
+        return np.asarray((arrival_s >= begin_s) & (arrival_s <= end_s) & fresh)
+
+    @property
     def times_s(self) -> dict[str, Times]:
-        """Time to first token, per further token and end to end of every request [s]."""
-        return measures.latencies(self.world, self.trace.arrival_s)
+        """Time to first token, per further token and end to end of every measured request [s]."""
+        measured = self.measured
+        found = measures.latencies(self.world, self.trace.arrival_s)
+        return {name: values[measured] for name, values in found.items()}
 
     @property
     def percentiles(self) -> dict[str, dict[str, float]]:
@@ -140,12 +184,20 @@ class ServingClockResult(Displayed):
 
     @property
     def span_s(self) -> float:
-        """From the first arrival to the last token [s]."""
-        return max(self.end_s - float(self.trace.arrival_s[0]), np.finfo(float).tiny)
+        """Length of the window; from the first arrival to the last token of a trace [s]."""
+        begin_s, end_s = self.window_s
+        return max(end_s - begin_s, np.finfo(float).tiny)
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Requests whose last token falls within the window."""
+        begin_s, end_s = self.window_s
+        done_s = self.world.when[:, Q_FINISHED]
+        return np.asarray((done_s >= begin_s) & (done_s <= end_s))
 
     @property
     def is_saturated(self) -> bool:
-        """Whether the load is more than the fleet carries."""
+        """Whether the queue grows throughout the trace; of a load in steady state, see ``capacity``."""
         return measures.is_saturated(self.world, self.trace.arrival_s)
 
     @property
@@ -156,23 +208,24 @@ class ServingClockResult(Displayed):
 
     @property
     def requests_per_s(self) -> float:
-        """Requests done over the span [1/s]."""
-        return len(self.trace.arrival_s) / self.span_s
+        """Requests done within the window [1/s]."""
+        return float(np.sum(self.finished)) / self.span_s
 
     @property
     def output_tokens_per_s(self) -> float:
-        """Tokens written over the span [token/s]."""
-        return float(self.world.req[:, Q_OUTPUT].sum()) / self.span_s
+        """Output tokens of the requests done within the window [token/s]."""
+        return float(self.world.req[self.finished, Q_OUTPUT].sum()) / self.span_s
 
     @property
     def n_put_back(self) -> int:
         """Times that a sequence lost its cache because memory was full [-]."""
-        return int(self.world.counters[N_PUT_BACK])
+        return int(self.world.req[self.measured, Q_PREEMPTIONS].sum())
 
     @property
     def cached_fraction(self) -> float:
         """Share of prompt tokens found in the prefix cache [-]."""
-        return float(self.world.req[:, Q_CACHED].sum() / self.world.req[:, Q_PROMPT].sum())
+        req = self.world.req[self.measured]
+        return float(req[:, Q_CACHED].sum() / req[:, Q_PROMPT].sum())
 
     def goodput_requests_per_s(self, slo: measures.Slo) -> float:
         """Requests that met an objective, over the span.
@@ -203,7 +256,9 @@ class ServingClockResult(Displayed):
             name: float((clock[:, column] * gpus).sum())
             for name, column in (("decode", DECODE_BUSY), ("prefill", PREFILL_BUSY), ("lost", LOST_TIME))
         }
-        return {**busy, "idle": float((self.paid_s() * gpus).sum()) - sum(busy.values())}
+        paid_s = float((self.paid_s() * gpus).sum())
+        idle_s = paid_s - sum(busy.values())
+        return {**busy, "idle": idle_s if idle_s > _ROUNDING * paid_s else 0.0}
 
     def paid_s(self) -> Times:
         """Time that each replica is paid for.
@@ -214,6 +269,8 @@ class ServingClockResult(Displayed):
             All of the span, unless the fleet scales [s].
         """
         fleet = self.run.fleet
+        if self.scenario.autoscale is None:
+            return np.full(len(self.world.rep), self.span_s)
         return np.asarray(fleet.paid_s + np.where(fleet.status != OFF, self.end_s - fleet.on_since_s, 0.0))
 
     def _gpus(self) -> Times:
@@ -236,7 +293,7 @@ class ServingClockResult(Displayed):
         return float((self.paid_s() * self._gpus()).sum()) / HOUR_S * usd_per_gpu_hour
 
     def flop(self, n_params_active: float) -> float:
-        """Model FLOP of all requests, ``2 N (I + O)``: cached tokens are read, not multiplied.
+        """Model FLOP of the requests done, ``2 N (I + O)``: cached tokens are read, not multiplied.
 
         Parameters
         ----------
@@ -248,7 +305,7 @@ class ServingClockResult(Displayed):
         float
             Without attention and without what was done twice [FLOP].
         """
-        req = self.world.req
+        req = self.world.req[self.finished]
         return 2 * n_params_active * float((req[:, Q_PROMPT] - req[:, Q_CACHED] + req[:, Q_OUTPUT]).sum())
 
     def records(self) -> dict[str, np.ndarray]:
@@ -259,9 +316,10 @@ class ServingClockResult(Displayed):
         dict of str to ndarray
             Times since the first arrival in s, lengths in tokens.
         """
-        req, when, times = self.world.req, self.world.when, self.times_s
+        measured = self.measured
+        req, when, times = self.world.req[measured], self.world.when[measured], self.times_s
         return {
-            "arrival_s": self.trace.arrival_s,
+            "arrival_s": self.trace.arrival_s[measured],
             "input_tokens": req[:, Q_PROMPT], "output_tokens": req[:, Q_OUTPUT], "cached_tokens": req[:, Q_CACHED],
             "admitted_s": when[:, Q_ADMITTED], "first_token_s": when[:, Q_FIRST], "finished_s": when[:, Q_FINISHED],
             **times, "replica": req[:, Q_REPLICA], "preemptions": req[:, Q_PREEMPTIONS],
@@ -281,7 +339,7 @@ class ServingClockResult(Displayed):
             ``time_s`` and the counts [s], [-].
         """
         when = self.world.when
-        at_s = np.linspace(float(self.trace.arrival_s[0]), self.end_s, n_points)
+        at_s = np.linspace(*self.window_s, n_points)
         fleet, n = self.run.fleet, self.run.fleet.cursor[1]
         on = np.searchsorted(fleet.on_s[:n], at_s, side="right") - 1
         return {
@@ -293,7 +351,9 @@ class ServingClockResult(Displayed):
         }
 
 
-def simulate_serving(scenario: ServingClock, trace: Trace, seed: int = 0) -> ServingClockResult:
+def simulate_serving(
+    scenario: ServingClock, trace: Trace, seed: int = 0, window: Window | None = None
+) -> ServingClockResult:
     """Simulate a fleet under a load.
 
     Parameters
@@ -304,6 +364,8 @@ def simulate_serving(scenario: ServingClock, trace: Trace, seed: int = 0) -> Ser
         The load.
     seed : int
         Of random routing and of failures [-].
+    window : Window, optional
+        What is measured, and what is in flight when the run begins; the whole trace when left out.
 
     Returns
     -------
@@ -328,10 +390,21 @@ def simulate_serving(scenario: ServingClock, trace: Trace, seed: int = 0) -> Ser
     """
     _check(scenario, trace)
     run = _prepared(scenario, trace, np.random.default_rng([seed, 3]))
+    if window is not None:
+        _begin_in_flight(run.world, window)
     chunks = int(np.sum(trace.input_tokens // max(scenario.pools[0].limits.chunk_tokens, 1)))
     n_events = _EVENTS_PER_REQUEST * len(trace.arrival_s) + chunks
     end_s = float(for_events(serving_loop.serve_loop, n_events)(run))
-    return ServingClockResult(scenario, trace, run, end_s)
+    return ServingClockResult(scenario, trace, run, end_s, window)
+
+
+def _begin_in_flight(world: World, window: Window) -> None:
+    """Requests that have written something arrive with their cache; only the window counts."""
+    begun = window.written_tokens > 0
+    world.req[begun, Q_WRITTEN] = window.written_tokens[begun]
+    world.req[begun, Q_UNREAD] = -1
+    world.when[begun, Q_FIRST] = world.when[begun, Q_READY]
+    world.window_s[2:] = window.begin_s, window.end_s
 
 
 def _check(one: ServingClock, trace: Trace) -> None:
@@ -364,7 +437,7 @@ def _prepared(one: ServingClock, trace: Trace, rng: np.random.Generator) -> Serv
             raise QuantityError(f"{n_ids} prefix blocks on {sum(sizes)} replicas are too many: use part of the trace")
     ready_s = trace.arrival_s + one.host_s
     world = make_world(pools, ready_s, trace.input_tokens, trace.output_tokens, blocks)
-    world.window_s[:] = float(trace.arrival_s[n // 2]), float(trace.arrival_s[-1])
+    world.window_s[:2] = float(trace.arrival_s[n // 2]), float(trace.arrival_s[-1])
     moves = n if len(pools) > 1 else 1
     run = serving_loop.plain_run(world, one.routing, rng.random(n) if one.routing == "random" else np.zeros(n))
     return run._replace(

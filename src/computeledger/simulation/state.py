@@ -20,6 +20,9 @@ Counts = NDArray[np.int64]
 #: thousandth.
 GAP_RATIO, SHORTEST_GAP_S, N_GAPS = 1.002, 1e-6, 12_000
 
+#: Prompts in a step up to which the busiest rank is tabulated; beyond, its lead over the mean stays.
+MOST_PROMPTS = 64
+
 #: Columns of ``World.req``: tokens to read and to write; oldest weights that may serve it; tokens written so far, of
 #: the prompt still to be read (-1: its cache comes along), before the next chunk, found in the cache; place in the
 #: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
@@ -37,10 +40,10 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
  LAST_READING, HELD, BLOCKED) = range(15)  # fmt: skip
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
-#: broken off.
-NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME = range(6)
+#: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline.
+NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG = range(7)
 #: Columns of ``World.limits``: see :class:`Limits`.
-L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_HANDS_OVER = range(7)
+L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER = range(8)
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps.
 N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS = range(4)
 
@@ -60,8 +63,15 @@ class StepTimes(NamedTuple):
         New tokens on one rank, rising [token].
     prefill_s, prefill_context_s : ndarray of float
         By entry of ``chunk_tokens`` [s], [s/token].
-    interference_fraction : float
-        Share of a chunk's time that decoding sequences wait for [-].
+    beside_batch : ndarray of float
+        Numbers of decoding sequences, rising from 1; one entry where what a chunk adds does not depend on them [-].
+    beside_s, beside_context_s : ndarray of float
+        What a chunk adds to the decode step that it joins, by entry of ``chunk_tokens`` and of ``beside_batch``
+        [s], [s/token].
+    shared_fraction : ndarray of float
+        Share of that work which all ranks do together, whoever holds the prompt, by entry of ``chunk_tokens`` [-].
+    busiest_prompts : ndarray of float
+        Prompts on the busiest attention-DP rank by prompts in a step, from 0 on; spread evenly where empty [-].
     """
 
     decode_s: Times
@@ -69,7 +79,11 @@ class StepTimes(NamedTuple):
     chunk_tokens: Times
     prefill_s: Times
     prefill_context_s: Times
-    interference_fraction: float = 1.0
+    beside_batch: Times
+    beside_s: Times
+    beside_context_s: Times
+    shared_fraction: Times
+    busiest_prompts: Times
 
 
 class Limits(NamedTuple):
@@ -84,8 +98,8 @@ class Limits(NamedTuple):
         tokens [token].
     chunk_tokens : int
         Prompt tokens that one rank reads per step [token].
-    ranks : int
-        Ranks that read different prompts [-].
+    ranks, stages : int
+        Ranks that read different prompts, pipeline stages among them; stages of the pipeline [-].
     hands_over : int
         1 where a sequence leaves the pool after its first token [-].
     """
@@ -96,6 +110,7 @@ class Limits(NamedTuple):
     state_tokens: int
     chunk_tokens: int
     ranks: int = 1
+    stages: int = 1
     hands_over: int = 0
 
 
@@ -125,9 +140,12 @@ class World(NamedTuple):
     decode : ndarray of float
         By pool, sequences and (fixed, per token of context) [s], [s/token].
     chunks : ndarray of float
-        By pool, entry and (tokens, fixed, per token of context) [token], [s], [s/token].
-    shares : ndarray of float
-        Interference of prefill with decoding by pool [-].
+        By pool, entry and (tokens, fixed, per token of context, shared fraction) [token], [s], [s/token], [-].
+    beside_batch, beside : ndarray of float
+        By pool: numbers of decoding sequences; and by entry, number and (fixed, per token of context), what a chunk
+        adds to their step [-], [s], [s/token].
+    busiest : ndarray of float
+        By pool and prompts in a step: prompts on the busiest attention-DP rank [-].
     limits : ndarray of int
         By pool; columns as named above [-].
     req, when : ndarray
@@ -147,12 +165,14 @@ class World(NamedTuple):
     counters : ndarray of int
         Entries as named above [-].
     window_s : ndarray of float
-        Beginning and end of the time in which blocking is watched [s].
+        Beginning and end of the time in which blocking is watched, and of that in which busy time and gaps count [s].
     """
 
     decode: Times
     chunks: Times
-    shares: Times
+    beside_batch: Times
+    beside: Times
+    busiest: Times
     limits: Counts
     req: Counts
     when: Times
@@ -209,13 +229,15 @@ def make_world(
     rep = np.zeros((n_replicas, 15), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = -1
-    clock = np.zeros((n_replicas, 6))
+    clock = np.zeros((n_replicas, 7))
     clock[:, INTERRUPT] = np.inf
     leaves = 1 << max(n_replicas - 1, 0).bit_length()
     return World(
         decode=np.stack([_padded(one.times, most_live) for one in pools]),
         chunks=_chunk_tables(pools),
-        shares=np.array([one.times.interference_fraction for one in pools]),
+        beside_batch=_stacked([one.times.beside_batch for one in pools]),
+        beside=_stacked([np.stack([one.times.beside_s, one.times.beside_context_s], axis=2) for one in pools]),
+        busiest=np.stack([_busiest(one) for one in pools]),
         limits=np.array([one.limits for one in pools], np.int64),
         req=req,
         when=when,
@@ -228,7 +250,7 @@ def make_world(
         gaps=np.zeros(N_GAPS),
         done=np.zeros(most_live + 1, np.int64),
         counters=np.zeros(4, np.int64),
-        window_s=np.array([0.0, np.inf]),
+        window_s=np.array([0.0, np.inf, -np.inf, np.inf]),
     )
 
 
@@ -238,16 +260,65 @@ def _padded(times: StepTimes, most_live: int) -> Times:
     return np.pad(table, ((0, max(most_live + 1 - len(table), 0)), (0, 0)), "edge")
 
 
+def _stacked(tables: list[Times]) -> Times:
+    """Tables of all pools, each as large as the largest in every direction: the last entries repeat."""
+    shape = np.max([table.shape for table in tables], axis=0)
+    pads = [[(0, int(most - size)) for most, size in zip(shape, table.shape, strict=True)] for table in tables]
+    return np.stack([np.pad(table, pad, "edge") for table, pad in zip(tables, pads, strict=True)])
+
+
+def _busiest(pool: Pool) -> Times:
+    """Prompts on the busiest attention-DP rank, by prompts in a step."""
+    if len(pool.times.busiest_prompts):
+        return np.asarray(pool.times.busiest_prompts)
+    n = np.arange(MOST_PROMPTS + 1.0)
+    return np.maximum(n / (pool.limits.ranks // pool.limits.stages), n > 0)
+
+
 def _chunk_tables(pools: list[Pool]) -> Times:
     """Prefill tables of all pools, as long as the longest: the last entry repeats further out."""
     tables = [
-        np.stack([one.times.chunk_tokens, one.times.prefill_s, one.times.prefill_context_s], axis=1) for one in pools
+        np.stack(
+            [one.times.chunk_tokens, one.times.prefill_s, one.times.prefill_context_s, one.times.shared_fraction],
+            axis=1,
+        )
+        for one in pools
     ]
     longest = max(len(table) for table in tables)
     out = np.stack([np.pad(table, ((0, longest - len(table)), (0, 0)), "edge") for table in tables])
     for row, table in zip(out, tables, strict=True):
         row[len(table) :, 0] += np.arange(1, longest - len(table) + 1)
     return out
+
+
+def plain_step_times(decode: tuple[Times, Times], chunks: tuple[Times, Times, Times], beside: float = 1.0) -> StepTimes:
+    """Step times in which a chunk adds a fixed share of its own time to the decodes that it joins.
+
+    Parameters
+    ----------
+    decode : tuple of ndarray of float
+        By number of sequences, from 0 on [s], [s/token].
+    chunks : tuple of ndarray of float
+        New tokens, and the time of a chunk [token], [s], [s/token].
+    beside : float
+        The share [-].
+
+    Returns
+    -------
+    StepTimes
+        With prompts spread evenly over the ranks, each rank's work its own.
+
+    Examples
+    --------
+    >>> zero = np.zeros(2)
+    >>> plain_step_times((zero, zero), (np.array([1.0, 2.0]), np.ones(2), zero), 0.5).beside_s[:, 0]
+    array([0.5, 0.5])
+    """
+    tokens, fixed_s, context_s = chunks
+    return StepTimes(
+        *decode, tokens, fixed_s, context_s, np.ones(1), beside * fixed_s[:, None], beside * context_s[:, None],
+        np.zeros(len(tokens)), np.zeros(0),
+    )  # fmt: skip
 
 
 def constant_step_times(live: int, decode_s: float, prefill_s: float) -> StepTimes:
@@ -272,7 +343,8 @@ def constant_step_times(live: int, decode_s: float, prefill_s: float) -> StepTim
     """
     decode = np.full(live + 1, decode_s)
     decode[0] = 0.0
-    return StepTimes(decode, np.zeros(live + 1), np.array([1.0, 2.0]), np.full(2, prefill_s), np.zeros(2))
+    chunks = (np.array([1.0, 2.0]), np.full(2, prefill_s), np.zeros(2))
+    return plain_step_times((decode, np.zeros(live + 1)), chunks)
 
 
 def example_world() -> World:

@@ -15,16 +15,24 @@ from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.batching import expected_busiest, held_steps, most_in_a_bin
 from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.simulation.state import Limits, Pool, StepTimes
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
+from computeledger.workloads.serving import (
+    ServingScenario,
+    decode_step,
+    estimate_serving,
+    prefill_beside_s,
+    shared_fraction,
+)
+from computeledger.workloads.serving_sweep import LARGEST_BATCH
 
 #: Entries of a table over chunk sizes.
 N_CHUNKS = 25
-#: Most sequences of a replica where nobody says otherwise (assumption: what engines are started with).
-MOST_LIVE = 1024
+#: Entries of a table over numbers of decoding sequences.
+N_BATCHES = 13
 #: Share of the cache that stays free when a sequence is let in (assumption: what engines are started with).
 RESERVE_FRACTION = 0.01
 
@@ -40,7 +48,7 @@ class Engine:
     chunk_tokens : int
         Prompt tokens that a rank reads per step [token].
     live : int or None
-        Most sequences at once; None for what memory holds at the scenario's lengths, up to 1,024 [-].
+        Most sequences at once; None for what memory holds at the scenario's lengths [-].
     contexts_tokens : tuple of float
         Two contexts between which the workload lies [token].
     """
@@ -118,16 +126,26 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     first, second = (_decode_s(asked, machine, context) for context in (near, far))
     slope = (second - first) / (far - near)
     chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
+    beside_batch = np.unique(np.rint(np.geomspace(1.0, max(limits.live, 2), N_BATCHES)))
     prompts = replace(scenario, output_tokens=2.0, batch=float(ranks), input_tokens=chunks)
     fresh = estimate_serving(replace(prompts, cached_tokens=0.0), machine)
     later = estimate_serving(replace(prompts, cached_tokens=far), machine)
+    joined = replace(prompts, input_tokens=chunks[:, None], batch=beside_batch)
+    shape = np.zeros((len(chunks), len(beside_batch)))
+    beside_s, beside_later_s = (
+        _filled(prefill_beside_s(replace(joined, cached_tokens=cached), machine), shape) for cached in (0.0, far)
+    )
     times = StepTimes(
         decode_s=np.concatenate([[0.0], first - slope * near]),
         context_s=np.concatenate([[0.0], slope / batch]),
         chunk_tokens=chunks,
         prefill_s=_filled(fresh.prefill_s, chunks),
         prefill_context_s=(_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
-        interference_fraction=float(np.sum(fresh.prefill_busy_s * ranks) / np.sum(fresh.prefill_s)),
+        beside_batch=beside_batch,
+        beside_s=beside_s,
+        beside_context_s=(beside_later_s - beside_s) / far,
+        shared_fraction=_filled(shared_fraction(fresh.prefill), chunks),
+        busiest_prompts=_busiest(int(layout.dp)),
     )
     host_s = float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s))
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
@@ -168,14 +186,25 @@ def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_
     return every / rate
 
 
+def _busiest(n_ranks: int) -> np.ndarray:
+    """Prompts on the busiest attention-DP rank by prompts in a step, as the closed form has them on average."""
+    n = np.arange(MOST_PROMPTS + 1.0)
+    if n_ranks == 1:
+        return n
+    held = float(held_steps(n_ranks))
+    if held > 1:
+        return np.asarray(expected_busiest(held * n / n_ranks, n_ranks) / held)
+    return most_in_a_bin(MOST_PROMPTS, n_ranks)
+
+
 def _filled(value: Num, like: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.asarray(value, float), like.shape)
 
 
 def _decode_s(asked: ServingScenario, machine: Machine, context_tokens: float) -> np.ndarray:
     """Decode steps at one context by number of sequences."""
-    result = estimate_serving(replace(asked, input_tokens=context_tokens), machine)
-    return _filled(result.decode_s, np.asarray(asked.batch))
+    step_s = decode_step(replace(asked, input_tokens=context_tokens), machine)[1]
+    return _filled(step_s / asked.tokens_per_step, np.asarray(asked.batch))
 
 
 def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: int) -> Limits:
@@ -195,6 +224,14 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
             f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far)} tokens; "
             f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
         )
-    typical = int(kv_tokens / (state_tokens + float(np.max(scenario.held_tokens))))
-    live = engine.live or max(min(typical, MOST_LIVE), 1)
-    return Limits(live, kv_tokens, round(RESERVE_FRACTION * kv_tokens), state_tokens, engine.chunk_tokens, ranks)
+    at_once = int(kv_tokens / (state_tokens + float(np.max(scenario.held_tokens))))
+    live = engine.live or max(min(at_once, LARGEST_BATCH), 1)
+    return Limits(
+        live,
+        kv_tokens,
+        round(RESERVE_FRACTION * kv_tokens),
+        state_tokens,
+        engine.chunk_tokens,
+        ranks,
+        int(scenario.layout.pp),
+    )

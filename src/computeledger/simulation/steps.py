@@ -12,12 +12,14 @@ from computeledger.simulation.state import (
     GAP_RATIO,
     L_CHUNK,
     L_RANKS,
+    L_STAGES,
     N_GAPS,
     POOL,
     Q_CHUNK_START,
     Q_LINK,
     Q_UNREAD,
     SHORTEST_GAP_S,
+    Times,
     World,
 )
 
@@ -167,8 +169,8 @@ def count_gaps(world: World, first_s: float, more_s: float, n: int, live: int) -
 
 
 @kernel
-def next_chunk(world: World, r: int) -> tuple[float, float, bool]:
-    """Tokens that the busiest rank reads in the next step, tokens before them, and whether more must wait.
+def next_chunk(world: World, r: int) -> tuple[float, float, float, float, float]:
+    """What the next step reads.
 
     Parameters
     ----------
@@ -179,31 +181,53 @@ def next_chunk(world: World, r: int) -> tuple[float, float, bool]:
 
     Returns
     -------
-    tuple of (float, float, bool)
-        [token], [token].
+    tuple of float
+        Tokens per rank on average, on the busiest rank, and of the longest piece; tokens before them; tokens of those
+        prompts that must wait for a later step [token].
 
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
     >>> world = example_world()
     >>> next_chunk(world, 0)
-    (0.0, 0.0, False)
+    (0.0, 0.0, 0.0, 0.0, 0.0)
     """
     rep, req, pool = world.rep, world.req, world.rep[r, POOL]
-    most, ranks = world.limits[pool, L_CHUNK], world.limits[pool, L_RANKS]
+    most, ranks, stages = world.limits[pool, L_CHUNK], world.limits[pool, L_RANKS], world.limits[pool, L_STAGES]
     budget = most * ranks
-    total, longest, before, has_more = 0, 0, 0.0, False
+    total, longest, before, n, left = 0, 0, 0.0, 0, 0
     q = rep[r, FIRST_READING]
     while q >= 0:
         take = min(req[q, Q_UNREAD], most, budget - total)
-        has_more = has_more or take < req[q, Q_UNREAD]
+        left += req[q, Q_UNREAD] - take
         if take == 0:
             break
         total += take
+        n += 1
         longest = max(longest, take)
         before += take * float(req[q, Q_CHUNK_START])
         q = req[q, Q_LINK]
-    return float(max(total / ranks, float(longest))), float(before / max(total, 1)), bool(has_more)
+    last = world.busiest.shape[1] - 1
+    busiest = world.busiest[pool, min(n, last)] + max(n - last, 0) * stages / ranks
+    own = busiest * total / max(n, 1) / stages
+    if busiest >= 1.0:  # less where prompts are gathered over several steps
+        own = max(own, longest / stages)
+    return total / ranks, max(own, total / ranks), float(longest), before / max(total, 1), float(left)
+
+
+@kernel
+def _between(column: Times, value: float) -> tuple[int, float]:
+    """Place in a rising column, and how far towards the next entry; beyond the last one the line goes on."""
+    low, high = 0, len(column) - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if column[middle] <= value:
+            low = middle
+        else:
+            high = middle
+    if high == low:
+        return low, 0.0
+    return low, max((value - column[low]) / (column[high] - column[low]), 0.0)
 
 
 @kernel
@@ -231,14 +255,59 @@ def reading_s(world: World, pool: int, rank_tokens: float, start_tokens: float) 
     1.0
     """
     table = world.chunks[pool]
-    low, high = 0, len(table) - 1
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if table[middle, 0] <= rank_tokens:
-            low = middle
-        else:
-            high = middle
-    share = max((rank_tokens - table[low, 0]) / (table[high, 0] - table[low, 0]), 0.0)
-    fixed = table[low, 1] + share * (table[high, 1] - table[low, 1])
-    slope = table[low, 2] + share * (table[high, 2] - table[low, 2])
+    low, share = _between(table[:, 0], rank_tokens)
+    fixed = table[low, 1] + share * (table[low + 1, 1] - table[low, 1])
+    slope = table[low, 2] + share * (table[low + 1, 2] - table[low, 2])
     return float(fixed + slope * start_tokens)
+
+
+@kernel
+def _added_s(world: World, pool: int, live: int, rank_tokens: float, start_tokens: float) -> float:
+    """What a chunk of so many tokens on every rank adds to a decode step."""
+    table, column = world.beside[pool], world.beside_batch[pool]
+    low, share = _between(world.chunks[pool, :, 0], rank_tokens)
+    b, part = _between(column, float(live))
+    part = min(part, 1.0)
+    next_b = min(b + 1, len(column) - 1)
+    total = 0.0
+    for k in range(2):
+        here = table[low, b, k] + part * (table[low, next_b, k] - table[low, b, k])
+        there = table[low + 1, b, k] + part * (table[low + 1, next_b, k] - table[low + 1, b, k])
+        total += (here + share * (there - here)) * (start_tokens if k else 1.0)
+    return float(max(total, 0.0))
+
+
+@kernel
+def reading_beside_s(world: World, pool: int, live: int, chunk: tuple[float, float, float, float, float]) -> float:
+    """What reading adds to a decode step: ranks wait for the busiest one with what is its own.
+
+    Parameters
+    ----------
+    world : World
+        With its step times.
+    pool, live : int
+        Row of the tables; sequences that decode [-].
+    chunk : tuple of float
+        From :func:`next_chunk` [token].
+
+    Returns
+    -------
+    float
+        Beside the decode step [s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> float(reading_beside_s(example_world(), 0, 1, (100.0, 100.0, 100.0, 0.0, 0.0)))
+    1.0
+    """
+    mean, busiest, start = chunk[0], chunk[1], chunk[3]
+    own_s = _added_s(world, pool, live, busiest, start)
+    if busiest <= mean:
+        return own_s
+    table = world.chunks[pool]
+    low, share = _between(table[:, 0], mean)
+    together = min(max(table[low, 3] + min(share, 1.0) * (table[low + 1, 3] - table[low, 3]), 0.0), 1.0)
+    if together <= 0.0:
+        return own_s
+    return float((1.0 - together) * own_s + together * _added_s(world, pool, live, mean, start))

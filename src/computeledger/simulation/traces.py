@@ -82,6 +82,42 @@ class Trace:
         blocks = None if self.blocks is None else self.blocks[:n]
         return Trace(self.arrival_s[:n], self.input_tokens[:n], self.output_tokens[:n], blocks, self.block_tokens)
 
+    def repeated(self, n: int, requests_per_s: float) -> Trace:
+        """Requests of these lengths, over and over, at an even rate.
+
+        Parameters
+        ----------
+        n : int
+            How many [-].
+        requests_per_s : float
+            Their rate [1/s].
+
+        Returns
+        -------
+        Trace
+            Without prefixes: prompts have the tokens that they share with none before.
+        """
+        at = np.arange(n) % len(self.arrival_s)
+        return Trace((np.arange(n) + 1) / requests_per_s, self.unshared_tokens()[at], self.output_tokens[at])
+
+    def unshared_tokens(self) -> Counts:
+        """Prompt tokens that no cache, however large, could have held.
+
+        Returns
+        -------
+        ndarray of int
+            By request; all of them where nothing is known of prefixes [token].
+        """
+        if self.blocks is None:
+            return self.input_tokens
+        seen: set[int] = set()
+        shared = np.zeros_like(self.input_tokens)
+        for at, ids in enumerate(self.blocks):
+            known = next((place for place, one in enumerate(ids) if int(one) not in seen), len(ids))
+            shared[at] = known * self.block_tokens
+            seen.update(int(one) for one in ids)
+        return np.asarray(np.maximum(self.input_tokens - shared, 1), np.int64)
+
     @property
     def requests_per_s(self) -> float:
         """Mean rate of arrival; infinite where all arrive at once [1/s]."""

@@ -8,6 +8,7 @@ step, and each makes the step that it joins longer.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from computeledger.display import Displayed
 from computeledger.errors import QuantityError
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.batching import expected_busiest
+from computeledger.physics.batching import expected_busiest, held_steps
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
@@ -305,13 +306,50 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
 
 
+def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
+    """What a pass over prompts adds to the decode step that it joins."""
+    eff = machine.efficiency
+    # no engine stops decoding for less than the limit does
+    limit_s = _added_s(prompts.limit, decode.limit, 1.0)
+    if eff is IDEAL:
+        return limit_s
+    added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
+    return np.maximum(eff.prefill_interference * eff.serving_ratio * added_s, limit_s)
+
+
+def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Time that one prompt on every rank adds to the decode step that it joins.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose batch decodes beside the prompts.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    float or ndarray
+        Beside the decode step; 0 where prompts are read elsewhere [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(prefill_beside_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
+    True
+    """
+    if not np.any(machine.efficiency.prefill_interference):
+        return 0.0 * scenario.batch
+    ranks = scenario.layout.dp * scenario.layout.pp
+    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    decode = _timed(scenario, _decoding(scenario), machine)
+    return _pass_s(_timed(scenario, prompt, machine), decode, machine)
+
+
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
 _SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
-
-
-#: Groups of more attention-DP ranks than a node has hold prompts back this many steps, so that ranks prefill together;
-#: smaller ones take each as it comes (assumption: without it most steps of 64 ranks would wait for one prompt).
-ENGINE_RANKS, HOLD_STEPS = 8, 10.0
 
 
 def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
@@ -329,17 +367,37 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
     step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
     one = alone if np.all(together == 1) else _timed(scenario, step, machine)
-    # no engine stops decoding for less than the limit does
-    pass_s = _added_s(one.limit, decode.limit, 1.0)
-    if eff is not IDEAL:
-        added_s = _added_s(one.operations, decode.operations, eff.overlap_fraction)
-        pass_s = np.maximum(share * eff.serving_ratio * added_s, pass_s)
+    pass_s = _pass_s(one, decode, machine)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(arrivals * pass_s / together)
-    held = np.where(np.asarray(layout.dp) > ENGINE_RANKS, HOLD_STEPS, 1.0)
+    held = held_steps(layout.dp)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
-    spread = total_s(part for part in one.operations if part.kind in _SHARED) / total_s(one.operations)
+    spread = shared_fraction(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
+
+
+def shared_fraction(prefill: Sequence[Operation]) -> Num:
+    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
+
+    Parameters
+    ----------
+    prefill : sequence of Operation
+        Of a prompt on every rank.
+
+    Returns
+    -------
+    float or ndarray
+        Of its time; the rest is each rank's own [-].
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import OperationKind
+    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
+    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
+    >>> shared_fraction([own, own, own, shared])
+    0.25
+    """
+    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.
