@@ -13,6 +13,9 @@ from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.price_source import history, model_names
 from computeledger.interfaces.report_money import shares_figure
 from computeledger.interfaces.wording import PHASE_NAMES
+from computeledger.physics.blackboard import BETA_FLOP, rl_beta
+from computeledger.units import format_percent, format_si
+from computeledger.validation.rl_beta import published_betas
 from tests.gates import ROOT
 
 ATTEMPTS = str(ROOT / "examples" / "money" / "attempts.csv")
@@ -44,6 +47,36 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert stopped.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
+
+
+def test_what_allocate_assumes_of_rl_is_what_published_steps_show(capsys: pytest.CaptureFixture[str]) -> None:
+    """One beta, nowhere below 8, and the utilisation that the RL table has for the kind of model; both are said."""
+    question = ("allocate", "--budget", "3e25 FLOP", "--inference-tokens", "100T", "--rl-tokens", "10T")
+    dense, sparse = (answer(capsys, *question, *more) for more in ((), ("--sparsity-ratio", "8", "--unverified")))
+    steps = published_betas()
+    assert BETA_FLOP.low == rl_beta(1)
+    assert all(BETA_FLOP.low < one.beta_flop < BETA_FLOP.high for one in steps)
+    for found, kind in ((dense, "dense"), (sparse, "moe")):
+        beta = found["flop"]["rl"]["p50"] / found["n_params_active"]["p50"] / 10e12
+        assert beta == pytest.approx(BETA_FLOP.mid, rel=0.05)
+        used = [0.4 * one.beta_flop / one.beta_gpu_time for one in steps if one.run.row["model_kind"] == kind]
+        hours = found["flop"]["rl"]["p50"] / found["gpu_hours"]["rl"]["p50"] / 3600 / 989.4e12
+        assert min(used) < hours < max(used)
+        assert any(f"beta of {BETA_FLOP.mid:g} (8 to 12)" in one for one in found["assumptions"])
+        assert any(format_percent(max(used)) in one for one in found["assumptions"])
+
+
+def test_invert_says_what_the_ratio_tells_and_when_the_total_was_set(capsys: pytest.CaptureFixture[str]) -> None:
+    equal = answer(capsys, "invert", "--input", "0.14", "--output", "0.14", "--samples", "2000")
+    usual = answer(capsys, "invert", "--input", "0.14", "--output", "0.56", "--samples", "2000")
+    for document in (equal, usual):
+        assert any("4 times the ratio means 0.45 times the active" in one for one in document["not_identified"])
+    (words,) = [one for one in equal["not_identified"] if "total parameters are set to the active ones" in one]
+    assert equal["n_params_total"]["p50"] == equal["n_params_active"]["p50"]
+    assert f"{format_si(equal['n_params_active']['p50'])} active" in words
+    ratio = usual["n_params_active"]["p50"] / equal["n_params_active"]["p50"]
+    assert ratio == pytest.approx(0.45, rel=0.02)  # what the sentence says of four times the ratio
+    assert not any("are set to" in one for one in usual["not_identified"])
 
 
 def test_allocate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def run_figures(
 
     References
     ----------
-    besiroglu-2024; merrill-2025; morris-2025.
+    besiroglu-2024; merrill-2025; zhang-2024-critical-batch; morris-2025.
 
     Examples
     --------
@@ -130,7 +130,8 @@ def _run(name: str, run: Trainable, of: tuple[TrainingSystem, float, Num], step_
     ratio = Term("r, tokens per active parameter", run.tokens / run.n_params_active, "", "calibration", law)
     total = Term("total over active parameters", MIXTURE.total_over_active_ratio if sparse else 1.0, "", "assumption",
                  "of the mixture of experts" if sparse else "dense")  # fmt: skip
-    batch = Term("critical batch", run.critical_batch_tokens, "tokens", "calibration", "merrill-2025, largest measured")
+    grows = "merrill-2025 to 503B tokens; beyond, as zhang-2024-critical-batch"
+    batch = Term("critical batch", run.critical_batch_tokens, "tokens", "calibration", grows)
     steps, length = Term("steps", run.steps, ""), Term("length of the run", length_s, "s", "plan", "--duration")
     text = text_facts()
     peak = Term("dense bf16 peak", system.peak_flop_per_s("bf16"), "FLOP/s")

@@ -154,6 +154,7 @@ def _step_document(step: StepBreakdown) -> dict[str, Any]:
     return {
         "time_s": step.time_s,
         "limit_s": step.limit_s,
+        "limit_fraction": step.limit_s / step.time_s,
         "rest_s": step.rest_s,
         "operations": [_operation_document(one, step) for one in step.operations],
     }

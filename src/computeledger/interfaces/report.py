@@ -264,6 +264,7 @@ _DETAILS = {
     "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
     "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled",
     "cached_tokens": "read from the cache", "output_tokens": "generated", "goodput_fraction": "goodput",
+    "unpaid_gpu_time_fraction": "GPU-time that nobody pays for",
 }  # fmt: skip
 
 

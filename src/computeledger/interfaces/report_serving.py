@@ -103,7 +103,7 @@ def _lead(document: Mapping[str, Any]) -> Context:
         "share": percent(document["bound_fractions"][document["bound"]]),
         "longest": longest["name"],
         "longest_share": percent(longest["share_fraction"]),
-        "reached": percent(found["limit_s"] / found["time_s"]),
+        "reached": percent(found["limit_fraction"]),
         "limit": words(found["limit_s"], "s"),
     }
 
@@ -131,7 +131,7 @@ def _step(document: Mapping[str, Any], phase: str) -> Context:
         "time": words(step["time_s"], "s"),
         "place": place_words(document, phase),
         "limit": words(step["limit_s"], "s"),
-        "reached": percent(step["limit_s"] / step["time_s"]),
+        "reached": percent(step["limit_fraction"]),
         "bars": [
             {"label": label, "time": words(step[f"{kind}_s"], "s"),
              "segments": _segments(step["operations"], f"{kind}_s", scale)}

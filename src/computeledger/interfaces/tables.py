@@ -116,6 +116,10 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
                 .append(modelled)
                 .append(" GPU-hours", style=DIM)
             )
+    for name, phase in phases.items():
+        if "unpaid_gpu_time_fraction" in phase["details"]:
+            share = interval(phase["details"]["unpaid_gpu_time_fraction"], "fraction")
+            out.print(Text(f"{PHASE_NAMES[name]}: of its GPU-time nobody pays for ", style=DIM).append(share))
     if document["assumptions"]:
         silent = [f"{one['name']} = {show(point(one['value']), one['unit'])}" for one in document["assumptions"]]
         note(out, f"assumed because the plan is silent: {'; '.join(silent)}")

@@ -253,7 +253,8 @@ def _short(problem: str) -> str:
 def _print_growing(out: Console, grown: Mapping[str, Any]) -> None:
     here, larger = grown["n_scale_up"], grown["n_scale_up_larger"]
     table = new_table(
-        f"A batch that grows with the critical batch ({grown['source']}), scale-up domains of {here} and {larger} GPUs",
+        f"A batch that grows with the critical batch ({', '.join(grown['sources'])}), scale-up domains of {here} and "
+        f"{larger} GPUs",
         ">from token", ">batch", f"layout ({here})", ">MFU", ">days", f"layout ({larger})", ">MFU", ">days",
     )  # fmt: skip
     for one in grown["phases"]:
@@ -272,9 +273,7 @@ def _print_growing(out: Console, grown: Mapping[str, Any]) -> None:
         words = (
             f"{format_si(days['here'])} days in all, {format_si(days['larger'])} on the larger domain ({saved} less)"
         )
-        note(
-            out, f"{words}; growing stops at {format_si(grown['critical_batch_tokens'])} tokens, where it was measured"
-        )
+        note(out, f"{words}; the critical batch is measured to {format_si(grown['measured_batch_tokens'])} tokens")
 
 
 def _print_launch(out: Console, launch: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.display import Displayed
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
@@ -162,7 +163,9 @@ class RLResult(Displayed):
         }
 
 
-def pretraining_gpu_s_per_token(n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = 0.4) -> Num:
+def pretraining_gpu_s_per_token(
+    n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
+) -> Num:
     """GPU-time of a pretraining token at a stated utilisation, ``6 N / (MFU peak)``.
 
     Parameters

@@ -54,8 +54,8 @@ def _view(answer: Answer) -> View:
     largest = max(shares, key=lambda name: shares[name])
     headline = (
         f"{words(point(document['gpu_hours']), 'GPU-hours')} for {words(point(document['tokens']), 'tokens')} sampled; "
-        f"{largest} takes {percent(shares[largest])}, {percent(document['idle_fraction'])} idles. One sampled token "
-        f"costs {point(document['beta_gpu_time']) / 6:.3g} times a pretraining token in GPU-time."
+        f"{largest} takes {percent(shares[largest])}, {percent(document['idle_fraction'])} idles. Beta in "
+        f"GPU-time is {words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
     )
     return View(
         headline,
