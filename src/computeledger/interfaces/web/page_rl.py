@@ -10,7 +10,7 @@ from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure, strip_figure, turns_figure
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.wording import percent, point, price_words, words
 
 _CONTROLS = (
@@ -45,7 +45,7 @@ _CONTROLS = (
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask(["rl"], rl, answer_rl, values, working)
+    return ask(["rl"], rl, answer_rl, with_times(_CONTROLS, values), working)
 
 
 def _view(answer: Answer) -> View:

@@ -10,7 +10,7 @@ from computeledger.interfaces import plots_serving as plots
 from computeledger.interfaces.answers_serving import answer_serve
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.web.working import BELOW
 from computeledger.interfaces.wording import percent, point, price_words, sureness_words, words
 
@@ -40,7 +40,7 @@ _CONTROLS = (
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask(["serve"], serve, answer_serve, values, working)
+    return ask(["serve"], serve, answer_serve, with_times(_CONTROLS, values), working)
 
 
 def _view(answer: Answer) -> View:

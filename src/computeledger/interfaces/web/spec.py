@@ -10,6 +10,7 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.wording import interval_words, point, words
 from computeledger.sources import load_sources
+from computeledger.units import DIMENSIONS
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
@@ -306,6 +307,32 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
     for name, text in out.items():
         _check(known[name], text)
     return {name: text for name, text in out.items() if text}
+
+
+def with_times(controls: Sequence[Control], values: Values) -> Values:
+    """Values for a command, which takes no time without a unit: a bare number has the one shown beside its box.
+
+    Parameters
+    ----------
+    controls : sequence of Control
+        Of the page.
+    values : dict of str to str
+        As :func:`checked` gives them.
+
+    Returns
+    -------
+    dict of str to str
+        Times with their unit, the others as they are.
+
+    Examples
+    --------
+    >>> with_times((Control("tpot", "TPOT", unit="s"), Control("batch", "Batch")), {"tpot": "0.05", "batch": "8"})
+    {'tpot': '0.05s', 'batch': '8'}
+    """
+    units = {one.name: one.unit for one in controls if one.unit in DIMENSIONS["s"]}
+    return {
+        name: f"{text}{units[name]}" if name in units and text[-1:].isdigit() else text for name, text in values.items()
+    }
 
 
 def _choice(one: Control, text: str) -> str:
