@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -189,3 +190,29 @@ def test_a_plan_refuses_what_no_number_of_it_can_be(section: str, key: str, tmp_
         plan.write_text(PLAN.format(**{"pretraining": "", "rl": "", section: f"{key} = {value}"}))
         message = refused(["plan", str(plan)])
         assert key in message and section in message, message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*SERVE, "--tpot", "50"), "give a unit: 50ms or 50s"),
+        ((*RL, "--verifier-time", "2"), "give a unit: 2ms or 2s"),
+        ((*RL, "--verifier", "100%:2:512"), "give a unit: 2ms or 2s"),
+        ((*RL, "--in-flight"), "state --max-lag 1"),
+        ((*RL, "--verifier", "30%:2s:512"), "the shares add up to 30 %, not to 100 %"),
+        ((*CLOCK, "--transfer", "32 gbps"), "did you mean 'GBps' or 'Gbps'"),
+        ((*CLOCK, "--transfer", "32 gb/s"), "did you mean 'GB/s' or 'Gb/s'"),
+        (("prices", "show", "nope/nope"), "unknown provider 'nope': allowed: "),
+        ((*PRETRAIN, "--gpus", "1000003"), "try 524288 GPUs"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_a_refusal_names_the_nearest_valid_choice(arguments: tuple[str, ...], words: str) -> None:
+    assert words in refused(arguments)
+
+
+def test_a_run_without_interruptions_is_legal() -> None:
+    done = call(main, [*PRETRAIN, "--samples", "16", "--interruptions-per-gpu-year", "0", "--json"], ROOT)
+    assert done.returncode == 0, done.stderr
+    shares = json.loads(done.stdout)["goodput"]["shares"]
+    assert shares["lost"]["p50"] < 1e-4 and shares["restart"]["p50"] < 1e-4

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from computeledger.actuals.run_ledger import PHASES, Entry, LedgerWriter, read_ledger
+from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
@@ -298,8 +298,8 @@ class Books:
     def __init__(
         self, path: Path | None, config: object, machine: Machine, *, run: str = "run", workload: str = "rl"
     ) -> None:
-        if workload not in PHASES:
-            raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES)}")
+        if workload not in PHASES_OF_RUN:
+            raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES_OF_RUN)}")
         self.machine, self.run, self.workload = machine, run, workload
         self.model = None if config is None else parse_config(_mapping(config), run)
         before = read_ledger(path).entries if path is not None and path.exists() else ()
@@ -335,8 +335,8 @@ class Books:
         PhaseBook
             Counts tokens and work.
         """
-        if name not in PHASES[self.workload] or name == "idle":
-            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES[self.workload])}")
+        if name not in PHASES_OF_RUN[self.workload] or name == "idle":
+            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES_OF_RUN[self.workload])}")
         self._charge()
         if step is not None and step != self._step:
             self._close_idle()

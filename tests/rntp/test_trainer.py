@@ -16,7 +16,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from trl import GRPOTrainer
 
-from computeledger.actuals.run_ledger import PHASES
+from computeledger.actuals.run_ledger import PHASES_OF_RUN
 from computeledger.errors import InputError
 from rntp import loop
 from rntp.books import Books, Machine
@@ -293,7 +293,9 @@ def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_p
     added = {torch.ops.aten.addmm_: lambda _to, a, b, **_said: 2 * a[0] * a[1] * b[1]}
     with FlopCounterMode(display=False, custom_mapping=added) as counter:
         trainer.train()
-    work = {phase: sum(e.executed_flop or 0.0 for e in books.entries if e.phase == phase) for phase in PHASES["rl"]}
+    work = {
+        phase: sum(e.executed_flop or 0.0 for e in books.entries if e.phase == phase) for phase in PHASES_OF_RUN["rl"]
+    }
     assert sum(work.values()) == pytest.approx(counter.get_total_flops(), rel=0.01)
     assert work["update"] > 0.4 * sum(work.values())
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from computeledger.actuals.readers.tally import Tally
+from computeledger.actuals.readers.tally import ROUNDING, Tally
 from computeledger.actuals.sums import Actual
 from computeledger.economics.setting import Setting
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S
 
-#: A figure may be this much over its limit: logs round (assumption).
-ROUNDING = 1.01
 #: A chip may pass its thermal design power for moments; the mean of a log not by more than this (assumption).
 POWER_OVER_TDP = 1.05
 

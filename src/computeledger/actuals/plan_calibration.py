@@ -15,13 +15,13 @@ from typing import Any
 
 from computeledger.actuals.reconcile import Reconciliation
 from computeledger.arrays import Range
+from computeledger.economics.allocation import PHASES
 from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import system_of
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.load import load_model
 
 SCHEMA = "plan-calibration/1"
-PHASES = ("pretraining", "rl", "inference")
 #: Keys of a section that say what a calibration says.
 REPLACED = ("gpu_hours", "utilization", "beta_gpu_time")
 

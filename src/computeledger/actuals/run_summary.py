@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from computeledger.actuals.run_ledger import PHASES, Entry
+from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry
 from computeledger.errors import InputError, nearest, shown
 from computeledger.units import HOUR_S
 
@@ -101,7 +101,7 @@ def summary(entries: Sequence[Entry], workload: str | None = None) -> dict[str, 
     repeated = superseded(part)
     kept = [entry for entry, again in zip(part, repeated, strict=True) if not again]
     device_s = sum(entry.device_s for entry in part)
-    phases = {name: [entry for entry in part if entry.phase == name] for name in PHASES[chosen]}
+    phases = {name: [entry for entry in part if entry.phase == name] for name in PHASES_OF_RUN[chosen]}
     out: dict[str, Any] = {
         "runs": sorted({entry.run for entry in part}),
         "workload": chosen,

@@ -20,7 +20,7 @@ from computeledger.display import Displayed
 from computeledger.economics.price_markup import Markup, fit_markup, gross_margin_fraction, log_ratios
 from computeledger.economics.price_physics import SPEED_TARGETS, ServingPrior, Supposed
 from computeledger.economics.price_points import (
-    LEVELS,
+    REVEALED_LEVELS,
     LeftOut,
     PricePoints,
     SizeFit,
@@ -350,7 +350,7 @@ def _intervals(
     slopes = fit.active[1:].sum(), fit.total[1:].sum()
     for middle, own, slope in zip(centre, (errors.error_active, errors.error_total), slopes, strict=True):
         found = {"median": (math.exp(middle), math.exp(middle))}
-        for level, score in zip((*LEVELS,), (0.6745, 1.2816, 1.6449), strict=True):
+        for level, score in zip((*REVEALED_LEVELS,), (0.6745, 1.2816, 1.6449), strict=True):
             half = math.hypot(
                 float(conformal_half_width(own, level, weight)), score * float(slope) * clues.premium_spread
             )

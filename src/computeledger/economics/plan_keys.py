@@ -13,11 +13,11 @@ from computeledger.physics.training_batch import (
     MOMENTS,
     RECIPES,
     RECOMPUTED,
-    SCHEDULES,
     SHARDING,
     parse_recompute,
 )
 from computeledger.units import DIMENSIONLESS
+from computeledger.workloads.pipeline import SCHEDULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.interfaces.answers_setting import is_moe
-from computeledger.interfaces.training_question import filled
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.units import format_si
@@ -58,7 +56,7 @@ def anchored_result(
             f"{format_si(limit_s, 's')}: check gpus, layout and global_batch"
         )
     target = estimate_pretraining(scenario, machine)
-    held = anchor(target.step_s, model.step_s, measured_s, spread_of(is_moe(there.model)), _same(there, scenario))
+    held = anchor(target.step_s, model.step_s, measured_s, spread_of(there.model.is_moe), _same(there, scenario))
     least = estimate_pretraining(scenario, Machine(machine.system)).step_s
     described = {
         "layout": str(there.layout),
@@ -94,8 +92,8 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
         recompute=recompute,
     )
     precision = scenario.precision
-    if "precision" in said and parse_precision(str(said["precision"]), is_moe(model)).name != precision.name:
-        precision = parse_precision(str(said["precision"]), is_moe(model))
+    if "precision" in said and parse_precision(str(said["precision"]), model.is_moe).name != precision.name:
+        precision = parse_precision(str(said["precision"]), model.is_moe)
     return replace(scenario, model=model, layout=layout, batch=batch, precision=precision)
 
 

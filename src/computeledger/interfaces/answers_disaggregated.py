@@ -9,7 +9,6 @@ from typing import Any
 from computeledger.errors import InputError
 from computeledger.interfaces import documents_serving
 from computeledger.interfaces.answers_serving_parts import (
-    DEFAULT_TPOT_S,
     add_asked_model,
     aim_of_the_search,
     layouts_to_search,
@@ -23,7 +22,7 @@ from computeledger.units import format_si
 from computeledger.workloads.disaggregated import estimate_disaggregated
 from computeledger.workloads.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import layouts_that_fit, pareto_front, search_serving
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, layouts_that_fit, pareto_front, search_serving
 
 #: Options that are built for one layout only.
 _ONE_LAYOUT = ("batch", "layout", "requests_per_s", "working", "html", "kv_tiers")
@@ -97,7 +96,7 @@ def _choose(found: list[PoolOption], options: Mapping[str, Any]) -> PoolOption:
             best = format_si(min(getattr(one, f"{name}_s") for one in found), "s")
             raise InputError(f"--{name} {format_si(limit, 's')}: no two pools are that fast; the best take {best}")
         found = within
-    fast = [one for one in found if one.tpot_s <= limits.get("tpot", DEFAULT_TPOT_S)] or found
+    fast = [one for one in found if one.tpot_s <= limits.get("tpot", SLOWEST_TPOT_S)] or found
     return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
 
 

@@ -21,7 +21,6 @@ from computeledger.frontier.decoding import (
     OUTPUT_TOKENS,
     REFERENCE_MODEL,
     ROLLOUT_TOKENS,
-    SERVED_TPOT_S,
     reinforces,
     serves,
 )
@@ -72,6 +71,7 @@ from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
 from computeledger.units import KILO, MONTH_S
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 #: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
 EXCHANGE_SHARE = 1 / 6
@@ -106,7 +106,7 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "utilization_fraction": utilization,
         "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
-        "served_tpot_s": SERVED_TPOT_S,
+        "served_tpot_s": SLOWEST_TPOT_S,
         "served_input_tokens": INPUT_TOKENS,
         "served_output_tokens": OUTPUT_TOKENS,
         "mean_rollout_tokens": ROLLOUT_TOKENS,

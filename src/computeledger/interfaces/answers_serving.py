@@ -20,7 +20,6 @@ from computeledger.facts.schema import System
 from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
 from computeledger.interfaces.answers_serving_parts import (
-    DEFAULT_TPOT_S,
     Answered,
     add_parts,
     aim_of_the_search,
@@ -46,6 +45,7 @@ from computeledger.workloads.intervals import Interval, anchored, interval_class
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving_search import (
+    SLOWEST_TPOT_S,
     Fleet,
     ServingOption,
     Slo,
@@ -253,7 +253,7 @@ def _choose(found: list[ServingOption], batch: int | None, options: Mapping[str,
     if batch is not None:
         in_order = sorted(found, key=lambda one: str(one.layout))
         return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
-    limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+    limit = middle(options["tpot"]) if options["tpot"] is not None else SLOWEST_TPOT_S
     if options["ttft"] is not None:
         first = middle(options["ttft"])
         best_ttft_s = min(one.ttft_s for one in found)

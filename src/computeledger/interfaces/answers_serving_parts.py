@@ -24,7 +24,7 @@ from computeledger.interfaces.documents_serving import (
     wider_products,
 )
 from computeledger.interfaces.documents_tiers import kv_tiers_document
-from computeledger.interfaces.launch_flags import ENGINES, engine_runs, launch_text
+from computeledger.interfaces.launch_flags import LAUNCHERS, engine_runs, launch_text
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
@@ -32,7 +32,7 @@ from computeledger.units import format_si
 from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of
-from computeledger.workloads.serving_search import ServingOption, pareto_front
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption, pareto_front
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Answered:
 def check_parts(options: Mapping[str, Any]) -> None:
     """Refuse parts that cannot be, before anything is computed."""
     engine = options.get("emit")
-    if engine is not None and engine not in ENGINES:
-        raise unknown_id("engine", engine, ENGINES)
+    if engine is not None and engine not in LAUNCHERS:
+        raise unknown_id("engine", engine, LAUNCHERS)
     if engine is not None and options["backend"] == "ideal":
         raise InputError(f"--emit {engine}: the physical limit is no engine: leave out --backend ideal")
     if options.get("cache_discount") is not None and not options.get("kv_tiers"):
@@ -128,7 +128,7 @@ def _margins(answered: Answered) -> dict[str, Any]:
     within = [
         one for one in answered.found if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())
     ]
-    fast = [one for one in within if one.tpot_s <= max(answered.chosen.tpot_s, DEFAULT_TPOT_S)]
+    fast = [one for one in within if one.tpot_s <= max(answered.chosen.tpot_s, SLOWEST_TPOT_S)]
     chosen_from = fast if "tpot" not in limits else within
     chances = {name: float(np.mean(getattr(answered.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
     return margins_document(rivals_of(answered.chosen, chosen_from), chances, len(chosen_from))
@@ -144,13 +144,9 @@ def aim_of_the_search(options: Mapping[str, Any], tpot_s: float) -> dict[str, An
     """What a search aimed at that was told no speed, beside the speed that it found."""
     if options["tpot"] is not None:
         return {}
-    if tpot_s <= DEFAULT_TPOT_S:
-        return {"slowest_tpot_s_of_the_search": DEFAULT_TPOT_S}
-    return {"choice_of_the_search": f"the fastest: no layout takes {format_si(DEFAULT_TPOT_S, 's')} per token or less"}
-
-
-#: The speed that a search aims at when the question names none (assumption).
-DEFAULT_TPOT_S = 0.05
+    if tpot_s <= SLOWEST_TPOT_S:
+        return {"slowest_tpot_s_of_the_search": SLOWEST_TPOT_S}
+    return {"choice_of_the_search": f"the fastest: no layout takes {format_si(SLOWEST_TPOT_S, 's')} per token or less"}
 
 
 def _kv_tiers(answered: Answered) -> dict[str, Any]:

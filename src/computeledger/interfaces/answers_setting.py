@@ -20,15 +20,10 @@ from computeledger.physics.efficiency_training import load_all_factors, training
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 
 
-def is_moe(model: Model) -> bool:
-    """Whether a model has routed experts."""
-    return any(group.feed_forward.n_experts for group in model.layers)
-
-
 def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
     """The precision that was asked for, or the one the weights are stored in."""
     if given is not None:
-        return parse_precision(given, is_moe(model), kv)
+        return parse_precision(given, model.is_moe, kv)
     parse_precision("bf16", False, kv)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
 

@@ -15,7 +15,6 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents_serving
-from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S
 from computeledger.interfaces.answers_setting import precision_of, price_of, whole_number
 from computeledger.interfaces.executors import local_workers, open_executor, open_parquet
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
@@ -24,6 +23,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_questions import ServingQuestion, sweep_questions
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 from computeledger.workloads.sweep import Columns
 
 _ASKED = ("model", "system", "precision", "input_tokens", "output_tokens")
@@ -32,7 +32,7 @@ _ASKED = ("model", "system", "precision", "input_tokens", "output_tokens")
 def answer_sweep(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger sweep``."""
     questions, labels = _questions(options)
-    limit_s = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+    limit_s = middle(options["tpot"]) if options["tpot"] is not None else SLOWEST_TPOT_S
     asked = whole_number("--workers", options["workers"])
     if asked is not None and options["cluster"] is not None:
         raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")

@@ -116,7 +116,9 @@ _SPLIT = [
         help="Versions a rollout may be behind; 0 is synchronous.",
     ),
     click.option(
-        "--in-flight", is_flag=True, help="Live rollouts go on with new weights, so that generation never drains."
+        "--in-flight/--drained",
+        default=None,
+        help="Under a lag live rollouts go on with new weights (the default), or generation drains first.",
     ),
     _count("--live-limit", "1024", "Rollouts that a replica decodes at once at most."),
     _count("--draft-tokens", "0", "Speculative decoding: tokens drafted per step."),

@@ -14,7 +14,6 @@ from typing import Any
 
 from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
-from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.wording import point, show
 from computeledger.physics.memory import CACHE_FRACTION
 from computeledger.physics.operations import CHUNK_TOKENS
@@ -99,8 +98,8 @@ def engine_runs(engine: str, layout: Layout) -> bool:
 
 def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     """Commands that start what a serving document describes; raises where the engine cannot run it."""
-    if engine not in ENGINES:
-        raise unknown_id("engine", engine, ENGINES)
+    if engine not in LAUNCHERS:
+        raise unknown_id("engine", engine, LAUNCHERS)
     pools = document.get("pools")
     if pools is None:
         return "\n".join([*_comments(engine, document), *_commands(engine, _launch(engine, document, document, ""))])
@@ -117,7 +116,7 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
 
 def _commands(engine: str, one: Launch) -> list[str]:
     most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
-    return [*([most] if one.short else []), *_draft_note(one), *ENGINES[engine](one)]
+    return [*([most] if one.short else []), *_draft_note(one), *LAUNCHERS[engine](one)]
 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
@@ -177,7 +176,7 @@ def _share(fraction: float) -> float:
 def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
     """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
     model, asked = load_model(document["model"]), document["precision"]
-    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if is_moe(model) else {})
+    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
     pairs = {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items()}
     if all(stored == wanted for stored, wanted in pairs):
         return False
@@ -329,4 +328,4 @@ def _trtllm(one: Launch) -> list[str]:
     return [*notes, *file, *_shell(f"trtllm-serve {one.model}", options)]
 
 
-ENGINES: dict[str, Callable[[Launch], list[str]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
+LAUNCHERS: dict[str, Callable[[Launch], list[str]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}

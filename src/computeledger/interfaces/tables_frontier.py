@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 #: Time with stops over that without beyond which a run hardly advances.
 MOST_STOPPED = 10.0
 #: Site-dates listed with their reason, at most.
-MOST_ROWS = 60
+MOST_SITE_ROWS = 60
 
 
 def print_frontier(command: str, document: Document) -> None:
@@ -177,7 +177,7 @@ def _print_sites(out: Console, document: Document) -> None:
     columns = ("site", "date", ">facility", ">90 % interval", ">published H100e", ">recomputed", "remark")
     table = new_table("Sites", *columns)
     shown = [row for row in document["sites"] if row["published_h100e_8bit"]]
-    for row in shown[-MOST_ROWS:]:
+    for row in shown[-MOST_SITE_ROWS:]:
         found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
         power = ["", ""]
         if row["facility_w"] is not None:
@@ -186,8 +186,8 @@ def _print_sites(out: Console, document: Document) -> None:
         remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
         table.add_row(row["name"], row["date"], *power, format_si(row["published_h100e_8bit"]), found, remark)
     out.print(table)
-    if len(shown) > MOST_ROWS:
-        note(out, f"{len(shown) - MOST_ROWS} earlier rows are not shown; --site NAME or --json")
+    if len(shown) > MOST_SITE_ROWS:
+        note(out, f"{len(shown) - MOST_SITE_ROWS} earlier rows are not shown; --site NAME or --json")
     _print_interval(out, document)
     for name, one in document["agreement"].items():
         note(out, f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}")

@@ -8,12 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from computeledger.economics.allocation import PHASES
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
 from computeledger.interfaces.tables_tiers import span_words
 from computeledger.interfaces.wording import PHASE_NAMES, interval_words, joined, point
 from computeledger.units import format_percent, format_si, format_usd
 
-PHASES = ("pretraining", "rl", "inference")
 _ROWS = 18
 _READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
 

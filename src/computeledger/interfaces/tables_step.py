@@ -13,7 +13,7 @@ from computeledger.interfaces.wording import point, show
 from computeledger.units import format_percent, format_si
 
 #: Rows of a timeline that are drawn; of a longer pipeline the middle stages are left out.
-MOST_ROWS = 16
+MOST_STAGE_ROWS = 16
 _STYLES = {"forward": "cyan", "backward": "blue", "weights": "green"}
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -75,8 +75,8 @@ def timeline_rows(drawn: Mapping[str, Any], width: int) -> list[tuple[str, list[
     """Cells of a timeline: stage, then a sign and its kind for each slice of time."""
     stages, scale = drawn["n_stages"], width / drawn["pipeline_end_s"]
     kept = list(range(stages))
-    if stages > MOST_ROWS:
-        half = MOST_ROWS // 2
+    if stages > MOST_STAGE_ROWS:
+        half = MOST_STAGE_ROWS // 2
         kept = [*range(half), *range(stages - half, stages)]
     rows: dict[int, list[tuple[str, str]]] = {stage: [("·", "")] * width for stage in kept}
     for stage, kind, microbatch, _, start, end in drawn["bars"]:

@@ -21,8 +21,8 @@ from computeledger.interfaces.tables import (
 )
 from computeledger.interfaces.tables_step import print_step
 from computeledger.interfaces.wording import point, show, width_words, words
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.units import format_count, format_percent, format_si
-from computeledger.workloads.pretraining import USABLE_FRACTION
 
 #: Rounding that is worth a word.
 ROUNDED_FRACTION = 0.01
@@ -78,7 +78,7 @@ def _fit_words(document: Mapping[str, Any]) -> str:
     """Whether it fits into what a job may fill; some published jobs fill more."""
     if document["fits"]:
         return "fits"
-    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / USABLE_FRACTION
+    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / TRAINING_HBM_FRACTION
     if held["total"] <= hbm_bytes:
         return f"TIGHT: more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"
     return "DOES NOT FIT"

@@ -30,7 +30,7 @@ RECIPES = ("tensor", "row", "block")
 ACTIVATIONS, MOMENTS = ("bf16", "fp8"), ("fp32", "bf16")
 #: Share of the plain pipeline bubble that a schedule leaves: zero-bubble moves weight gradients into it; DualPipe
 #: feeds both ends and overlaps a forward with a backward.
-SCHEDULES = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
+BUBBLE_RATIOS = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Stack:
     hidden_tensor_parallel : bool
         Tensor-parallel traffic runs under the products (asynchronous or decomposed).
     schedule : str
-        Pipeline schedule of :data:`SCHEDULES`; interleaving is ``virtual_stages`` of the batch.
+        Pipeline schedule of :data:`BUBBLE_RATIOS`; interleaving is ``virtual_stages`` of the batch.
     trained_fraction : float or ndarray
         Share of weights that receive gradients: 1, or nearly 0 for adapters (LoRA) [-].
     mtp_layers : int

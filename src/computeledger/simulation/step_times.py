@@ -17,6 +17,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.batching import expected_busiest, held_steps, most_in_a_bin
 from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
@@ -54,7 +55,7 @@ class Engine:
     """
 
     n_replicas: int = 1
-    chunk_tokens: int = 8192
+    chunk_tokens: int = int(CHUNK_TOKENS)
     live: int | None = None
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
 
@@ -111,7 +112,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> found = timed_pool(question, Machine(load_system("h100-nvl8")), Engine(live=64))
@@ -173,7 +175,8 @@ def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)

@@ -25,7 +25,7 @@ NEEDED = (
 #: GPUs of a node in figures that are stated per node.
 NODE_GPUS = 8
 #: Tokens per GPU and prefill batch where a row states none (assumption: what the rows that state one use).
-CHUNK_TOKENS = 16384.0
+PUBLISHED_CHUNK_TOKENS = 16384.0
 #: Sequences per rank that the engine schedules at most where a row states no limit (assumption).
 MOST_SEQUENCES = 2048.0
 INPUT, OUTPUT = "input_tokens_per_s_per_gpu", "output_tokens_per_s_per_gpu"
@@ -96,7 +96,7 @@ class Case:
     cached_fraction: float = 0.0
     tokens_per_step: float = 1.0
     accepted_per_step: float = 1.0
-    chunk_tokens: float = CHUNK_TOKENS
+    chunk_tokens: float = PUBLISHED_CHUNK_TOKENS
     overlapped: bool = False
     balanced: bool = False
     ranks_balanced: bool = False
@@ -259,7 +259,7 @@ def _precision(model: Model, text: str) -> Precision:
     if not words or model.id.startswith("openai/gpt-oss"):
         return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv, scores)
     if "fp4" in words:
-        is_moe = any(group.feed_forward.n_experts for group in model.layers)
+        is_moe = model.is_moe
         mixers = "fp8" if "fp8 attention" in words else "bf16" if is_moe else "fp4"
         return Precision(mixers, "fp8" if "fp8 attention" in words else "fp4", "fp4", kv, scores)
     width = "fp8" if "fp8" in words else "bf16"
@@ -306,7 +306,7 @@ def _prefill(case: Case, row: Row, assumed: list[str]) -> dict[str, Any]:
     if stated:
         changes["chunk_tokens"] = stated
     else:
-        assumed.append(f"{CHUNK_TOKENS:,.0f} tokens per GPU and batch")
+        assumed.append(f"{PUBLISHED_CHUNK_TOKENS:,.0f} tokens per GPU and batch")
     if not case.input_tokens:
         changes |= _prompts(_deployment(row["source"]))
     return changes

@@ -17,6 +17,7 @@ import numpy as np
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration import ENGINES
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
@@ -50,7 +51,6 @@ SYSTEMS = {
     "gb200": "gb200-nvl72",
     "gb300": "gb300-nvl72",
 }
-BACKENDS = ("trtllm", "vllm", "sglang")
 #: These runs draw lengths evenly from 0.8 to 1.0 of the nominal ones; other harnesses send the nominal ones.
 DRAWN_LENGTH_RATIO = 0.9
 _OTHER_HARNESS = re.compile(r"source_file=/")
@@ -241,7 +241,7 @@ def _point(row: Mapping[str, str]) -> Point | str:
         return "model not known"
     if row["system"] not in SYSTEMS:
         return "system not known"
-    if row["backend"] not in BACKENDS:
+    if row["backend"] not in ENGINES:
         return "engine not known"
     if any(_number(row, name) is None for name in ("isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms")):
         return "lengths or times not stated"
@@ -312,7 +312,7 @@ def _model(path: str) -> Model | None:
 def _precision(model: Model, row: Mapping[str, str]) -> Precision:
     """Precision by kind: what the row states, else the stored one; 4-bit expert checkpoints keep their mixers wide."""
     stated = {kind: _width(row[f"{kind}_quant_mode"]) for kind in ("gemm", "moe")}
-    is_moe = any(group.feed_forward.n_experts for group in model.layers)
+    is_moe = model.is_moe
     if not stated["gemm"]:
         return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
     mixers = "bf16" if is_moe and stated["gemm"] == "fp4" else stated["gemm"]

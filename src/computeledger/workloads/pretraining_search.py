@@ -17,7 +17,12 @@ from computeledger.physics.training_batch import RECOMPUTE_CHOICES
 from computeledger.progress import counted
 from computeledger.units import GIGA, format_count
 from computeledger.workloads.pipeline import SCHEDULES, with_schedule
-from computeledger.workloads.pretraining import PretrainingScenario, batch_sequences, estimate_pretraining
+from computeledger.workloads.pretraining import (
+    PretrainingScenario,
+    batch_sequences,
+    check_shared,
+    estimate_pretraining,
+)
 from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates, training_layouts
 
 
@@ -371,3 +376,56 @@ def _nearest_batch(sequences: int, unit: int, sequence_tokens: float) -> int | N
 
 #: Largest global batch that is proposed, as a power of two of sequences.
 MOST_BATCH_BITS = 24
+
+
+def configured_run(
+    scenario: PretrainingScenario, n_gpus: int, limits: Limits, machine: Machine
+) -> tuple[PretrainingScenario, Swept | None]:
+    """Give a run its configuration: what is given holds, what is left out is searched.
+
+    ``pretrain`` and ``plan`` both ask here.
+
+    Parameters
+    ----------
+    scenario : PretrainingScenario
+        Model, precision, sequence, global batch; its layout where the limits name one.
+    n_gpus : int
+        GPUs of the job [-].
+    limits : Limits
+        What is given, and what may be chosen from.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    tuple of PretrainingScenario and Swept or None
+        The fastest configuration that fits, and all that were tried; a given layout that does not fit as modelled is
+        answered as it stands, with None.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where the layout is left open and nothing fits.
+    QuantityError
+        Where the global batch divides over no layout.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.physics.training import Batch
+    >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(tp=2, dp=4), Precision(), Batch(4096.0, 64.0))
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> given, _ = configured_run(scenario, 8, Limits(8, (scenario.layout,)), machine)
+    >>> searched, swept = configured_run(scenario, 8, Limits(8), machine)
+    >>> str(given.layout), len(swept.best(3))
+    ('tp2-dp4', 3)
+    """
+    every = candidates(scenario, n_gpus, limits)
+    if limits.layouts is None:
+        swept = require_fit(scenario, every, machine, (n_gpus, limits))
+        return chosen(scenario, swept.best(1)[0]), swept
+    own = evaluate(scenario, every, machine).best(1)
+    if own:
+        return chosen(scenario, own[0]), None
+    return check_shared(replace(scenario, batch=with_schedule(scenario.batch, limits.schedules[0]))), None

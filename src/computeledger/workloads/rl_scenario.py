@@ -20,6 +20,8 @@ from computeledger.workloads.rl_lengths import Lengths
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 
+#: Verdicts at a time where a verifier takes time and nobody says how many (assumption).
+VERIFIER_CORES = 1024.0
 #: Shares of the GPUs that generate, as a search tries them.
 _SHARES = np.linspace(0.06, 0.94, 45)
 

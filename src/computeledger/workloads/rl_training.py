@@ -15,6 +15,9 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, StepTime, step_time
 
+#: Tokens of a training microbatch where neither a question nor a search says (assumption).
+PACK_TOKENS = 8192.0
+
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
@@ -36,7 +39,7 @@ class Trainer:
 
     layout: Layout
     precision: Precision = field(default_factory=Precision)
-    pack_tokens: Num = 8192.0
+    pack_tokens: Num = PACK_TOKENS
     recompute: str = "full"
     virtual_stages: Num = 1.0
 

@@ -306,6 +306,11 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
 
 
+#: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
+#: to 1,024).
+LIVE_LIMIT = 1024
+
+
 def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     """What a pass over prompts adds to the decode step that it joins."""
     eff = machine.efficiency

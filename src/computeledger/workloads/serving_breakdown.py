@@ -18,7 +18,7 @@ from computeledger.physics.roofline import Machine, Operation
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
 
 #: By how much a constant is moved, and the least effect that counts.
-STEP, LEAST = 1e-3, 5e-3
+SENSITIVITY_STEP, LEAST = 1e-3, 5e-3
 _SYSTEM_FACTS = (
     "scale_up_bytes_per_s_per_gpu",
     "scale_out_bytes_per_s_per_gpu",
@@ -162,7 +162,7 @@ def _step(operations: tuple[Operation, ...], limits: tuple[Operation, ...], time
 
 def _moved(machine: Machine) -> Iterator[tuple[str, float, Fact | None, Machine]]:
     """Every constant of a machine with the machine that has a little more of it."""
-    more = 1 + STEP
+    more = 1 + SENSITIVITY_STEP
     for field in fields(machine.efficiency):
         value = getattr(machine.efficiency, field.name)
         if isinstance(value, float | int) and value:
@@ -197,7 +197,7 @@ def _constants(result: ServingResult, scenario: ServingScenario, machine: Machin
     base, found = _effects(result), []
     for name, value, fact, moved in _moved(machine):
         effects = _effects(estimate_serving(scenario, moved))
-        ratios = {key: (effects[key] / time_s - 1) / STEP for key, time_s in base.items() if time_s > 0}
+        ratios = {key: (effects[key] / time_s - 1) / SENSITIVITY_STEP for key, time_s in base.items() if time_s > 0}
         elasticity = {key: ratio for key, ratio in ratios.items() if abs(ratio) >= LEAST}
         if elasticity:
             found.append(Constant(name, value, fact, elasticity))

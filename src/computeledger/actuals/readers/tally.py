@@ -13,6 +13,8 @@ from pathlib import Path
 from computeledger.errors import InputError
 from computeledger.units import HOUR_S, MINUTE_S
 
+#: Times that a log prints may be over what they add up to by this much: logs round (assumption).
+ROUNDING = 1.01
 #: A longer line is damaged: no tool writes one, and it must not fill the memory.
 LONGEST_LINE_BYTES = 4_000_000
 

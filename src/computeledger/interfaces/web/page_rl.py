@@ -36,7 +36,7 @@ _CONTROLS = (
     Control("training-gpus", "GPUs that only train", unit="GPUs", low=8, high=16384, whole=True, is_power=True,
             group="Asynchrony",
             help="With a lag; empty: searched."),
-    Control("in-flight", "Update weights in flight", "switch", group="Asynchrony"),
+    Control("drained", "Drain generation before new weights", "switch", group="Asynchrony"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
     Control("layout", "Generation layout", "text", group="How", help="Such as tp2; empty: searched."),
     Control("training-layout", "Training layout", "text", group="How", help="Such as tp4-dp16; empty: searched."),
@@ -126,7 +126,7 @@ PAGE = Page(
         "Eight billion, one team": {},
         "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
                                       "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
-        "Asynchronous, two versions behind": {"max-lag": "2", "in-flight": "on"},
+        "Asynchronous, two versions behind": {"max-lag": "2"},
         "Slow verifiers": {"verifier-time": "30", "verifier-cores": "256"},
     },
 )  # fmt: skip
