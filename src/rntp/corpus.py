@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import itertools
 import json
+import os
 import random
 import sys
 import sysconfig
@@ -311,10 +312,15 @@ def _paths(spec: CorpusSpec, folder: Path) -> Iterator[Path]:
         yield from files
 
 
+def _named(path: Path, folder: Path) -> str:
+    """Name of a file, relative to the recipe: two files of one base name are two documents."""
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
 def _text(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
     for path in _paths(spec, folder):
         try:
-            yield Document(path.read_text("utf-8"), path.name, path.suffix.lstrip("."))
+            yield Document(path.read_text("utf-8"), _named(path, folder), path.suffix.lstrip("."))
         except UnicodeDecodeError:
             raise InputError(f"corpus: {path}: is no UTF-8 text") from None
 
@@ -339,7 +345,7 @@ def _jsonl(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
                     row = json.loads(line)
                 except json.JSONDecodeError as error:
                     raise InputError(f"corpus: {path}: line {number}: no JSON document ({error.msg})") from None
-                yield _row(spec, row, f"{path.name}:{number}")
+                yield _row(spec, row, f"{_named(path, folder)}:{number}")
 
 
 def _parquet(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
@@ -353,7 +359,7 @@ def _parquet(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
                 for batch in file.iter_batches():
                     for row in batch.to_pylist():
                         number += 1
-                        yield _row(spec, row, f"{path.name}:{number}")
+                        yield _row(spec, row, f"{_named(path, folder)}:{number}")
         except pyarrow.ArrowInvalid as error:
             raise InputError(f"corpus: {path}: {str(error).splitlines()[0]}") from None
 

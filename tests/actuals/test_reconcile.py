@@ -213,6 +213,14 @@ def test_command_keeps_its_contract(run, tmp_path):
     assert page.count('data-plot="') == 7 and "What was read" in page and "://" not in page.partition("<script>")[0]
 
 
+def test_the_page_names_files_and_no_folder(run, tmp_path):
+    code, _ = run("reconcile", str(tmp_path / "plan.toml"), str(tmp_path / "a"), "--html", "out.html")
+    page = (tmp_path / "out.html").read_text()
+    assert code == 0
+    assert "plan.toml" in page
+    assert str(tmp_path) not in page
+
+
 def test_plan_takes_what_reconcile_wrote(run):
     code, text = run("reconcile", "plan.toml", "a", "--json")
     actual = json.loads(text)["phases"]["pretraining"]["actual"]

@@ -29,7 +29,7 @@ PHASES_OF_RUN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "rl": (
             "generation", "thought scoring", "baseline", "verification", "log-probs", "update", "weight sync",
-            "next-token reference", *COMMON_PHASES,
+            "position selection", "next-token reference", *COMMON_PHASES,
         ),
         "pretraining": ("forward-backward", "optimizer", *COMMON_PHASES),
         "serving": ("prefill", "decode", *COMMON_PHASES),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -167,7 +169,7 @@ _WORDS = {
 
 
 def answer_search(query: str) -> dict[str, Any]:
-    """Answer ``computeledger facts search``."""
+    """Answer ``computeledger facts search``: what the words begin a name of comes before what only mentions them."""
     words = query.lower().split()
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
@@ -181,13 +183,29 @@ def answer_search(query: str) -> dict[str, Any]:
             text = " ".join(parts).lower()
             if all(word in text for word in words):
                 found.append({"id": given, "kind": document["kind"], "name": name, **fact})
-    return {"query": query, "results": found}
+    return {"query": query, "results": sorted(found, key=lambda one: _rank(words, one))}
+
+
+def _rank(words: Sequence[str], found: Mapping[str, Any]) -> int:
+    """0 where the id is of what was asked, 1 where id and fact hold every word, 2 where a note or source does."""
+    own = re.split(r"[/_ ]", found["id"].lower())
+    if any(part.startswith(word) for part in own for word in words):
+        return 0
+    return 1 if all(word in f"{found['id']} {found['name']}".lower() for word in words) else 2
 
 
 def _searched() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every record that a search looks through."""
     for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
         yield given, answer_fact(given)
+
+
+def fact_counts() -> dict[str, int]:
+    """How many facts a search looks through, by the kind of record that they belong to."""
+    counts: Counter[str] = Counter()
+    for _, document in _searched():
+        counts[document["kind"]] += len(document["facts"])
+    return dict(counts)
 
 
 def _exists(path: str) -> bool:

@@ -14,7 +14,7 @@ from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
+from computeledger.interfaces.wording import PHASE_NAMES, joined, point, route_words, show
 from computeledger.units import format_percent, format_si, format_usd
 
 _CONTOUR_WORDS = "Lines of equal loss; along the dotted line the pretraining compute is the same."
@@ -153,11 +153,9 @@ def write_route(path: str, document: Mapping[str, Any]) -> None:
     rows = [
         (row["policy"].replace(" checked", ""), _between(row, "usd_per_completed_task", format_usd),
          _between(row, "success_fraction", format_percent), show(row["seconds"], "s"))
-        for row in sorted(document["options"], key=lambda one: one["usd_per_task"]) if row["on_front"]
+        for row in document["options"] if row["on_front"]
     ]  # fmt: skip
-    title = (
-        f"{document['best']['policy']} for {format_usd(document['best']['usd_per_completed_task'])} a completed task"
-    )
+    title = route_words(document)[0]
     head = ("policy", "cost per completed task", "success", "time")
     _write(path, title, figures, (head, rows), document["assumptions"])
 

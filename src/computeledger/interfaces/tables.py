@@ -10,6 +10,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.interfaces.wording import PHASE_NAMES, choice_words, joined, point, show
 from computeledger.units import format_si
 
@@ -18,12 +19,8 @@ ACCENT = "cyan"
 
 
 def console() -> Console:
-    """A console as wide as the terminal, and at least 100 columns when output goes to a file.
-
-    Words in square brackets are units and names, no markup.
-    """
-    found = Console(highlight=False, markup=False)
-    return found if found.is_terminal else Console(highlight=False, markup=False, width=max(found.width, 120))
+    """A console as wide as the terminal or as ``COLUMNS`` says; words in square brackets are units, no markup."""
+    return Page()
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -43,7 +40,7 @@ def interval(value: Any, unit: str) -> Text:
 def new_table(title: str, *columns: str) -> Table:
     """An empty table; a column whose name starts with ``>`` holds numbers and is set right."""
     named = any(columns)
-    table = Table(
+    table = FittingTable(
         title=title or None,
         title_justify="left",
         title_style="bold",
@@ -55,7 +52,7 @@ def new_table(title: str, *columns: str) -> Table:
     )
     for name in columns:
         justify: JustifyMethod = "right" if name.startswith(">") else "left"
-        table.add_column(name.removeprefix(">"), justify=justify, no_wrap=name in ("operation", "time", "share"))
+        table.add_column(name.removeprefix(">"), justify=justify)
     return table
 
 

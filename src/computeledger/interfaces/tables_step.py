@@ -32,8 +32,6 @@ def print_step(out: Console, document: Mapping[str, Any]) -> None:
         wire = [show(one[key], "s") if one[key] > 0 else "" for key in ("exposed_s", "hidden_s")]
         share = bar(one["share_fraction"], 8).append(format_percent(one["share_fraction"]))
         table.add_row(one["name"], *work, show(point(one["time_s"]), "s"), share, reached, *wire, one["bound"])
-    for column in table.columns:
-        column.no_wrap = True
     out.print(table)
     _print_phases(out, step)
     print_timeline(out, step["timeline"])

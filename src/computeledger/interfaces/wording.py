@@ -370,6 +370,40 @@ def model_words(model: str) -> str:
     return "/".join(PurePath(model).parts[-2:]) if model.endswith(".json") else model
 
 
+def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The answer of a route in one sentence, and the cheaper policy that a lower success would allow, if any.
+
+    Parameters
+    ----------
+    document : mapping
+        Of the route.
+
+    Returns
+    -------
+    tuple of str
+        The second empty where no policy that fails more often is cheaper.
+
+    Examples
+    --------
+    >>> best = {"policy": "large", "usd_per_completed_task": 0.541, "success_fraction": 0.74}
+    >>> document = {"best": best, "cheapest_without_a_floor": best, "least_success_fraction": 0.7,
+    ...             "least_success_is": "stated"}
+    >>> route_words(document)[0].replace(chr(160), " ")
+    'large: $0.541 per completed task, 74 % completed; the cheapest that completes at least 70 % (stated)'
+    """
+    best, free = document["best"], document["cheapest_without_a_floor"]
+    floor = f"{percent(document['least_success_fraction'])} ({document['least_success_is']})"
+    answer = f"{_policy_words(best)}; the cheapest that completes at least {floor}"
+    if free["policy"] == best["policy"]:
+        return answer, ""
+    return answer, f"without that floor {_policy_words(free)}, {percent(1 - free['success_fraction'])} not"
+
+
+def _policy_words(row: Mapping[str, Any]) -> str:
+    cost = f"{words(row['usd_per_completed_task'], 'USD')} per completed task"
+    return f"{row['policy']}: {cost}, {percent(row['success_fraction'])} completed"
+
+
 def margins_words(margins: Mapping[str, Any]) -> str:
     """How far a winner is ahead, in one sentence."""
     others, close = margins["n_layouts_within_limits"] - 1, margins["n_not_distinguishable"]

@@ -40,7 +40,8 @@ _CONTROLS = (
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
     Control("layout", "Generation layout", "text", group="How", help="Such as tp2; empty: searched."),
     Control("training-layout", "Training layout", "text", group="How", help="Such as tp4-dp16; empty: searched."),
-    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
+    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="How", blank="rent",
+            help="Empty: rent of the price edition."),
 )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from computeledger.units import DIMENSIONS
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
+#: More choices than these are not listed in a message.
+_FEW = 12
 Values = dict[str, str]
 
 
@@ -55,6 +57,11 @@ class Control:
         Whether the box takes a line of its own.
     only : str
         The choice of another control under which it matters, such as ``about=sites|growth``; empty for always.
+    follows : str
+        Controls on which the default rests, joined by ``|``: once one of them has another value than its own default,
+        this one's default is ``otherwise``, as a rent is none with another chip.
+    otherwise : str
+        The default then.
     help : str
         One line.
     group : str
@@ -78,6 +85,8 @@ class Control:
     ends: tuple[str, str] = ("", "")
     is_wide: bool = False
     only: str = ""
+    follows: str = ""
+    otherwise: str = ""
     help: str = ""
     group: str = ""
 
@@ -241,6 +250,8 @@ class Page:
         From the answer to what is shown.
     presets : mapping of str to mapping
         Named values of controls.
+    bases : mapping of str to mapping
+        Defaults of the other controls by the choice of the first; empty where they have one each.
     """
 
     name: str
@@ -250,6 +261,32 @@ class Page:
     answer: Callable[[Values, bool], Answer]
     view: Callable[[Answer], View]
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def defaults(self, query: Mapping[str, str]) -> Values:
+        """Defaults of the controls, beside what is asked.
+
+        Parameters
+        ----------
+        query : mapping of str to str
+            As in the address.
+
+        Returns
+        -------
+        dict of str to str
+            By control.
+
+        Examples
+        --------
+        >>> price = Control("price", "GPU-hour", default="2", follows="system")
+        >>> page = Page("p", "P", "", (Control("system", "System", default="h800-nvl8"), price), None, None)
+        >>> page.defaults({})["price"], page.defaults({"system": "gb200-nvl72"})["price"]
+        ('2', '')
+        """
+        base = self.bases.get(query.get(self.controls[0].name, self.controls[0].default), {})
+        out = {one.name: base.get(one.name, one.default) for one in self.controls}
+        moved = {name for name, text in out.items() if query.get(name, text).strip() != text}
+        return out | {one.name: one.otherwise for one in self.controls if moved & set(one.follows.split("|"))}
 
 
 class ControlError(InputError):
@@ -301,8 +338,10 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
     for name in query:
         if name not in known:
             raise ControlError("", f"{shown(name)}: no control of this page; {nearest(name, known)}")
-    out = {name: query.get(name, one.default).strip() for name, one in known.items()}
-    out |= {name: one.default for name, one in known.items() if one.kind == "choice" and not out[name]}
+    defaults = page.defaults(query)
+    out = {name: query.get(name, defaults[name]).strip() for name in known}
+    unchosen = [name for name, one in known.items() if one.kind == "choice" and not out[name] and "" not in one.choices]
+    out |= {name: defaults[name] for name in unchosen}
     out = {name: _choice(known[name], text) for name, text in out.items()}
     for name, text in out.items():
         _check(known[name], text)
@@ -353,7 +392,10 @@ def _check(one: Control, text: str) -> None:
     if any(ord(letter) < ord(" ") for letter in text):
         raise ControlError(one.name, f"{one.label} {shown(text)}: one line of plain text is expected")
     if one.kind == "choice" and text not in one.choices:
-        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {nearest(text, one.choices)}")
+        hint = nearest(text, one.choices)
+        if hint.startswith("allowed") and len(one.choices) > _FEW:
+            hint = f"type a part of a name to see which of the {len(one.choices)} have it"
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {hint}")
     if one.kind == "switch" and text != "on":
         raise ControlError(one.name, f"{one.label} {shown(text)}: 'on', or left out")
 
