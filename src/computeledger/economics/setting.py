@@ -17,8 +17,8 @@ from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.parallelism import parse_layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.workloads.intervals import interval_class, interval_of
+from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
+from computeledger.workloads.intervals import interval_class, interval_of, is_measured_chip
 from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
@@ -243,12 +243,14 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     if section is None or "skip" in section:
         return {}
     ids = {str(plan.value(section, "model")), *(one.text("model") for one in section.traffic)} - {None}
-    if len(ids) > 1:  # several models share one factor: that of what was not measured
-        return {}
     system, layout = system_of(plan, section), section.text("layout")
+    if len(ids) > 1 and is_measured_chip(system):  # several models share one factor: that of what was not measured
+        return {}
     is_spread = layout is not None and parse_layout(layout).n_gpus > system.n_gpus_scale_up.value
     kind = "spread" if is_spread else "aggregated"
-    found = interval_of(interval_class(load_model(str(ids.pop())), system.id, DEFAULT_ENGINE, kind))
+    model = load_model(str(ids.pop()))
+    weights = _precision(plan, section, model).name
+    found = interval_of(interval_class(model, weights, system.id, DEFAULT_ENGINE, kind))
     return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
 
 
@@ -426,11 +428,14 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
 
 
 def _precision(plan: Plan, section: Section, model: Model) -> Precision:
-    if section.name == "pretraining" or isinstance(plan.value(section, "precision"), str):
+    given = plan.value(section, "precision")
+    if section.name == "pretraining":
         return _training_precision(plan, section, model)
+    if isinstance(given, str):
+        return parse_precision(given, model.is_moe)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
 
 
 def _training_precision(plan: Plan, section: Section, model: Model) -> Precision:
-    given = plan.value(section, "precision")
-    return parse_precision(given if isinstance(given, str) else "bf16", model.is_moe)
+    given = plan.value(section, "precision") if section.name != "inference" else None  # what only serves trains nothing
+    return parse_training_precision(given if isinstance(given, str) else "bf16", model.is_moe)

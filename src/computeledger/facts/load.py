@@ -30,7 +30,7 @@ from computeledger.facts.catalog import (
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, check_id, record_values
-from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, System
+from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, System
 from computeledger.units import format_si
 
 __all__ = [
@@ -260,9 +260,9 @@ def read_accelerator(document: Document) -> Accelerator:
     values = record_values(document, Accelerator, base, ("id", "name", "vendor", "scope"))
     peaks: dict[str, Fact] = values.get("peak_flop_per_s", {})
     for precision in peaks:
-        if precision not in PRECISION_BYTES:
+        if precision not in PEAK_PRECISIONS:
             raise document.error(
-                f"peak_flop_per_s.{precision}", f"unknown precision; {nearest(precision, PRECISION_BYTES)}"
+                f"peak_flop_per_s.{precision}", f"unknown precision; {nearest(precision, PEAK_PRECISIONS)}"
             )
     if base is not None:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}

@@ -11,7 +11,7 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
@@ -92,8 +92,8 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
         recompute=recompute,
     )
     precision = scenario.precision
-    if "precision" in said and parse_precision(str(said["precision"]), model.is_moe).name != precision.name:
-        precision = parse_precision(str(said["precision"]), model.is_moe)
+    if "precision" in said and parse_training_precision(str(said["precision"]), model.is_moe).name != precision.name:
+        precision = parse_training_precision(str(said["precision"]), model.is_moe)
     return replace(scenario, model=model, layout=layout, batch=batch, precision=precision)
 
 

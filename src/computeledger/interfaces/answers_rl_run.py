@@ -25,7 +25,7 @@ from computeledger.interfaces.answers_setting import (
 from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
 from computeledger.units import format_percent, parse_quantity
 from computeledger.workloads.rl_generation import Sampling
@@ -177,7 +177,7 @@ class _Question:
             is_in_flight=options["in_flight"],
             generation=check_layout(parse_layout(layout), model) if layout else None,
             trainer=check_layout(parse_layout(trainer), model) if trainer else None,
-            precision=parse_precision(options["training_precision"], model.is_moe),
+            precision=parse_training_precision(options["training_precision"], model.is_moe),
             recompute=recompute,
             is_wide=options["search"],
         )

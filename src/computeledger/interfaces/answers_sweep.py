@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from computeledger.errors import InputError
-from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents_serving
@@ -20,7 +19,7 @@ from computeledger.interfaces.executors import local_workers, open_executor, ope
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.workloads.intervals import interval_class, interval_of
+from computeledger.workloads.intervals import Interval, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_questions import ServingQuestion, sweep_questions
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
@@ -68,15 +67,19 @@ def _questions(options: Mapping[str, Any]) -> tuple[list[ServingQuestion], list[
         precision = precision_of(model, width, options["kv_precision"])
         price = middle(price_of(system, options["price"])[0])
         scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
-        questions.append(ServingQuestion(len(labels), scenario, _machine(model, system), gpus))
+        sure = _sureness(scenario, system)
+        questions.append(ServingQuestion(len(labels), scenario, _machine(sure, system), gpus))
         labels.append({"model": model.id, "system": system.id, "precision": width or precision.name,
-                       "input_tokens": given, "output_tokens": written})  # fmt: skip
+                       "interval_class": sure.name, "input_tokens": given, "output_tokens": written})  # fmt: skip
     return questions, labels
 
 
-def _machine(model: Model, system: System) -> Machine:
+def _sureness(scenario: ServingScenario, system: System) -> Interval:
+    return interval_of(interval_class(scenario.model, scenario.precision.name, system.id, DEFAULT_ENGINE))
+
+
+def _machine(sure: Interval, system: System) -> Machine:
     """One GPU at the medians that ``serve`` answers with: those of the question's interval class."""
-    sure = interval_of(interval_class(model, system.id, DEFAULT_ENGINE))
     middles = {"efficiency.serving_ratio": middle(sure.tpot), "efficiency.first_token_ratio": middle(sure.ttft)}
     return Machine(system, efficiency(DEFAULT_ENGINE, middles))
 

@@ -149,7 +149,11 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--system", required=True, help="System id, or path to a system TOML."),
         click.option("--gpus", callback=parse_count, metavar="N", help="GPUs at hand."),
         click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
-        click.option("--precision", metavar="P", help="bf16, fp8 or fp4; left out: as stored, bf16 to pretrain."),
+        click.option(
+            "--precision",
+            metavar="P",
+            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8; left out: as stored, bf16 to pretrain.",
+        ),
         click.option(
             "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."
         ),

@@ -37,7 +37,11 @@ _ABOUT = [
     _count("--training-gpus", None, "Of them, those that only train; all take turns, or are searched with a lag."),
     click.option("--layout", metavar="tp8-ep8", help="Of one generation replica; searched when left out."),
     click.option("--training-layout", metavar="tp2-pp4", help="Of the trainer; searched when left out."),
-    click.option("--precision", metavar="P", help="Of rollouts: bf16, fp8 or fp4; as stored when left out."),
+    click.option(
+        "--precision",
+        metavar="P",
+        help="Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8; as stored when left out.",
+    ),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Of the KV cache."),
     click.option("--training-precision", default="bf16", show_default=True, metavar="P", help="Of the update."),
     click.option("--backend", default="vllm", show_default=True, metavar="E", help="Generation engine, or ideal."),

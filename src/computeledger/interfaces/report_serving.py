@@ -139,7 +139,10 @@ def _step(document: Mapping[str, Any], phase: str) -> Context:
         ],
         "bounds": _bounds(step["operations"]),
         "rows": [_row(one, known, document["breakdown"]["constants"], phase) for one in step["operations"]],
-        "rest": words(step["rest_s"], "s") if abs(step["rest_s"]) > NEGLIGIBLE * step["time_s"] else "",
+        "beside": [
+            (name, words(value, "s")) for name, value in step["beside_s"].items()
+            if abs(value) > NEGLIGIBLE * step["time_s"]
+        ],
         "whole": "TPOT" if phase == "decode" else "TTFT",
         "terms": [(name, words(value, "s")) for name, value in totals.items()],
         "total": words(sum(totals.values()), "s"),

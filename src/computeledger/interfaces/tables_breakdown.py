@@ -59,9 +59,10 @@ def _print_step(out: Console, name: str, step: Mapping[str, Any]) -> None:
             _gauge(one["share_fraction"], style).append(_whole(one["share_fraction"])),
             Text(one["bound"], style=style),
         )
-    if abs(step["rest_s"]) > NEGLIGIBLE * step["time_s"]:
-        left = _whole(step["rest_s"] / step["time_s"])
-        table.add_row("not modelled", "", "", "", show(step["rest_s"], "s"), Text("has none", style=DIM), left, "")
+    for label, value in step["beside_s"].items():
+        if abs(value) > NEGLIGIBLE * step["time_s"]:
+            left = _whole(value / step["time_s"])
+            table.add_row(label, "", "", "", show(value, "s"), Text("has none", style=DIM), left, "")
     out.print(table)
 
 

@@ -14,7 +14,7 @@ from computeledger.interfaces.answers_setting import check_positive, draw_machin
 from computeledger.physics.efficiency import middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE, Batch, Stack
 from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, SHARDING, parse_recompute
 from computeledger.units import YEAR_S
@@ -90,7 +90,7 @@ def read_question(options: Mapping[str, Any]) -> Question:
     )
     batch = _batch(options)
     scenario = PretrainingScenario(
-        model, Layout(), parse_precision(options["precision"] or "bf16", model.is_moe), batch,
+        model, Layout(), parse_training_precision(options["precision"] or "bf16", model.is_moe), batch,
         drawn["tokens"], drawn["price"], lora=_lora(options),
     )  # fmt: skip
     n_gpus, layout = _layout(options, scenario, int(system.n_gpus_scale_up.value))

@@ -135,6 +135,24 @@ def sureness_words(sure: Mapping[str, Any]) -> str:
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
 
 
+def burst_words(document: Mapping[str, Any]) -> str:
+    """Times to first token of a run whose clients start at once, by statistic."""
+    parts = [f"{name} {words(point(one), 's')}" for name, one in document["ttft_statistics_s"].items()]
+    rounds = document["rounds_per_burst"]
+    start = "every round starts at once" if rounds == 1 else f"one start for {rounds:g} rounds"
+    return f"time to first token, {start}: {', '.join(parts)}; above: {document['statistic']}"
+
+
+def pools_words(document: Mapping[str, Any]) -> str:
+    """What two pools reach where one answers."""
+    one = document["two_pools"]
+    rates = [format_si(rate) for rate in (one["output_tokens_per_s_per_gpu"], point(document[_RATE]))]
+    return f"--mode disaggregated: {rates[0]} tokens/s/GPU instead of {rates[1]} ({one['layout']})"
+
+
+_RATE = "output_tokens_per_s_per_gpu"
+
+
 def anchor_words(anchor: Mapping[str, Any]) -> str:
     """What the user's own measurements said, and how much of it the answer takes over."""
     parts = []

@@ -129,7 +129,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     slope = (second - first) / (far - near)
     chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
     beside_batch = np.unique(np.rint(np.geomspace(1.0, max(limits.live, 2), N_BATCHES)))
-    prompts = replace(scenario, output_tokens=2.0, batch=float(ranks), input_tokens=chunks)
+    prompts = replace(scenario, output_tokens=2.0, batch=max(float(ranks), 2.0), input_tokens=chunks)
     fresh = estimate_serving(replace(prompts, cached_tokens=0.0), machine)
     later = estimate_serving(replace(prompts, cached_tokens=far), machine)
     joined = replace(prompts, input_tokens=chunks[:, None], batch=beside_batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -76,6 +77,10 @@ class Case:
         Whether experts were balanced by construction.
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    rounds : float
+        Requests per client that starts with all others; infinite in steady state [-].
+    statistic : str
+        Of the times to first token.
     companions : mapping of str to float
         Figures of other rows that a day's load needs.
     assumed : tuple of str
@@ -100,6 +105,8 @@ class Case:
     overlapped: bool = False
     balanced: bool = False
     ranks_balanced: bool = False
+    rounds: float = math.inf
+    statistic: str = "mean"
     companions: Mapping[str, float] | None = None
     assumed: tuple[str, ...] = ()
 
@@ -275,6 +282,8 @@ def _completed(case: Case, row: Row, rows: Sequence[Row]) -> Case:
     changes: dict[str, Any] = {
         "overlapped": kind in deployment.get("overlapped", ()),
         "ranks_balanced": deployment.get("ranks_balanced", False),
+        "rounds": float(deployment.get("rounds", math.inf)),
+        "statistic": "median" if row["metric"].startswith("median") else "mean",
     }
     if "TBO" in row["parallelism"]:
         changes["overlapped"] = "no TBO" not in row["parallelism"]

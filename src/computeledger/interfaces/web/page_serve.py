@@ -12,7 +12,15 @@ from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.web.working import BELOW
-from computeledger.interfaces.wording import margins_words, percent, point, price_words, sureness_words, words
+from computeledger.interfaces.wording import (
+    margins_words,
+    percent,
+    point,
+    pools_words,
+    price_words,
+    sureness_words,
+    words,
+)
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()),
@@ -32,7 +40,7 @@ _CONTROLS = (
             has_zero=True, group="Load"),
     Control("output-tokens", "Output", unit="tokens", default="1024", low=16, high=65536, whole=True, group="Load"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
-    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4"), blank="as stored",
+    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4", "int8", "int4"), blank="as stored",
             group="How"),
     Control("kv-precision", "KV cache", "choice", default="bf16", choices=("bf16", "fp8"), group="How"),
     Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="How", blank="rent",
@@ -77,6 +85,7 @@ def _view(answer: Answer) -> View:
         tables=_alternatives(answer),
         notes=(
             sureness_words(document["interval"]),
+            *([f"Two pools would give more: {pools_words(document)}"] if "two_pools" in document else []),
             *_cheapest(document),
             _limit(document),
             price_words(document["price"]),
