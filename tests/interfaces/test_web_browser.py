@@ -164,7 +164,7 @@ def test_a_drag_changes_the_figure_and_undo_takes_it_back(visit: Any) -> None:
 
 
 def test_a_range_stays_a_range_under_the_slider(visit: Any) -> None:
-    page = visit("/life")
+    page = visit("/life?inference.rate=5M..15M")
     drag(page, "inference.rate", 159)  # the ends stand on both sides of 10K, below which no suffix is written
     assert page.locator("[name='inference.rate']").input_value() == "5800..17.4K"
     drag(page, "inference.rate", 700)
