@@ -86,11 +86,6 @@ def model_rl(setting: Setting) -> RLModel:
     ------
     DoesNotFitError
         Where no layout holds the model.
-
-    Examples
-    --------
-    >>> model_rl.__name__
-    'model_rl'
     """
     run, choices = _run(setting)
     step = estimate_rl(run, _machines(setting))

@@ -280,6 +280,4 @@ def _print_growing(out: Console, grown: Mapping[str, Any]) -> None:
 
 def _print_launch(out: Console, launch: Mapping[str, Any]) -> None:
     out.print(Text(f"Launch with {launch['framework']}", style="bold"))
-    out.print(Text(launch["command"]), soft_wrap=True)
-    for remark in launch["remarks"]:
-        note(out, f"# {remark}")
+    out.print(Text(launch["text"]), soft_wrap=True)
