@@ -83,7 +83,7 @@ def one_rl_run(run: dict[str, Any], tolerance: float) -> None:
         "rl", "--model", run["model"], "--system", "h100-nvl8", "--gpus", run["gpus"], "--prompts", run["prompts"],
         "--group-size", 8, "--rollout", run["rollout"], "--prompt", run["prompt"], "--max-lag", run["lag"],
         "--updates", run["updates"], "--steps", 100, "--price", "$2/h", "--samples", SAMPLES,
-        *(("--verifier-time", run["verifier_s"]) if run["verifier_s"] else ()),
+        *(("--verifier-time", f"{run['verifier_s']}s") if run["verifier_s"] else ()),
     )  # fmt: skip
     section = {
         "gpus": run["gpus"], "steps": 100, "prompts_per_step": run["prompts"], "group_size": 8,
