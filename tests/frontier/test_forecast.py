@@ -203,8 +203,10 @@ def test_what_a_run_needs_is_what_its_system_gives() -> None:
     needed = needed_system(1e27, "h100-sxm5-80gb", 4 * MONTH_S, 0.4)
     assert median(needed.system.flop("bf16", 4 * MONTH_S, 0.4)) == pytest.approx(1e27)
     assert needed.pretraining_gpu_hours == pytest.approx(median(needed.system.chips) * 4 * MONTH_S / 3600)
-    assert needed.used.rl_generation == needed.used.inference == pytest.approx(0.12) and "assumed" in needed.used.basis
-    rl = needed.pretraining_gpu_hours * (0.8 + 0.2 * 0.4 / 0.12)
+    assert (
+        needed.used.rl_generation == needed.used.inference == pytest.approx(0.4 / 3) and "assumed" in needed.used.basis
+    )
+    rl = needed.pretraining_gpu_hours * (0.8 + 0.2 * 3)
     assert needed.rl_gpu_hours == pytest.approx(rl)
     modelled = needed_system(1e27, "gb200-gpu", 4 * MONTH_S, 0.4)
     assert 0.02 < modelled.used.rl_generation < modelled.used.inference < 0.2

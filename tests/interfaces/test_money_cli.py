@@ -235,6 +235,9 @@ def test_the_person_alone_is_a_policy(capsys: pytest.CaptureFixture[str]) -> Non
 def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
     bills = answer(capsys, "prices", "bill", SHEET, "--input-tokens", "200001", "--output-tokens", "1000")
     assert bills["bills"][0]["usd"] == pytest.approx(1.08 * (200001 * 4 + 1000 * 18) / 1e6)
+    bill = ("prices", "bill", SHEET, "--output-tokens", "1000", "--cached-tokens", "150000", "--input-tokens")
+    (cached,) = answer(capsys, *bill, "50001")["bills"]  # new input, as in serve; tiers go by the whole prompt
+    assert cached["parts"]["input"] == pytest.approx(0.25 * bills["bills"][0]["parts"]["input"], rel=1e-4)
     check = answer(capsys, "validate", "--prices")
     assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 75
     assert {"median_abs_log10_error", "median_width_log10_90"} <= set(check)
@@ -254,7 +257,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["invert", "--input", "1", "--output", "3", "--threshold", "0"], "--threshold 0"),
         (["invert", "--input", "1", "--output", "3", "--fast-price", "6"], "needs both"),
         (["invert"], "give one of"),
-        (["prices", "bill", SHEET, "--input-tokens", "1", "--cached-read-tokens", "2"], "exceed the prompt"),
+        (["prices", "bill", SHEET, "--input-tokens", "1", "--cache-write-tokens", "2"], "fewer than the 2"),
         (["prices", "bill", SHEET], "give --input-tokens"),
         (["prices", "bill", SHEET, "--input-tokens", "1K..2K"], "one whole number"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),

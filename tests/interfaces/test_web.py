@@ -193,3 +193,19 @@ def test_five_thousand_hostile_addresses(data: Any, client: TestClient) -> None:
     page = data.draw(_PAGE)
     names = st.sampled_from([one.name for one in page.controls]) | st.text(max_size=12)
     _hostile(client, page, data.draw(st.dictionaries(names, _TEXT, max_size=4)))
+
+
+def test_a_model_goes_by_every_name_that_the_command_takes(client: TestClient) -> None:
+    answers = [
+        client.get("/api/serve", params={"model": name, "system": system, "batch": "8"}).json()
+        for name, system in (("llama-3.1-70b", "H200-NVL8"), ("meta-llama/Meta-Llama-3.1-70B", "h200-nvl8"))
+    ]
+    assert answers[0] == answers[1] and answers[0]["model"] == "meta-llama/Meta-Llama-3.1-70B"
+    refused = client.get("/api/serve", params={"system": "b200"})
+    assert refused.status_code == 422 and refused.json()["control"] == "system"
+
+
+def test_the_api_describes_itself(client: TestClient) -> None:
+    for path, methods in client.get("/api/openapi.json").json()["paths"].items():
+        for one in methods.values():
+            assert "partial(" not in one["description"] and "--json" in one["description"], path

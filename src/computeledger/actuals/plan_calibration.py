@@ -139,7 +139,7 @@ def calibration_text(calibration: PlanCalibration) -> str:
     date = 2026-11-21
     <BLANKLINE>
     [rl]
-    # of the dense bf16 peak, over all GPU-time held
+    # FLOP of 6 N a trained and 2 N a forward token over the dense bf16 peak and all GPU-time held; not MFU
     utilization = { value = 0.015, low = 0.01, high = 0.02 }
     model = "m"
     accelerator = "a"
@@ -158,7 +158,7 @@ def calibration_text(calibration: PlanCalibration) -> str:
         lines += [
             "",
             f"[{name}]",
-            "# of the dense bf16 peak, over all GPU-time held",
+            "# FLOP of 6 N a trained and 2 N a forward token over the dense bf16 peak and all GPU-time held; not MFU",
             f"utilization = {{ value = {value:.6g}, low = {span.low:.6g}, high = {span.high:.6g} }}",
             f"model = {_text(one.model)}",
             f"accelerator = {_text(one.accelerator)}",

@@ -24,11 +24,6 @@ def stated_lag(setting: Setting) -> int:
     ------
     PlanError
         Where mode and lag contradict each other.
-
-    Examples
-    --------
-    >>> stated_lag.__name__
-    'stated_lag'
     """
     mode, lag = setting.section.text("mode"), median(setting.optional("max_lag", 0.0))
     if lag < 0 or lag != int(lag):
@@ -58,11 +53,6 @@ def stated_split(setting: Setting) -> tuple[float, float] | None:
     ------
     PlanError
         Where they do not fit ``gpus``.
-
-    Examples
-    --------
-    >>> stated_split.__name__
-    'stated_split'
     """
     gpus = median(setting.number("gpus"))
     given = {key: median(setting.optional(f"{key}_gpus", 0.0)) for key in ("generation", "training")}

@@ -350,8 +350,8 @@ def _attempt_usd(
         raise document.error(f"{name}.cached_tokens", f"{cached:,.0f} exceed the prompt of {whole:,.0f}")
     draws["cached_tokens"] = np.minimum(draws["cached_tokens"], prompt)
     usage = Usage(*(round(median(value)) for value in (prompt, draws["output_tokens"], draws["cached_tokens"])))
-    per_mtok = float(bill(sheet, usage)["total"]) / max(usage.input_tokens + usage.output_tokens, 1) * TOKENS_PER_MTOK
-    per = {kind: float(sheet.rates[kind].price(usage.input_tokens)) for kind in KINDS if kind in sheet.rates}
+    per_mtok = float(bill(sheet, usage)["total"]) / max(usage.prompt_tokens + usage.output_tokens, 1) * TOKENS_PER_MTOK
+    per = {kind: float(sheet.rates[kind].price(usage.prompt_tokens)) for kind in KINDS if kind in sheet.rates}
     if not any(isinstance(value, Range) for value in tokens.values()):
         return float(bill(sheet, usage)["total"]), per_mtok
     cost = (

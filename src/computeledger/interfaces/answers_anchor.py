@@ -8,10 +8,11 @@ from typing import Any
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.physics.parallelism import check_layout, filled, parse_layout
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training import RECOMPUTE
+from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
 from computeledger.workloads.pretraining import (
@@ -24,7 +25,7 @@ from computeledger.workloads.pretraining import (
 )
 
 MEASURES = {
-    "tokens_per_s_per_gpu": AnchorKey("count"), "step": AnchorKey("s", "s"), "mfu": AnchorKey("fraction"),
+    "tokens_per_s_per_gpu": AnchorKey("count"), "step": AnchorKey("s"), "mfu": AnchorKey("fraction"),
 }  # fmt: skip
 KEYS = {
     **MEASURES,
@@ -87,14 +88,19 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
         sequence_tokens=sequence,
         global_sequences=float(batch_sequences(float(said.get("global_batch", held)), sequence)),
         microbatch_sequences=float(said.get("microbatch", batch.microbatch_sequences)),
-        virtual_stages=float(said.get("virtual_stages", batch.virtual_stages if "layout" not in said else 1.0)),
+        virtual_stages=float(said.get("virtual_stages", _pieces(batch, layout, model))),
         recompute=recompute,
-        sharded_weights=batch.sharded_weights if "layout" not in said else False,
     )
     precision = scenario.precision
-    if "precision" in said:
+    if "precision" in said and parse_training_precision(str(said["precision"]), model.is_moe).name != precision.name:
         precision = parse_training_precision(str(said["precision"]), model.is_moe)
     return replace(scenario, model=model, layout=layout, batch=batch, precision=precision)
+
+
+def _pieces(batch: Batch, layout: Layout, model: Model) -> float:
+    """Virtual stages of the question, where another layout or model can have them."""
+    pieces = median(batch.virtual_stages)
+    return pieces if int(layout.pp) > 1 and int(layout.pp) * pieces <= model.n_layers else 1.0
 
 
 def _step_s(said: Mapping[str, float | str], model: PretrainingResult) -> float:

@@ -8,7 +8,12 @@ from typing import Any
 
 from computeledger.errors import InputError
 from computeledger.interfaces import documents_serving
-from computeledger.interfaces.answers_serving_parts import add_asked_model, layouts_to_search
+from computeledger.interfaces.answers_serving_parts import (
+    add_asked_model,
+    aim_of_the_search,
+    layouts_to_search,
+    speculation,
+)
 from computeledger.interfaces.answers_setting import whole_number
 from computeledger.interfaces.launch_flags import launch_text
 from computeledger.physics.efficiency import IDEAL, middle
@@ -75,8 +80,8 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
         document["meets"] = documents_serving.meets_document(result, limits)
     add_asked_model(document, asked.options, asked.middles.model)
     document["remarks"] += documents_serving.wider_products(asked.scenario.precision, system)
-    if asked.options["tpot"] is None:
-        document["assumptions"]["slowest_tpot_s_of_the_search"] = SLOWEST_TPOT_S
+    document["assumptions"] |= aim_of_the_search(asked.options, chosen.tpot_s)
+    document |= speculation(asked.options)
     if asked.options.get("emit"):
         document["launch"] = {"engine": asked.options["emit"], "text": launch_text(asked.options["emit"], document)}
     return document

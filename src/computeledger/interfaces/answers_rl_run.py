@@ -27,7 +27,7 @@ from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
-from computeledger.units import parse_quantity
+from computeledger.units import format_percent, parse_quantity
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import (
     Lengths,
@@ -43,6 +43,8 @@ from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 
+#: Shares that add up to 1 but for their rounding.
+ROUNDING = 5e-3
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5
 #: Options that are numbers, certain or not, and must be greater than 0.
@@ -156,6 +158,10 @@ class _Question:
         trains, lag = whole_number("--training-gpus", options["training_gpus"]), options["max_lag"]
         if lag < 0:
             raise InputError(f"--max-lag {lag}: must not be negative; 0 is synchronous")
+        if options["in_flight"] and not lag:
+            raise InputError(
+                "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
         if trains is not None and trains >= gpus:
             raise InputError(f"--training-gpus {trains}: of {gpus} GPUs some must generate")
         recompute = options["recompute"]
@@ -245,7 +251,7 @@ class _Question:
 
     def _domains(self, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
         if self.options["verifier"]:
-            return tuple(parse_domain(text) for text in self.options["verifier"])
+            return check_mixture(tuple(parse_domain(text) for text in self.options["verifier"]))
         if not self.options["verifier_time"]:
             return ()
         return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
@@ -269,7 +275,7 @@ def parse_domain(text: str) -> Domain:
     try:
         share, time_s, cores = (
             parse_quantity(part, dimension, unit)
-            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", "s", ""), strict=True)
+            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", None, ""), strict=True)
         )
     except InputError as error:
         raise InputError(f"--verifier {error}") from None
@@ -278,6 +284,17 @@ def parse_domain(text: str) -> Domain:
     if cores < 1:
         raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
     return Domain(share, time_s, cores)
+
+
+def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Refuse kinds of tasks that are not all of them."""
+    total = sum(median(one.share_fraction) for one in domains)
+    if abs(total - 1) > ROUNDING:
+        raise InputError(
+            f"--verifier: the shares add up to {format_percent(total)}, not to 100 %; rollouts whose verdict takes no "
+            "time are a kind too, such as 70%:0s:1"
+        )
+    return domains
 
 
 def read_lengths(path: str) -> list[float]:

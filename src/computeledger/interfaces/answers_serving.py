@@ -22,8 +22,10 @@ from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggr
 from computeledger.interfaces.answers_serving_parts import (
     Answered,
     add_parts,
+    aim_of_the_search,
     check_parts,
     layouts_to_search,
+    speculation,
 )
 from computeledger.interfaces.answers_setting import (
     check_positive,
@@ -108,11 +110,11 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     curve = price_of_speed(at_middles, typical)
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
     document["multiplied_in"] = multiplied_in(system.accelerator, [at.precision.attention, at.precision.experts])
-    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
+    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine, **speculation(options)}
     document |= _carried(anchor_document, sure, draws)
     document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}
-    if batch is None and options["tpot"] is None:
-        document["assumptions"]["slowest_tpot_s_of_the_search"] = SLOWEST_TPOT_S
+    if batch is None:
+        document["assumptions"] |= aim_of_the_search(options, chosen.tpot_s)
     add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical, layouts))
     if options["working"] or options.get("html"):
         document["working"] = documents.working_document(serving_figures(result), price_ground)

@@ -31,6 +31,7 @@ from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.units import format_si
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.pool_search import search_pools
 from computeledger.workloads.serving import ServingResult, ServingScenario
@@ -142,6 +143,21 @@ def _margins(answered: Answered) -> dict[str, Any]:
     chosen_from = fast if "tpot" not in limits else within
     chances = {name: float(np.mean(getattr(answered.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
     return margins_document(rivals_of(answered.chosen, chosen_from), chances, len(chosen_from))
+
+
+def speculation(options: Mapping[str, Any]) -> dict[str, float]:
+    """What was asked of speculative decoding, where it was."""
+    names = ("draft_tokens", "tokens_per_step")
+    return {name: float(options[name]) for name in names} if options["draft_tokens"] else {}
+
+
+def aim_of_the_search(options: Mapping[str, Any], tpot_s: float) -> dict[str, Any]:
+    """What a search aimed at that was told no speed, beside the speed that it found."""
+    if options["tpot"] is not None:
+        return {}
+    if tpot_s <= SLOWEST_TPOT_S:
+        return {"slowest_tpot_s_of_the_search": SLOWEST_TPOT_S}
+    return {"choice_of_the_search": f"the fastest: no layout takes {format_si(SLOWEST_TPOT_S, 's')} per token or less"}
 
 
 #: Throughput of two pools over that of one beyond which an answer for one names them, and GPUs that are tried for it at

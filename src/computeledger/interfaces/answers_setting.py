@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.bounds import MOST_COUNT
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
@@ -28,13 +29,15 @@ def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision
 
 
 def whole_number(name: str, value: Uncertain | None) -> int | None:
-    """A count that must be one positive whole number."""
+    """A count that must be one positive whole number, and none that no search ends with."""
     if value is None:
         return None
     if isinstance(value, Range) or value != int(value) or value < 1:
         raise InputError(
             f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
         )
+    if value > MOST_COUNT:
+        raise InputError(f"{name} {value:g}: at most {MOST_COUNT:,}")
     return int(value)
 
 

@@ -245,22 +245,22 @@ _tokens: dict[str, Any] = {"default": "0", "callback": parse_tokens, "metavar": 
 
 @prices.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("--input-tokens", **_tokens, help="The whole prompt, cached tokens included.")
+@click.option("--input-tokens", **_tokens, help="New input, as in serve: the prompt without what the cache holds.")
 @click.option("--output-tokens", **_tokens, help="The answer.")
-@click.option("--cached-read-tokens", **_tokens, help="Of the prompt, read from the cache.")
+@click.option("--cached-tokens", **_tokens, help="Cached prefix, as in serve: the rest of the prompt.")
 @click.option(
     "--cache-write-tokens",
     default="0",
     callback=parse_tokens,
     metavar="N",
-    help="Of the prompt, written to the cache for 5 minutes.",
+    help="Of the new input, written to the cache for 5 minutes.",
 )
 @click.option(
     "--cache-write-1h-tokens",
     default="0",
     callback=parse_tokens,
     metavar="N",
-    help="Of the prompt, written to it for an hour.",
+    help="Of the new input, written to it for an hour.",
 )
 @click.option("--mode", default="standard", show_default=True, help="Or batch, priority: what the sheet has.")
 @json_option

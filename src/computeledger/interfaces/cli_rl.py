@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from computeledger.interfaces.cli_options import (
-    at_least_one,
     json_option,
+    number_of_samples,
     parse_count,
     parse_price,
     parse_seconds,
@@ -74,7 +74,7 @@ _ALGORITHM = [
     _count("--reward-ratio", "0", "Size of a reward model on the trainer over the policy; 0 without one."),
     click.option(
         "--verifier-time",
-        default="0",
+        default="0s",
         show_default=True,
         callback=parse_seconds,
         metavar="T",
@@ -163,7 +163,7 @@ _COMPARED = [
     ),
     click.option("--forecast", type=float, metavar="X", help="Compute, or samples, to forecast the fit at."),
     click.option(
-        "--samples", default=512, show_default=True, callback=at_least_one, help="Samples of uncertain inputs."
+        "--samples", default=512, show_default=True, callback=number_of_samples, help="Samples of uncertain inputs."
     ),
     seed_option,
     working_option,

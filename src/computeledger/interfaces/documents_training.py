@@ -218,6 +218,7 @@ def launch_document(launch: Launch) -> dict[str, Any]:
         "command": launch.command,
         "arguments": {name.removeprefix("--"): value or True for name, value in launch.arguments},
         "remarks": list(launch.remarks),
+        "text": launch.text,
     }
 
 

@@ -139,11 +139,6 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
     -------
     dict
         A plotly figure.
-
-    Examples
-    --------
-    >>> phases_figure.__name__
-    'phases_figure'
     """
     unit, title = {"gpu_hours": ("GPU-hours", "GPU-hours"), "usd": ("USD", "cost, USD")}[measure]
     data: list[Spec] = []
@@ -182,11 +177,6 @@ def roofline_figure(ledger: Ledger) -> Spec:
     -------
     dict
         A plotly figure; points grow with their share of the step's time.
-
-    Examples
-    --------
-    >>> roofline_figure.__name__
-    'roofline_figure'
     """
     groups: list[tuple[str, str, str, list[Spec]]] = []
     for name, phase in ledger.phases.items():
@@ -322,11 +312,6 @@ def bounds_figure(ledger: Ledger) -> Spec:
     -------
     dict
         A plotly figure.
-
-    Examples
-    --------
-    >>> bounds_figure.__name__
-    'bounds_figure'
     """
     steps = [(name, step, one) for name, phase in ledger.phases.items() for step, one in phase.operations.items()]
     rows = list(range(len(steps)))[::-1]
@@ -370,11 +355,6 @@ def speed_figure(ledger: Ledger) -> Spec:
     -------
     dict
         A plotly figure; the ring is the batch in use, its whiskers the 90 % intervals.
-
-    Examples
-    --------
-    >>> speed_figure.__name__
-    'speed_figure'
     """
     phase = ledger.phases["inference"]
     data: list[Spec] = []

@@ -47,11 +47,6 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
     -------
     str
         A whole HTML page with its styles, scripts and data inside.
-
-    Examples
-    --------
-    >>> plan_report.__name__
-    'plan_report'
     """
     figures = _figures(ledger, document)
     context: Context = {

@@ -41,6 +41,7 @@ def reconcile_report(document: Mapping[str, Any]) -> str:
         ],
         remarks=document["remarks"],
         calibration=_calibration(document),
+        shares="; ".join(document["definitions"][key] for key in ("utilization_fraction", "mfu_fraction")),
         plan=PurePath(document["plan"]).name,
         version=version(),
         data=script_json(data),

@@ -33,11 +33,6 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
     -------
     str
         A whole HTML page with its styles, scripts and data inside.
-
-    Examples
-    --------
-    >>> pretrain_report.__name__
-    'pretrain_report'
     """
     step = document["step"]
     figures = {

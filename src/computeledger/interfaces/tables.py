@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from computeledger.interfaces.fitting import FittingTable, Page
-from computeledger.interfaces.wording import PHASE_NAMES, choice_words, joined, point, show
+from computeledger.interfaces.wording import PHASE_NAMES, UTILIZATION_WORDS, choice_words, joined, point, show
 from computeledger.units import format_si
 
 DIM = "bright_black"
@@ -123,7 +123,7 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     note(
         out,
-        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are fitted or "
+        f"editions: {editions}; {UTILIZATION_WORDS}; efficiency factors are fitted or "
         "assumed; --working shows every formula, input and source",
     )
     if working:

@@ -20,7 +20,7 @@ from computeledger.interfaces.tables import (
     print_working,
 )
 from computeledger.interfaces.tables_step import print_step
-from computeledger.interfaces.wording import point, show, width_words, words
+from computeledger.interfaces.wording import MFU_WORDS, UTILIZATION_WORDS, point, show, width_words, words
 from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.units import format_count, format_percent, format_si
 
@@ -32,6 +32,7 @@ STEP_ROWS = [
     ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
     ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
     ("HFU", "hfu_fraction", "fraction"),
+    ("utilisation", "utilization_fraction", "fraction"),
 ]
 RUN_ROWS = [
     ("GPU-hours", "gpu_hours", "effective_gpu_hours", "GPU-hours"),
@@ -52,6 +53,7 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     for label, key, unit in STEP_ROWS:
         table.add_row(label, interval(document[key], unit))
     out.print(table)
+    note(out, f"{MFU_WORDS}; HFU counts recomputation too; {UTILIZATION_WORDS}")
     _print_run(out, document)
     if "anchor" in document:
         _print_anchor(out, document["anchor"])
@@ -278,6 +280,4 @@ def _print_growing(out: Console, grown: Mapping[str, Any]) -> None:
 
 def _print_launch(out: Console, launch: Mapping[str, Any]) -> None:
     out.print(Text(f"Launch with {launch['framework']}", style="bold"))
-    out.print(Text(launch["command"]), soft_wrap=True)
-    for remark in launch["remarks"]:
-        note(out, f"# {remark}")
+    out.print(Text(launch["text"]), soft_wrap=True)

@@ -30,7 +30,7 @@ _STOPS = {"checkpoint_pause": "pause_s", "restart": "restart_s", "stragglers": "
 _POSITIVE = (
     "tokens", "sequence_tokens", "global_batch_tokens", "microbatch_sequences", "virtual_stages", "lora_rank",
     "mtp_layers",
-    "interruptions_per_gpu_year", "checkpoint_interval", "restart", "checkpoint_pause",
+    "checkpoint_interval", "restart", "checkpoint_pause",
 )  # fmt: skip
 
 

@@ -12,6 +12,13 @@ from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, format_perc
 
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
+#: What each share of the peak counts, so that no two of them are taken for one.
+UTILIZATION_WORDS = (
+    "utilisation counts 6 N FLOP a trained and 2 N a forward token (attention and recomputation left out) over the "
+    "dense bf16 peak and all GPU-time held"
+)
+MFU_WORDS = "MFU counts attention's FLOP too, recomputation left out, over the dense bf16 peak"
+
 _MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h", "USD/kWh": "/kWh", "USD/W": "/W", "USD/year": "/year"}
 _SPELT = {
     "usd": "USD",

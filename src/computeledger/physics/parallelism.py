@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, check_record
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.units import format_count
 
+_DEGREES = dict.fromkeys(("tp", "pp", "dp", "cp", "ep"), AT_LEAST_ONE)
 _PART = re.compile(r"(tp|pp|dp|cp|ep)(\d+)")
 
 
@@ -35,6 +37,9 @@ class Layout:
     dp: Num = 1
     cp: Num = 1
     ep: Num = 1
+
+    def __post_init__(self) -> None:
+        check_record(self, **_DEGREES)
 
     @property
     def n_gpus(self) -> Num:

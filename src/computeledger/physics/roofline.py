@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, nearest
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.efficiency import IDEAL, Efficiency
@@ -330,6 +331,9 @@ class Machine:
     system: System
     efficiency: Efficiency = IDEAL
     training: TrainingEfficiency = IDEAL_TRAINING
+
+    def __post_init__(self) -> None:
+        check_record(self)
 
     def gemm_flop_per_s(self, precision: str) -> Num:
         """Rate of matrix products: the peak at the narrowest precision that the chip has, times its factor.

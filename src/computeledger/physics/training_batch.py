@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, check_record
 from computeledger.errors import InputError, nearest
 from computeledger.physics.parallelism import Layout
 
@@ -87,6 +88,9 @@ class Stack:
     imbalance: Num = 1.0
     in_calibration: bool = False
 
+    def __post_init__(self) -> None:
+        check_record(self, trained_fraction=FRACTION, residual_streams=POSITIVE, imbalance=POSITIVE)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -118,6 +122,12 @@ class Batch:
     virtual_stages: Num = 1.0
     sharded_weights: bool = False
     stack: Stack = field(default_factory=Stack)
+
+    def __post_init__(self) -> None:
+        check_record(
+            self, sequence_tokens=POSITIVE, global_sequences=POSITIVE, microbatch_sequences=POSITIVE,
+            virtual_stages=AT_LEAST_ONE,
+        )  # fmt: skip
 
     @property
     def forward_again(self) -> float:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.errors import DoesNotFitError
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
+from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.batching import expected_busiest, held_steps, most_in_a_bin
 from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
@@ -57,6 +58,11 @@ class Engine:
     chunk_tokens: int = int(CHUNK_TOKENS)
     live: int | None = None
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
+
+    def __post_init__(self) -> None:
+        check_record(self, n_replicas=AT_LEAST_ONE, chunk_tokens=AT_LEAST_ONE, live=AT_LEAST_ONE)
+        if problem := POSITIVE.problem(self.contexts_tokens):
+            raise QuantityError(f"contexts_tokens {problem}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,11 +302,6 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     -------
     str
         TOML.
-
-    Examples
-    --------
-    >>> calibration_text.__name__
-    'calibration_text'
     """
     kinds = np.array([one.kind for one in found.points])
     errors = np.abs(np.expm1(found.residuals["fifth"][0][kinds == "aggregated"]))

@@ -38,6 +38,11 @@ class Launch:
     remarks: tuple[str, ...]
 
     @property
+    def text(self) -> str:
+        """What can be pasted into a shell: remarks as comments, a line each, and the command."""
+        return "\n".join([*(f"# {remark}" for remark in self.remarks), self.command])
+
+    @property
     def command(self) -> str:
         """The command, one argument per line."""
         lines = [f"{name} {value}".strip() for name, value in self.arguments]

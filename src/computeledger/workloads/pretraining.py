@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.bounds import check_record
 from computeledger.display import Displayed
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
@@ -55,6 +56,9 @@ class PretrainingScenario:
     tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
     lora: Lora | None = None
+
+    def __post_init__(self) -> None:
+        check_record(self)
 
     @property
     def schedule(self) -> str:

@@ -127,11 +127,6 @@ class RLResult(Displayed):
         -------
         float or ndarray
             What a pretraining token of the same GPU-time would count in FLOP per N [-].
-
-        Examples
-        --------
-        >>> RLResult.beta_gpu_time.__name__
-        'beta_gpu_time'
         """
         return 6 * self.gpu_s_per_token / pretraining_gpu_s_per_token
 
@@ -207,11 +202,6 @@ def passes_of(scenario: RLScenario) -> Passes:
     -------
     Passes
         Lengths, forward passes, updates, optimiser steps.
-
-    Examples
-    --------
-    >>> passes_of.__name__
-    'passes_of'
     """
     algorithm, whole = scenario.algorithm, scenario.trained_tokens
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole

@@ -55,11 +55,6 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
     -------
     list of Lever
         From the most helpful; a change that the run has already is left out.
-
-    Examples
-    --------
-    >>> levers.__name__
-    'levers'
     """
     base = estimate_rl(scenario, machines)
     moe = scenario.engine.model.is_moe

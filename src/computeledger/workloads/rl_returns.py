@@ -125,11 +125,6 @@ class RewardFit:
         ------
         QuantityError
             Further than :data:`FARTHEST_FORECAST` times the points.
-
-        Examples
-        --------
-        >>> RewardFit.__name__
-        'RewardFit'
         """
         if compute > FARTHEST_FORECAST * self.span[1] or compute < self.span[0] / FARTHEST_FORECAST:
             raise QuantityError(

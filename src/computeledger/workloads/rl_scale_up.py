@@ -67,8 +67,12 @@ class DomainUse:
         return self.fits and self.shared_fraction <= EFFICIENT_SHARED_FRACTION
 
 
+#: Rollouts that an engine decodes at once where nothing limits it but memory.
+NO_LIMIT = 1_000_000.0
+
+
 def domain_use(
-    model: Model, precision: Precision, sampling: Sampling, machines: RLMachines, live_limit: float = np.inf
+    model: Model, precision: Precision, sampling: Sampling, machines: RLMachines, live_limit: float = NO_LIMIT
 ) -> DomainUse:
     """Fill one scale-up domain with rollouts.
 

@@ -84,11 +84,6 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     ------
     DoesNotFitError
         Where no layout holds the weights and one longest rollout, or the run has too few GPUs for a replica.
-
-    Examples
-    --------
-    >>> search_generation.__name__
-    'search_generation'
     """
     model, split = scenario.engine.model, scenario.split
     small = [layout for layout in layouts if layout.n_gpus <= split.n_generation]
@@ -164,11 +159,6 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     ------
     DoesNotFitError
         Where nothing fits.
-
-    Examples
-    --------
-    >>> search_trainer.__name__
-    'search_trainer'
     """
     power = 2 ** int(math.log2(question.n_gpus))
     longest = float(np.max(scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens))
@@ -301,11 +291,6 @@ def search_split(
     ------
     DoesNotFitError
         Where nothing fits.
-
-    Examples
-    --------
-    >>> search_split.__name__
-    'search_split'
     """
     n_gpus = float(scenario.split.n_gpus)
     held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
@@ -452,11 +437,6 @@ def cores_needed(result: RLResult) -> Num:
     -------
     float or ndarray
         All domains together; 0 without verifiers [-].
-
-    Examples
-    --------
-    >>> cores_needed.__name__
-    'cores_needed'
     """
     one = result.scenario
     work: Num = 0.0
@@ -478,11 +458,6 @@ def pace_bound(result: RLResult) -> NDArray[np.str_]:
     -------
     ndarray of str
         ``generation``, ``training`` or ``verification``: the slowest of them.
-
-    Examples
-    --------
-    >>> pace_bound.__name__
-    'pace_bound'
     """
     parts = np.broadcast_arrays(result.generation.wall_s, result.training.wall_s, result.verification_s)
     names = np.array(["generation", "training", "verification"])
@@ -504,11 +479,6 @@ def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
     dict of str to float
         Share of the step saved per GPU added as a whole replica (``generation``), as a whole rank (``training``), or
         to both sides in turns (``both``); ``verification`` per hundred cores [-].
-
-    Examples
-    --------
-    >>> next_gpu.__name__
-    'next_gpu'
     """
     now = float(np.asarray(estimate_rl(scenario, machines).step_s))
     split, replica = scenario.split, float(scenario.engine.layout.n_gpus)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.parallelism import Layout
@@ -41,6 +42,9 @@ class Trainer:
     pack_tokens: Num = PACK_TOKENS
     recompute: str = "full"
     virtual_stages: Num = 1.0
+
+    def __post_init__(self) -> None:
+        check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE)
 
     def batch(self, sequence_tokens: Num, sequences: Num) -> Batch:
         """State one optimiser step.

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
 from computeledger.display import Displayed
+from computeledger.errors import QuantityError
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.batching import expected_busiest, held_steps
@@ -74,6 +76,12 @@ class ServingScenario:
     waiting: Num = 0.0
     ranks_balanced: bool = False
     statistic: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_record(
+            self, output_tokens=POSITIVE, batch=POSITIVE, tokens_per_step=AT_LEAST_ONE,
+            rounds=Bound(1.0, is_endless=True),
+        )  # fmt: skip
 
     @property
     def held_tokens(self) -> Num:
@@ -243,6 +251,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     >>> bool(7e-3 < result.decode_s < 9e-3)
     True
     """
+    if problem := POSITIVE.problem(scenario.input_tokens):
+        raise QuantityError(f"input_tokens {problem}")
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens

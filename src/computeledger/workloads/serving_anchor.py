@@ -23,8 +23,8 @@ KEYS = {
     "batch": AnchorKey("count"),
     "isl": AnchorKey("tokens", "tokens"),
     "osl": AnchorKey("tokens", "tokens"),
-    "tpot": AnchorKey("s", "s"),
-    "ttft": AnchorKey("s", "s"),
+    "tpot": AnchorKey("s"),
+    "ttft": AnchorKey("s"),
     "layout": AnchorKey(),
 }
 #: What a result of vLLM's `bench serve` calls them.
@@ -99,7 +99,10 @@ def read_anchor(text: str) -> ServingAnchor:
 
 def _of_benchmark(path: str) -> ServingAnchor:
     try:
-        found: Any = json.loads(Path(path).read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
+        if not text.strip():
+            raise InputError(f"--anchor {path}: the file is empty; a benchmark's result holds {', '.join(_BENCH)}")
+        found: Any = json.loads(text)
     except FileNotFoundError:
         raise InputError(f"--anchor {path}: no such file") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:

@@ -99,6 +99,7 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
         app.add_api_route(f"/{page.name}", functools.partial(_shell, page), include_in_schema=False)
         app.add_api_route(
             f"/api/{page.name}", functools.partial(_answer, ask, "api", page.name), summary=page.question,
+            description=_described(page),
             responses=_RESPONSES, openapi_extra={"parameters": _parameters(page)}, name=f"api {page.name}",
         )  # fmt: skip
         for kind in ("csv", "view"):
@@ -112,6 +113,14 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     422: {"description": "Bad input: which control, and one line that says what is allowed."},
     503: {"description": "Too many questions at once, or one that takes too long; one line says which."},
 }
+
+
+def _described(page: Page) -> str:
+    """What an answer is, for readers of the API."""
+    return (
+        f"{page.title}: {page.question} Parameters are the controls of the page; one that is left out takes its "
+        "default. The answer is the document that the command prints with --json."
+    )
 
 
 def _parameters(page: Page) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots
 from computeledger.interfaces.documents import plan_document
 from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
@@ -18,8 +18,10 @@ from computeledger.interfaces.wording import PHASE_NAMES, choice_words, interval
 
 _SAMPLES, _SEED = 4096, 0
 _SCENARIO = (
-    Control("model", "Model", "choice", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=shipped_model_id,
+            group="What"),
+    Control("system", "System", "choice", choices=tuple(system_ids()), choice_of=shipped_system_id,
+            group="What"),
     Control("precision", "Precision", "choice", choices=("", "bf16", "fp8", "fp4"), blank="the model's own",
             follows="model", group="What"),
     Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="What", blank="rent",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots_training
 from computeledger.interfaces.answers_training import answer_pretrain
 from computeledger.interfaces.cli_training import pretrain
@@ -16,8 +16,10 @@ from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table
 from computeledger.interfaces.wording import percent, point, price_words, words
 
 _CONTROLS = (
-    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()),
+            choice_of=shipped_model_id, group="What"),
+    Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()),
+            choice_of=shipped_system_id, group="What"),
     Control("gpus", "GPUs", unit="GPUs", default="2048", low=8, high=32768, whole=True, is_power=True, group="What"),
     Control("tokens", "Tokens of the run", unit="tokens", default="14.8T", low=2e9, high=1e14, group="Run"),
     Control("sequence-tokens", "Sequence", unit="tokens", default="4096", low=512, high=131072, whole=True,

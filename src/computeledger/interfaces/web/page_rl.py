@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces.answers_rl import answer_rl
 from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure, strip_figure, turns_figure
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.wording import percent, point, price_words, words
 
 _CONTROLS = (
-    Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h100-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()),
+            choice_of=shipped_model_id, group="What"),
+    Control("system", "System", "choice", default="h100-nvl8", choices=tuple(system_ids()),
+            choice_of=shipped_system_id, group="What"),
     Control("gpus", "GPUs", unit="GPUs", default="64", low=8, high=16384, whole=True, is_power=True, group="What"),
     Control("rollout", "Rollout, mean", unit="tokens", default="4K..8K", low=128, high=131072, whole=True,
             group="Sampling"),
@@ -44,7 +46,7 @@ _CONTROLS = (
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask(["rl"], rl, answer_rl, values, working)
+    return ask(["rl"], rl, answer_rl, with_times(_CONTROLS, values), working)
 
 
 def _view(answer: Answer) -> View:

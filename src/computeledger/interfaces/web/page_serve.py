@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots_serving as plots
 from computeledger.interfaces.answers_serving import answer_serve
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.web.working import BELOW
 from computeledger.interfaces.wording import (
     margins_words,
@@ -23,8 +23,10 @@ from computeledger.interfaces.wording import (
 )
 
 _CONTROLS = (
-    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()),
+            choice_of=shipped_model_id, group="What"),
+    Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()),
+            choice_of=shipped_system_id, group="What"),
     Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, is_power=True, group="What",
             help="Empty: as many as the best layout asks for."),
     Control("layout", "Layout", "text", group="What", help="Such as tp8 or tp1-dp32-ep32; empty: searched."),
@@ -47,7 +49,7 @@ _CONTROLS = (
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask(["serve"], serve, answer_serve, values, working)
+    return ask(["serve"], serve, answer_serve, with_times(_CONTROLS, values), working)
 
 
 def _view(answer: Answer) -> View:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -79,7 +79,7 @@ def _data(page: Page) -> dict[str, Any]:
         "page": page.name,
         "title": page.title,
         "version": version(),
-        "controls": [asdict(one) for one in page.controls],
+        "controls": [asdict(replace(one, choice_of=None)) for one in page.controls],  # names are read on the server
         "presets": {name: dict(values) for name, values in page.presets.items()},
         "bases": {name: dict(values) for name, values in page.bases.items()},
         "config": plot_parts.CONFIG,

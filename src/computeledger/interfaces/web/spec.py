@@ -10,6 +10,7 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.wording import interval_words, point, words
 from computeledger.sources import load_sources
+from computeledger.units import DIMENSIONS
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
@@ -42,6 +43,8 @@ class Control:
         Whether the slider stops at whole numbers only.
     choices : tuple of str
         Of a ``choice``; an empty one leaves it open.
+    choice_of : callable or None
+        From another name of a choice to the choice, as the command takes it; None where each has one name.
     blank : str
         What an empty box or choice means; said where the engine names nothing.
     is_power : bool
@@ -75,6 +78,7 @@ class Control:
     log: bool = True
     whole: bool = False
     choices: tuple[str, ...] = ()
+    choice_of: Callable[[str], str] | None = None
     blank: str = "searched"
     is_power: bool = False
     has_zero: bool = False
@@ -338,9 +342,46 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
     out = {name: query.get(name, defaults[name]).strip() for name in known}
     unchosen = [name for name, one in known.items() if one.kind == "choice" and not out[name] and "" not in one.choices]
     out |= {name: defaults[name] for name in unchosen}
+    out = {name: _choice(known[name], text) for name, text in out.items()}
     for name, text in out.items():
         _check(known[name], text)
     return {name: text for name, text in out.items() if text}
+
+
+def with_times(controls: Sequence[Control], values: Values) -> Values:
+    """Values for a command, which takes no time without a unit: a bare number has the one shown beside its box.
+
+    Parameters
+    ----------
+    controls : sequence of Control
+        Of the page.
+    values : dict of str to str
+        As :func:`checked` gives them.
+
+    Returns
+    -------
+    dict of str to str
+        Times with their unit, the others as they are.
+
+    Examples
+    --------
+    >>> with_times((Control("tpot", "TPOT", unit="s"), Control("batch", "Batch")), {"tpot": "0.05", "batch": "8"})
+    {'tpot': '0.05s', 'batch': '8'}
+    """
+    units = {one.name: one.unit for one in controls if one.unit in DIMENSIONS["s"]}
+    return {
+        name: f"{text}{units[name]}" if name in units and text[-1:].isdigit() else text for name, text in values.items()
+    }
+
+
+def _choice(one: Control, text: str) -> str:
+    """The choice that a text names; any other text as it is."""
+    if one.choice_of is None or not text or text in one.choices or len(text) > LONGEST:
+        return text
+    try:
+        return one.choice_of(text)
+    except InputError as error:
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {error}") from None
 
 
 def _check(one: Control, text: str) -> None:
