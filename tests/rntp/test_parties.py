@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -165,20 +166,14 @@ def test_an_honest_program_scores_one_whatever_the_style_of_its_tests(style: dic
 
 
 def test_what_a_test_lends_does_not_open_the_judge() -> None:
-    lent_generator, asked = (one for one in (1, 2)), Mock()
-    for thing in (lent_generator, sys, asked, lent_generator.gi_frame, pytest.MonkeyPatch()):
-        for name in (
-            "gi_frame",
-            "gi_code",
-            "f_builtins",
-            "f_globals",
-            "modules",
-            "configure_mock",
-            "setattr",
-            "__class__",
-        ):
-            with pytest.raises(AttributeError):
-                lent.use(thing, "get", [name], {})
+    generator, asked = (one for one in (1, 2)), Mock()
+    frame = inspect.currentframe()
+    for thing, name in (
+        (generator, "gi_frame"), (generator, "gi_code"), (frame, "f_builtins"), (frame, "f_globals"), (sys, "modules"),
+        (asked, "configure_mock"), (asked, "return_value"), (pytest.MonkeyPatch(), "setattr"), (asked, "__class__"),
+    ):  # fmt: skip
+        with pytest.raises(AttributeError):
+            lent.use(thing, "get", [name], {})
     assert lent.use(asked, "get", ["anything_else"], {}) is asked.anything_else
     with pytest.raises(AttributeError):
         lent.use(asked, "set", ["assert_called_once_with", print], {})
