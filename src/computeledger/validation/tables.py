@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from computeledger.errors import InputError
+from computeledger.files import read_table
 from computeledger.validation import (
     published_points,
     rl_points,
@@ -145,7 +146,8 @@ def curated_rows(name: str) -> list[dict[str, str]]:
     {'Apache-2.0'}
     """
     text = resources.files("computeledger.validation").joinpath("data", name).read_text("utf-8")
-    return _parse(text, name)
+    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    return [{name: cell.strip() for name, cell in row.items()} for row in table]
 
 
 def table_of(rows: Rows, path: str) -> Table:
@@ -208,25 +210,7 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    try:
-        text = Path(path).read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as a table ({error.__class__.__name__})") from None
-    return _parse(text, str(path))
-
-
-def _parse(text: str, path: str) -> list[dict[str, str]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    rows = []
-    try:
-        for row in reader:
-            if None in row:
-                raise InputError(f"{path}: line {reader.line_num} has more cells than the header has columns")
-            rows.append({name: (cell or "").strip() for name, cell in row.items()})
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: not a table ({error})") from None
+    rows = [{name: cell.strip() for name, cell in row.items()} for _, row in read_table(Path(path))]
     if not rows:
         raise InputError(f"{path}: no rows below a header")
     return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.facts.load import load_model
+from computeledger.files import read_json
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.units import KILO, format_si
@@ -99,11 +99,9 @@ def read_anchor(text: str) -> ServingAnchor:
 
 def _of_benchmark(path: str) -> ServingAnchor:
     try:
-        found: Any = json.loads(Path(path).read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"--anchor {path}: no such file") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"--anchor {path}: no JSON document ({error.__class__.__name__})") from None
+        found: Any = read_json(Path(path))
+    except InputError as error:
+        raise InputError(f"--anchor {error}") from None
     if not isinstance(found, dict):
         raise InputError(f"--anchor {path}: a benchmark's result is an object with {', '.join(_BENCH)}")
     values = {name: _positive(found, name) for name in _BENCH}

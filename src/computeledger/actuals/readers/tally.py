@@ -11,10 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from computeledger.errors import InputError
+from computeledger.files import bounded_lines, open_user_file
 from computeledger.units import HOUR_S, MINUTE_S
-
-#: A longer line is damaged: no tool writes one, and it must not fill the memory.
-LONGEST_LINE_BYTES = 4_000_000
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
@@ -177,14 +175,10 @@ def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
     >>> list(lines_of(path, Tally()))
     [(1, 'one'), (2, 'two \ufffd')]
     """
-    number = 0
-    with path.open("rb") as file:
-        while raw := file.readline(LONGEST_LINE_BYTES):
-            number += 1
-            if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):
+    with open_user_file(path) as stream:
+        for number, raw in bounded_lines(stream):
+            if raw is None:
                 tally.damage("longer than any line a tool writes", number)
-                while raw and not raw.endswith(b"\n"):
-                    raw = file.readline(LONGEST_LINE_BYTES)
                 continue
             text = raw.decode("utf-8", "replace").rstrip("\r\n")
             yield number, _ESCAPES.sub("", text) if "\x1b" in text else text
