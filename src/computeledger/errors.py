@@ -21,6 +21,8 @@ from collections.abc import Iterable, Mapping
 
 #: Characters of a text that an error repeats, and digits of a whole number.
 ECHO_CHARACTERS, ECHO_DIGITS = 80, 30
+#: Most characters of a message: what was given may be a whole file.
+MESSAGE_CHARACTERS = 1200
 
 
 class ComputeLedgerError(Exception):
@@ -28,7 +30,11 @@ class ComputeLedgerError(Exception):
 
 
 class InputError(ComputeLedgerError, ValueError):
-    """The caller's input is wrong; the message is one line and names the value."""
+    """The caller's input is wrong; the message is one line and names the value, a very long one shortened."""
+
+    def __init__(self, message: str = "") -> None:
+        line = " ".join(message.splitlines())
+        super().__init__(line if len(line) <= MESSAGE_CHARACTERS else f"{line[:600]} ... {line[-400:]}")
 
 
 class UnknownIdError(InputError):

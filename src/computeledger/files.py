@@ -35,6 +35,9 @@ MOST_LINE_BYTES = 4_000_000
 #: Deepest brackets, or parts of a dotted key.
 MOST_DEPTH = 64
 
+#: Longest key of a TOML file; errors repeat it.
+MOST_KEY_CHARACTERS = 200
+
 #: Most values of a document, counted by commas and brackets.
 MOST_VALUES = 2_000_000
 
@@ -278,7 +281,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        It is no TOML, or nested too deeply, or a whole number has too many digits.
+        It is no TOML, or nested too deeply, or a key or a whole number is too long.
 
     Examples
     --------
@@ -300,25 +303,28 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
         raise InputError(f"{name}: nested too deeply") from None
     except ValueError:  # Python's own limit, of a few thousand
         raise InputError(f"{name}:{_long_number_line(text)}: {_TOO_MANY_DIGITS}") from None
-    if _has_huge_number(table):
-        raise InputError(f"{name}:{_long_number_line(text)}: {_TOO_MANY_DIGITS}")
+    if problem := _beyond_limits(table):
+        raise InputError(f"{name}:{_long_number_line(text) if problem == _TOO_MANY_DIGITS else 1}: {problem}")
     return table
 
 
 _TOO_MANY_DIGITS = f"a whole number of more than {MOST_DIGITS} digits"
 
 
-def _has_huge_number(table: dict[str, Any]) -> bool:
+def _beyond_limits(table: dict[str, Any]) -> str:
+    """What a number or a key is too long for; empty where none is."""
     waiting: list[Any] = [table]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
+            if any(len(key) > MOST_KEY_CHARACTERS for key in value):
+                return f"a key of more than {MOST_KEY_CHARACTERS} characters"
             waiting.extend(value.values())
         elif isinstance(value, list):
             waiting.extend(value)
         elif isinstance(value, int) and value.bit_length() > 1000 and abs(value) >= 10**MOST_DIGITS:
-            return True
-    return False
+            return _TOO_MANY_DIGITS
+    return ""
 
 
 def _long_number_line(text: str) -> int:

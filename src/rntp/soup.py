@@ -7,6 +7,7 @@ parallel it is the linear one. Tensors are merged one by one, in double precisio
 
 from __future__ import annotations
 
+import filecmp
 import math
 import os
 import shutil
@@ -247,7 +248,7 @@ def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
                 )
                 raise InputError(f"{names} are not of one model: {name} is {shapes}")
         tokenizers = [c.folder / "tokenizer.json" for c in (first, other)]
-        if all(path.is_file() for path in tokenizers) and tokenizers[0].read_bytes() != tokenizers[1].read_bytes():
+        if all(path.is_file() for path in tokenizers) and not filecmp.cmp(*tokenizers, shallow=False):
             raise InputError(f"{names} do not share a tokenizer: their tokenizer.json differ")
 
 

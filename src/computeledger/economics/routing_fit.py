@@ -118,6 +118,9 @@ def read_attempts(path: str | Path, sheets: Callable[[str], PriceSheet] | None =
         raise InputError(f"{file}: {why}needed are the columns {', '.join(needed)}, and cost or tokens")
     if "cost" not in table[0][1] and (sheets is None or any(key not in table[0][1] for key in _TOKENS[:2])):
         raise InputError(f"{file}: needed is cost, or input_tokens and output_tokens of models with a price sheet")
+    for line, row in table:
+        if lacks := [column for column in needed if column not in row]:
+            raise InputError(f"{file}:{line}: {', '.join(lacks)} missing")
     priced: dict[str, PriceSheet] = {}
     return [_attempt(f"{file}:{line}", row, priced, sheets) for line, row in table]
 

@@ -26,7 +26,7 @@ from computeledger.errors import (
     shown,
 )
 from computeledger.facts.schema import Fact
-from computeledger.files import MOST_BYTES, MOST_TOML_BYTES, parse_json, parse_toml, read_user_text
+from computeledger.files import MOST_BYTES, MOST_KEY_CHARACTERS, MOST_TOML_BYTES, parse_json, parse_toml, read_user_text
 from computeledger.sources import check_date, load_sources
 from computeledger.units import DIMENSIONS, parse_quantity
 
@@ -104,7 +104,7 @@ class Document:
             Counted from 1; 1 where the field is missing [-].
         """
         for key in reversed(path.split(".")):
-            if not key:
+            if not 0 < len(key) <= MOST_KEY_CHARACTERS:
                 continue
             found = re.search(rf"(?m)^[^#\n]*?(?<![\w-]){re.escape(key)}[\"']?\s*[=:.\]]", self.text)
             if found:

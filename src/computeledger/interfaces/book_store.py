@@ -171,7 +171,10 @@ def add_records(path: Path, records: Sequence[Record]) -> list[int]:
         connection.execute("BEGIN")
         (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM entries").fetchone()
         for number, record in enumerate(records, last + 1):
-            text = json.dumps(record.document, allow_nan=False, default=float)
+            try:
+                text = json.dumps(record.document, allow_nan=False, default=float)
+            except ValueError:
+                raise InputError(f"{shown(record.name)}: holds a number that is not finite") from None
             row = (number, record.happened, record.kind, record.name, record.note)
             amounts = [record.amounts.get(name) for name in AMOUNTS]
             rest = (record.file_sha256, hashlib.sha256(text.encode()).hexdigest(), text)

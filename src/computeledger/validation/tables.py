@@ -61,6 +61,9 @@ TABLES = (
     Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
+#: Longest cell of a measured row; notes are searched for numbers.
+MOST_CELL_CHARACTERS = 4000
+
 CURATED = ("serving_curated.csv", "published_curated.csv")
 
 
@@ -210,7 +213,11 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    rows = [{name: cell.strip() for name, cell in row.items()} for _, row in read_table(Path(path))]
+    rows = []
+    for line, row in read_table(Path(path)):
+        if any(len(cell) > MOST_CELL_CHARACTERS for cell in row.values()):
+            raise InputError(f"{path}:{line}: a cell of more than {MOST_CELL_CHARACTERS:,} characters")
+        rows.append({name: cell.strip() for name, cell in row.items()})
     if not rows:
         raise InputError(f"{path}: no rows below a header")
     return rows

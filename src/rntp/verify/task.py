@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import ECHO_CHARACTERS, InputError, nearest, shown
 from computeledger.files import read_json_lines
 from computeledger.units import GIB
 from rntp.verify.limits import Limits, read_limits
@@ -82,7 +82,7 @@ def read_task(given: Any, default: Limits | None = None) -> Task:
         raise InputError(f"task {shown(name)}: unknown domain {shown(domain)}: {nearest(str(domain), KEYS)}")
     allowed = KEYS[domain] | _COMMON
     for key in set(given) - allowed:  # a data set may say more of a task than is needed, but a slip is not passed over
-        if difflib.get_close_matches(key.lower(), allowed, n=1, cutoff=0.75):
+        if difflib.get_close_matches(key[:ECHO_CHARACTERS].lower(), allowed, n=1, cutoff=0.75):
             raise InputError(f"task {shown(name)}: unknown {shown(key)} in domain {domain}: {nearest(key, allowed)}")
     try:
         limits = read_limits(given.get("limits", {}), default or _DEFAULTS.get(domain))
