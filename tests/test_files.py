@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import resource
 import socket
@@ -222,11 +221,10 @@ def test_a_full_disk_is_one_line_and_the_books_are_as_before(tmp_path: Path, siz
     first = books("add", plan, "--book", book, size=size)
     assert (first.returncode, first.stderr.count("\n")) == (2, 1), first.stderr
     assert "Traceback" not in first.stderr
-    begun = books("list", "--book", book, "--json")
-    assert begun.returncode == 2 or json.loads(begun.stdout)["entries"] == []
+    assert not (tmp_path / book).exists()
     assert books("add", plan, "--book", book).returncode == 0
     before = books("list", "--book", book, "--json").stdout
-    again = books("add", plan, "--book", book, size=size)
+    again = books("add", plan, "--book", book, size=min(size, 4096))
     assert (again.returncode, again.stderr.count("\n")) == (2, 1), again.stderr
     assert books("list", "--book", book, "--json").stdout == before
 

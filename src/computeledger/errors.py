@@ -30,7 +30,13 @@ class ComputeLedgerError(Exception):
 
 
 class InputError(ComputeLedgerError, ValueError):
-    """The caller's input is wrong; the message is one line and names the value, a very long one shortened."""
+    """The caller's input is wrong; the message is one line and names the value, a very long one shortened.
+
+    Parameters
+    ----------
+    message : str
+        What was given and what is allowed.
+    """
 
     def __init__(self, message: str = "") -> None:
         line = " ".join(message.splitlines())

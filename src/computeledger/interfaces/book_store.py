@@ -161,6 +161,7 @@ def _create(path: Path, duckdb: Any) -> None:
         with duckdb.connect(str(made)) as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
+            connection.execute("CHECKPOINT")  # raises where the disk is full; closing does not
         made.replace(path)
 
 

@@ -26,7 +26,7 @@ MOONCAKE_BLOCK_TOKENS, OWN_BLOCK_TOKENS = 512, 64
 _MS_PER_S = 1000
 
 #: Most requests of a trace, most blocks of their prefixes, and most tokens of one request.
-MOST_REQUESTS, MOST_BLOCKS, MOST_TOKENS = 5_000_000, 5_000_000, 10**9
+MOST_REQUESTS, MOST_BLOCKS, MOST_TOKENS = 5_000_000, 5_000_000, 500_000_000
 
 #: Columns of each format: arrival, input, output.
 _AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")

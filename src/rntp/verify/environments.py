@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -123,6 +124,10 @@ def load_environments(path: Path) -> list[Environment]:
         if isinstance(share, bool) or not isinstance(share, int | float):
             raise InputError(f"{path}: environment {shown(name)}: share {shown(share)}: a number is needed")
         tasks = tuple(load_tasks(path.parent / str(table["tasks"])).values()) if "tasks" in table else ()
+        try:
+            json.dumps(table.get("config", {}))
+        except TypeError:
+            raise InputError(f"{path}: environment {shown(name)}: config takes texts, numbers and lists") from None
         puzzle = {"task": table["puzzle"], "config": table.get("config", {})} if "puzzle" in table else None
         out.append(Environment(name, float(share), tasks, puzzle))
     return out

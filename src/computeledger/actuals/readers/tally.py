@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from computeledger.errors import InputError
 from computeledger.files import bounded_lines, open_user_file
-from computeledger.units import HOUR_S, MINUTE_S
+from computeledger.units import HOUR_S, LARGEST, MINUTE_S
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
@@ -206,7 +205,7 @@ def amount(text: str) -> float | None:
         value = float(text.replace(",", "") if "," in text else text)
     except ValueError:
         return None
-    return value if 0.0 <= value < math.inf else None
+    return value if 0.0 <= value <= LARGEST else None
 
 
 def stamp_s(text: str) -> float | None:
