@@ -18,10 +18,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from computeledger.arrays import quantiles
 from computeledger.economics.inversion import PriceClues, invert_prices
 from computeledger.economics.scaling import loss_besiroglu_2024, loss_hoffmann_2022
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_accelerator, load_model, load_system
+from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.interfaces.plot_parts import (
     CONFIG,
     LEGEND,
@@ -324,23 +326,50 @@ def ledgers() -> Live:
 
 
 def sizes() -> Live:
-    """What an input price says of a model's size."""
-    traces: list[Spec] = []
-    for row, usd in enumerate((0.1, 0.3, 1.0, 3.0, 10.0)):
-        found = invert_prices(PriceClues(usd, 4 * usd), n_samples=2_000).n_params_active
-        for level, shade in (("90", 0.3), ("50", 0.6)):
-            traces.append(_line(f"{level} %", found[level], [row, row], faint(SERIES[1], shade), showlegend=row == 0)
-                          | {"line": {"color": faint(SERIES[1], shade), "width": 12}})  # fmt: skip
-        traces.append(_dot("median", found["median"][0], row, SERIES[1]))
-    rows = [note(f"${usd:g} in, ${4 * usd:g} out", row + 0.32) for row, usd in enumerate((0.1, 0.3, 1.0, 3.0, 10.0))]
+    """What an input price says of a model's size, by the premium over the open market that it may carry."""
+    prices = (0.1, 0.3, 1.0, 3.0, 10.0)
+    positions = {}
+    for premium in (1.0, 2.0, 4.0, 8.0):
+        traces: list[Spec] = []
+        for row, usd in enumerate(prices):
+            found = invert_prices(PriceClues(usd, 4 * usd, premium_ratio=premium), n_samples=2_000).n_params_active
+            for level, shade in (("90", 0.3), ("50", 0.6)):
+                line = _line(f"{level} %", found[level], [row, row], faint(SERIES[1], shade), showlegend=row == 0)
+                traces.append(line | {"line": {"color": faint(SERIES[1], shade), "width": 12}})
+            traces.append(_dot("median", found["median"][0], row, SERIES[1]))
+        positions[f"{premium:g}"] = traces
+    rows = [note(f"${usd:g} in, ${4 * usd:g} out", row + 0.32) for row, usd in enumerate(prices)]
     up = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True, "range": [-0.5, 4.7]}
-    plain = _plain(_axis([1e9, 1e12], "active parameters"), up) | {"annotations": rows}
+    plain = _plain(_axis([1e8, 1e12], "active parameters"), up) | {"annotations": rows}
     return Live(
         "A price and a size",
-        "List prices per million tokens, as open models are sold. Dot: median; bars: 50 and "
-        "90 % intervals, those that models left out of the fit keep.",
-        {"": traces},
+        "List prices per million tokens. Dot: median; bars: 50 and 90 % intervals, those that models left out of the "
+        "fit keep. Open models are sold at 1; what a closed one takes beyond that is not in the list.",
+        positions,
         plain,
+        "times the open market's price",
+    )
+
+
+def months() -> Live:
+    """FLOP of a run over its length, for facilities of several chips."""
+    length = np.linspace(1, 12, 23)
+    positions = {}
+    for megawatts in (100, 400, 1000, 5000):
+        traces = []
+        for chip, color in zip(("h100-sxm5-80gb", "gb200-gpu", "gb300-gpu"), SERIES, strict=False):
+            month = quantiles(flop_per_month(described_system(f"{megawatts} MW facility of {chip}"))["bf16"])
+            middle = float(month["p50"]) if isinstance(month, dict) else month
+            traces.append(_line(chip, length, length * middle, color))
+        positions[f"{megawatts:,}"] = traces
+    across = {"title": {"text": "months of training"}, "fixedrange": True}
+    return Live(
+        "Power, time and FLOP",
+        "Medians, at 40 % of the dense bf16 peak and without stops.",
+        positions,
+        _plain(across, _axis([1e25, 1e29], "FLOP of the run")),
+        "MW of the facility",
+        1,
     )
 
 
@@ -378,7 +407,7 @@ def text_beta() -> Live:
 
 PLOTS: dict[str, Callable[[], Live]] = {
     "roofline": roofline, "price_of_speed": price, "context": context, "domains": domains, "isoflop": isoflop,
-    "survivors": survivors, "ledgers": ledgers, "sizes": sizes, "text_beta": text_beta,
+    "survivors": survivors, "ledgers": ledgers, "sizes": sizes, "months": months, "text_beta": text_beta,
 }  # fmt: skip
 
 

@@ -22,6 +22,8 @@ BINARY = {".png", ".svg", ".ico", ".woff2", ".lock", ".csv", ".parquet", ".gz"}
 
 #: (file, number) -> why a number that looks like a conversion is none
 NOT_A_CONVERSION: dict[tuple[str, float], str] = {
+    ("src/rntp/verify/launcher.py", 1e9): "runs alone in a sandbox, where units.py is not: the scheduler counts in ns",
+    ("src/rntp/verify/zygote.py", 1e9): "the same",
     ("src/rntp/verify/seccomp.py", 2.0**30): "the bit that marks a system call of the x32 interface",
 }
 

@@ -193,8 +193,9 @@ def test_addresses_of_the_app_are_answered() -> None:
     from computeledger.interfaces.web.app import create_app
 
     found = {
-        one for page in PAGES for one in re.findall(r"\(http://127\.0\.0\.1:8765(/\w[^)]*)\)", page.read_text("utf-8"))
-    }
+        one for page in PAGES for one in re.findall(r"in the app \(`computeledger web`\): `(/\w[^`]*)`",
+                                                    page.read_text("utf-8"), re.IGNORECASE)
+    }  # fmt: skip
     client = TestClient(create_app(), base_url="http://localhost")
     refused = {one: answer.text for one in sorted(found) if (answer := client.get(f"/view{one}")).status_code != 200}
     assert len(found) >= 8 and refused == {}

@@ -23,6 +23,8 @@ SCOPES = {"GPU", "layer", "parameter", "sequence", "step"}
 #: modules whose functions need a docstring but not its sections: no formula and no quantity is defined there; what
 #: ``import computeledger`` offers is held to the full rule wherever it lives
 PLAIN = ("computeledger.interfaces.", "rntp.interfaces.")
+#: whole runs, fits and plans: to make one takes longer than an example is, and the function that answers it shows one
+WHOLE = {"RLScenario", "RLResult", "RLRun", "RunCost", "Setting", "ServingFit", "RLFit", "Ledger", "Function"}
 #: a number whose unit another field or the caller names
 OWN_UNIT = re.compile(r"own (SI )?unit|``unit``")
 
@@ -132,8 +134,10 @@ def function_problems(function: Callable[..., Any], needs_example: bool) -> Iter
     yield from entries_problems("Parameters", sections["Parameters"], parameters_of(function))
     yield from return_problems(function, sections)
     example = "\n".join(sections["Examples"])
-    if needs_example and ">>> " not in example:
+    if needs_example and ">>> " not in example and not WHOLE & set(parameters_of(function).values()):
         yield "no Examples section with a doctest"
+    if re.search(rf">>> (\w+\.)*{function.__name__}\.__name__", example):
+        yield "an example that prints the function's name shows nothing"
     if "+SKIP" in example:
         yield "an example that is skipped shows nothing"
 
@@ -250,6 +254,33 @@ def test_interfaces_need_a_docstring() -> None:
 def test_docstrings(name: str) -> None:
     found = list(problems(importlib.import_module(name)))
     assert not found, "\n".join(["", *found])
+
+
+def named(first: float) -> float:
+    """Give back.
+
+    Parameters
+    ----------
+    first : float
+        Any [-].
+
+    Returns
+    -------
+    float
+        The same [-].
+
+    Examples
+    --------
+    >>> named.__name__
+    'named'
+    """
+    return first
+
+
+def test_an_example_shows_behaviour() -> None:
+    assert list(function_problems(named, needs_example=True)) == [
+        "an example that prints the function's name shows nothing"
+    ]
 
 
 def wrong_order(second: float, first_s: float) -> float:

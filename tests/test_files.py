@@ -28,6 +28,7 @@ NO_USERS_FILE = {
     ("computeledger/interfaces/cli_options.py", "run_group"): "the null device, written",
     ("computeledger/interfaces/page.py", "assets"): "shipped",
     ("computeledger/interfaces/web/app.py", "_static"): "shipped",
+    ("computeledger/interfaces/web/plan_boxes.py", "plan_toml"): "shipped",
     ("rntp/checkpoints.py", "mark_complete"): "writes, and flushes what was written",
     ("rntp/corpus.py", "python_library"): "Python's own library",
     ("rntp/pretraining.py", "_save"): "writes",

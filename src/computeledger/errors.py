@@ -23,6 +23,8 @@ from collections.abc import Iterable, Mapping
 ECHO_CHARACTERS, ECHO_DIGITS = 80, 30
 #: Most characters of a message: what was given may be a whole file.
 MESSAGE_CHARACTERS = 1200
+#: Share of two words' letters that agree in order, from which one may be a slip of the other ("nope" is no "openai").
+_LIKENESS = 0.65
 
 
 class ComputeLedgerError(Exception):
@@ -126,12 +128,14 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """
     given = given[:ECHO_CHARACTERS]
     choices = sorted(set(allowed))
-    lowered = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(given.lower(), lowered, n=limit, cutoff=0.6)
+    lowered: dict[str, list[str]] = {}
+    for choice in choices:
+        lowered.setdefault(choice.lower(), []).append(choice)  # GBps and Gbps differ by a factor of eight
+    close = difflib.get_close_matches(given.lower(), lowered, n=limit, cutoff=_LIKENESS)
     if close:
         ratios = [difflib.SequenceMatcher(None, given.lower(), match).ratio() for match in close]
         kept = [match for match, ratio in zip(close, ratios, strict=True) if ratio > max(ratios) - 0.1]
-        return "did you mean " + " or ".join(repr(lowered[match]) for match in kept) + "?"
+        return "did you mean " + " or ".join(repr(choice) for match in kept for choice in lowered[match]) + "?"
     shown = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
     return f"allowed: {shown}" if choices else "nothing is allowed here"
 

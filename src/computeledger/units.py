@@ -75,7 +75,8 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "j": {**_prefixed("J"), **_prefixed("Wh", factor=WH_J)},
     "bytes": _BYTES,
     "bytes_per_s": {**{f"{unit}/s": n for unit, n in _BYTES.items()},
-                    **_prefixed("bit/s", factor=1 / BITS_PER_BYTE), **_prefixed("bps", factor=1 / BITS_PER_BYTE)},
+                    **_prefixed("Bps"), **_prefixed("bit/s", factor=1 / BITS_PER_BYTE),
+                    **_prefixed("b/s", factor=1 / BITS_PER_BYTE), **_prefixed("bps", factor=1 / BITS_PER_BYTE)},
     "flop": _prefixed("FLOP"),
     "flop_per_s": _prefixed("FLOP/s"),
     "gpu_hours": {"GPU-hours": 1.0, "GPU-hour": 1.0, "GPU-h": 1.0, "GPU-months": HOURS_PER_MONTH,
@@ -190,6 +191,7 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
     units = [unit for _, unit in split if unit is not None]
     unit = default_unit if not units else None
     if unit is None and not units and dimension not in DIMENSIONLESS:
+        example = f"give a unit: {text.strip()}ms or {text.strip()}s" if dimension == "s" else example
         raise QuantityError(f"{shown(text)}: a unit is missing, {example}")
     values = []
     for number, (multiplier, own) in zip(numbers, split, strict=True):

@@ -81,6 +81,11 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
         raise InputError(
             f"save_steps {rl.save_steps}: a multiple of updates_per_batch ({rl.updates_per_batch}) is needed, to resume"
         )
+    vllm = recipe.vllm
+    if rl.engine == "vllm-colocate" and processes % vllm.tensor_parallel:
+        raise InputError(
+            f"[vllm] tensor_parallel {vllm.tensor_parallel}: a divisor of the {processes} processes is needed"
+        )
     kind = "constant_with_warmup" if rl.schedule == "constant" and rl.warmup_steps else rl.schedule
     return GRPOConfig(
         output_dir=recipe.output, seed=recipe.seed, data_seed=recipe.seed, max_steps=rl.steps,
@@ -92,6 +97,8 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
         gradient_checkpointing=rl.gradient_checkpointing, bf16=rl.precision == "bfloat16", fp16=False,
         use_cpu=_on_cpu(recipe), dataloader_pin_memory=not _on_cpu(recipe),
         use_vllm=rl.engine in _ENGINES, vllm_mode=_ENGINES.get(rl.engine, "colocate"),
+        vllm_server_base_url=vllm.address or None, vllm_gpu_memory_utilization=vllm.memory_fraction,
+        vllm_tensor_parallel_size=vllm.tensor_parallel, vllm_max_model_length=vllm.context_tokens or None,
         vllm_importance_sampling_mode="token_truncate",
         save_strategy="steps", save_steps=rl.save_steps or rl.steps, eval_strategy="no", logging_steps=1,
         report_to=list(recipe.report.trackers) or "none", disable_tqdm=True,

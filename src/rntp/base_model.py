@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from computeledger.errors import InputError
 from rntp.books import Books, Machine
 from rntp.corpus import Chunk, Document, chunks, split, stream
-from rntp.models import make_model, make_tokenizer, planned_config
+from rntp.models import counted_by, make_model, make_tokenizer
 from rntp.pretraining import batches, pretrain
 from rntp.recipe import CorpusSpec, PretrainSpec, Recipe
 from rntp.run_folder import BASE, LEDGER
@@ -104,9 +104,9 @@ def make_base(
     if (folder / BASE).exists():
         return
     part = folder / f"{BASE}.part"
-    tokenizer = _tokenizer(recipe, part)
+    tokenizer = base_tokenizer(recipe, folder)
     model = make_model(recipe.model, tokenizer, recipe.seed).to(device)
-    books = Books(folder / LEDGER, planned_config(model), machine, run=recipe.name, workload="pretraining")
+    books = Books(folder / LEDGER, counted_by(model, recipe.name), machine, run=recipe.name, workload="pretraining")
     with contextlib.closing(books):
         rows = batches(_chunks(recipe, spec, tokenizer), spec.batch_sequences, recipe.seed)
         pretrain(model, rows, spec, part / "state.pt", books, told)
@@ -121,8 +121,28 @@ def _chunks(recipe: Recipe, spec: PretrainSpec, tokenizer: Any) -> Iterator[Chun
     return (chunk for chunk in read if len(chunk.ids) > 1)
 
 
-def _tokenizer(recipe: Recipe, part: Path) -> Any:
-    """The tokenizer of a pretraining that has begun, or a new one."""
+def base_tokenizer(recipe: Recipe, folder: Path) -> Any:
+    """Give the tokenizer of a model from scratch: that of a pretraining that has begun, or one learnt now.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        With a corpus.
+    folder : Path
+        Of the run.
+
+    Returns
+    -------
+    PreTrainedTokenizerFast
+        As it stands in the folder.
+
+    Examples
+    --------
+    >>> base_tokenizer(Recipe(), Path("nowhere"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: [corpus] is needed: there is no text to read
+    """
+    part = folder / (BASE if (folder / BASE).exists() else f"{BASE}.part")
     if not part.exists():
         once = split(corpus_of(recipe), recipe.folder, recipe.seed * STREAMS)
         texts = (one.text for one in itertools.islice(once, recipe.model.tokenizer_documents))

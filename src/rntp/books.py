@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from computeledger.actuals.run_ledger import PHASES, Entry, LedgerWriter, read_ledger
+from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
@@ -75,7 +75,65 @@ class Work:
     executed_flop: float
 
 
-def forward_work(model: Model, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> Work:
+@dataclass(frozen=True, slots=True)
+class ParameterCount:
+    """All that is known of a model whose architecture the planner cannot count: 2 FLOP a parameter and token.
+
+    Attributes
+    ----------
+    n_params : int
+        That a token is multiplied with, the output head among them.
+    n_params_head : int
+        Of the output head.
+    architecture : str
+        As its configuration names it.
+    """
+
+    n_params: int
+    n_params_head: int
+    architecture: str = ""
+
+
+Counted = Model | ParameterCount
+
+
+def counted_model(config: object, name: str = "model", parameters: ParameterCount | None = None) -> Counted | None:
+    """Choose what a model's work is counted by: its architecture, else its parameters, else nothing.
+
+    Parameters
+    ----------
+    config : object
+        Hugging Face configuration, a mapping or with ``to_dict``; or None.
+    name : str
+        Of the model.
+    parameters : ParameterCount, optional
+        Counted on the model itself, for an architecture that the planner does not know.
+
+    Returns
+    -------
+    Model, ParameterCount or None
+        The first that there is.
+
+    Examples
+    --------
+    >>> counted_model({"model_type": "gpt2"}, parameters=ParameterCount(100, 10, "gpt2")).n_params
+    100
+    """
+    if config is None:
+        return None
+    try:
+        return parse_config(_mapping(config), name)
+    except InputError:
+        if parameters is None:
+            raise
+        return parameters
+
+
+def _n_params(model: Counted) -> int:
+    return model.n_params if isinstance(model, ParameterCount) else n_params_active(model)
+
+
+def forward_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> Work:
     """Count a forward pass over new tokens that follow a context whose keys and values are cached.
 
     ``2 N`` per token, the output head where logits are made only, and the attention over visible tokens. Sequences of a
@@ -83,8 +141,8 @@ def forward_work(model: Model, new_tokens: Num, context_tokens: Num = 0.0, head_
 
     Parameters
     ----------
-    model : Model
-        The model's shape.
+    model : Model or ParameterCount
+        The model's shape, or its parameters.
     new_tokens : float or ndarray
         Tokens of each sequence that the pass goes over [token].
     context_tokens : float or ndarray
@@ -114,13 +172,13 @@ def forward_work(model: Model, new_tokens: Num, context_tokens: Num = 0.0, head_
     return Work(float(np.sum(causal)), float(dense * new.size))
 
 
-def decode_work(model: Model, new_tokens: Num, context_tokens: Num = 0.0) -> Work:
+def decode_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0) -> Work:
     """Count tokens that are passed one at a time, each with logits, after a cached context.
 
     Parameters
     ----------
-    model : Model
-        The model's shape.
+    model : Model or ParameterCount
+        The model's shape, or its parameters.
     new_tokens : float or ndarray
         Tokens of each sequence [token].
     context_tokens : float or ndarray
@@ -149,19 +207,23 @@ def decode_work(model: Model, new_tokens: Num, context_tokens: Num = 0.0) -> Wor
     return Work(float(np.sum(whole(new, context))), float(np.sum(whole(longest, widest))))
 
 
-def _head_flop(model: Model) -> float:
+def _head_flop(model: Counted) -> float:
     """FLOP of one token's logits."""
+    if isinstance(model, ParameterCount):
+        return 2.0 * model.n_params_head
     return 2.0 * model.vocab_size * model.hidden_size
 
 
-def _matrix_flop(model: Model, tokens: Num, head_tokens: Num) -> Num:
+def _matrix_flop(model: Counted, tokens: Num, head_tokens: Num) -> Num:
     head = _head_flop(model)
-    return (2.0 * n_params_active(model) - head) * tokens + head * head_tokens
+    return (2.0 * _n_params(model) - head) * tokens + head * head_tokens
 
 
-def _attention_flop(model: Model, new: Num, context: Num = 0.0, *, every: bool = False) -> Num:
+def _attention_flop(model: Counted, new: Num, context: Num = 0.0, *, every: bool = False) -> Num:
     """Scores and values of a query, averaged over the new ones; of every key where asked."""
     flop: Num = 0.0
+    if isinstance(model, ParameterCount):
+        return flop
     some = np.maximum(new, 1.0)
     for group in model.layers:
         visible = some if every else mean_visible_tokens(group.attention, some, context)
@@ -176,11 +238,11 @@ class PhaseBook:
 
     Parameters
     ----------
-    model : Model or None
-        The model's shape; without it work is not counted.
+    model : Model, ParameterCount or None
+        What work is counted by; without it none is.
     """
 
-    def __init__(self, model: Model | None) -> None:
+    def __init__(self, model: Counted | None) -> None:
         self._model = model
         self.tokens_by_kind: dict[str, float] = {}
         self.work: Work | None = None
@@ -222,7 +284,7 @@ class PhaseBook:
             Tokens of each sequence that get logits; all new ones when left out [token].
         """
         if self._model is not None:
-            self._add(forward_work(self._model, new_tokens, context_tokens, head_tokens))
+            self.add(forward_work(self._model, new_tokens, context_tokens, head_tokens))
 
     def generate(self, new_tokens: Num, context_tokens: Num) -> None:
         """Count sampling: one pass over each context, then one per token but the last; and the tokens themselves.
@@ -236,9 +298,22 @@ class PhaseBook:
         """
         new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), context_tokens)
         self.tokens(sampled=float(new.sum()), input=float(context.sum()))
+        self.sample(new, context)
+
+    def sample(self, new_tokens: Num, context_tokens: Num) -> None:
+        """Count the work of sampling alone, where what is sampled is no rollout of the policy.
+
+        Parameters
+        ----------
+        new_tokens : float or ndarray
+            Tokens sampled for each sequence [token].
+        context_tokens : float or ndarray
+            Tokens before them [token].
+        """
+        new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), context_tokens)
         if self._model is not None:
-            self._add(forward_work(self._model, context, head_tokens=1.0))
-            self._add(decode_work(self._model, np.maximum(new - 1, 0.0), context))
+            self.add(forward_work(self._model, context, head_tokens=1.0))
+            self.add(decode_work(self._model, np.maximum(new - 1, 0.0), context))
 
     def train(
         self, tokens: Num, head_tokens: Num | None = None, *, recomputed: bool = False, padded_tokens: float = 0.0,
@@ -270,9 +345,16 @@ class PhaseBook:
         headed = np.broadcast_to(np.asarray(lengths if head_tokens is None else head_tokens, float), lengths.shape)
         head = 3 * headed.max(initial=0.0) * headed.size if fused_tokens is None else 4 * np.sum(fused_tokens)
         executed = (4 if recomputed else 3) * layers + float(head) * _head_flop(self._model)
-        self._add(Work(3 * once.flop, executed))
+        self.add(Work(3 * once.flop, executed))
 
-    def _add(self, work: Work) -> None:
+    def add(self, work: Work) -> None:
+        """Count work that was counted elsewhere, such as another model's.
+
+        Parameters
+        ----------
+        work : Work
+            Of some passes.
+        """
         before = self.work or Work(0.0, 0.0)
         self.work = Work(before.flop + work.flop, before.executed_flop + work.executed_flop)
 
@@ -286,7 +368,8 @@ class Books:
         The ledger; an existing one is gone on with, as one more attempt. None keeps entries in memory alone, as
         the processes do that are not the first.
     config : object
-        The model's Hugging Face configuration, a mapping or with ``to_dict``; None counts no work.
+        The model's Hugging Face configuration, a mapping or with ``to_dict``, or what :func:`counted_model` gives; None
+        counts no work.
     machine : Machine
         What the run is on.
     run : str
@@ -298,10 +381,10 @@ class Books:
     def __init__(
         self, path: Path | None, config: object, machine: Machine, *, run: str = "run", workload: str = "rl"
     ) -> None:
-        if workload not in PHASES:
-            raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES)}")
+        if workload not in PHASES_OF_RUN:
+            raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES_OF_RUN)}")
         self.machine, self.run, self.workload = machine, run, workload
-        self.model = None if config is None else parse_config(_mapping(config), run)
+        self.model = config if isinstance(config, Model | ParameterCount) else counted_model(config, run)
         before = read_ledger(path).entries if path is not None and path.exists() else ()
         mine = [entry.attempt for entry in before if entry.run == run and entry.workload == workload]
         self.attempt = max(mine, default=-1) + 1
@@ -335,8 +418,8 @@ class Books:
         PhaseBook
             Counts tokens and work.
         """
-        if name not in PHASES[self.workload] or name == "idle":
-            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES[self.workload])}")
+        if name not in PHASES_OF_RUN[self.workload] or name == "idle":
+            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES_OF_RUN[self.workload])}")
         self._charge()
         if step is not None and step != self._step:
             self._close_idle()
@@ -377,7 +460,7 @@ class Books:
             moved_bytes=None if book.moved_bytes is None else n * book.moved_bytes, energy_j=book.energy_j,
             device=machine.device, peak_flop_per_s=machine.peak_flop_per_s, peak_source=machine.peak_source,
             versions=dict(machine.versions), started=started,
-            n_params_active=n_params_active(self.model) if self.model else None,
+            n_params_active=_n_params(self.model) if self.model else None,
         )  # fmt: skip
         self.entries.append(entry)
         if self._writer is not None:
@@ -395,7 +478,19 @@ class Books:
         self._close_idle()
         mine = [entry for entry in self.entries if entry.run == self.run]
         unmeasured = "" if self._meter.works else "energy: not measured (no nvidia-smi that gives power)"
-        return {**summary(mine, self.workload), "energy_note": unmeasured, "attempts": self.attempt + 1}
+        return {
+            **summary(mine, self.workload), "energy_note": unmeasured, "flop_note": self._flop_note(),
+            "attempts": self.attempt + 1,
+        }  # fmt: skip
+
+    def _flop_note(self) -> str:
+        """What the count of FLOP leaves out; empty where it is that of the architecture."""
+        if not isinstance(self.model, ParameterCount):
+            return ""
+        return (
+            f"FLOP: 2 per parameter and token, attention left out: the planner has no formulas for architecture "
+            f"{shown(self.model.architecture)}"
+        )
 
     def close(self) -> None:
         """Write the idle time that is left and close the ledger."""

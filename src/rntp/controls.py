@@ -1,4 +1,4 @@
-"""What a gain is held against: intervals over documents, controls that explain it, drafting, pass@k and its crossover.
+"""What a gain is held against: controls that explain it, drafting, pass@k and its crossover.
 
 Pure functions over what :mod:`rntp.evaluate` measured. A gain counts when the lower end of its interval is above 0, and
 above what every control reaches without thinking; else it is reported as none, with the controls that explain it.
@@ -13,82 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.errors import InputError
 from computeledger.workloads.rl_coverage import pass_at_k
+from rntp.intervals import Estimate, estimate
 
 Floats = NDArray[np.float64]
 
-#: Draws of documents behind an interval.
-RESAMPLES = 1000
 #: Tokens in a row that count as a draft of the gold.
 DRAFT_TOKENS = 3
 #: Share of places with a draft from which on the gain is also asked for without them.
 DRAFTED_FRACTION = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean over places and its 95 % interval over documents.
-
-    Attributes
-    ----------
-    mean, low, high : float
-        Middle and ends, in the own unit of what was averaged.
-    n : int
-        Places.
-    """
-
-    mean: float
-    low: float
-    high: float
-    n: int
-
-    def document(self) -> dict[str, float | None]:
-        """Write it down; an end that is not finite is None.
-
-        Returns
-        -------
-        dict
-            ``mean``, ``low``, ``high`` and ``n``.
-        """
-        ends = {name: value if np.isfinite(value) else None for name, value in (("low", self.low), ("high", self.high))}
-        return {"mean": self.mean, **ends, "n": self.n}
-
-
-def estimate(values: Floats, documents: Sequence[str], seed: int = 0) -> Estimate:
-    """Average over places; the interval comes from drawing whole documents again.
-
-    Parameters
-    ----------
-    values : NDArray[np.float64]
-        One per place, in its own unit.
-    documents : sequence of str
-        Of each place; places of one document are not independent.
-    seed : int
-        Of the draws [-].
-
-    Returns
-    -------
-    Estimate
-        From minus to plus infinity where fewer than two documents leave no interval.
-
-    Examples
-    --------
-    >>> one = estimate(np.array([1.0, 1.2, 0.8, 1.0]), ["a", "b", "c", "d"])
-    >>> one.mean, 0.8 <= one.low < 1.0 < one.high <= 1.2
-    (1.0, True)
-    """
-    if len(values) != len(documents) or not len(values):
-        raise InputError(f"{len(values)} values of {len(documents)} places: one each is needed, and at least one")
-    _, which = np.unique(np.asarray(documents), return_inverse=True)
-    sums = np.bincount(which, weights=values)
-    counts = np.bincount(which).astype(float)
-    if len(sums) < 2:
-        return Estimate(float(np.mean(values)), -np.inf, np.inf, len(values))
-    drawn = np.random.default_rng(seed).integers(len(sums), size=(RESAMPLES, len(sums)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Estimate(float(np.mean(values)), float(low), float(high), len(values))
 
 
 def swapped(documents: Sequence[str]) -> NDArray[np.int64]:
@@ -161,6 +94,10 @@ class Measured:
         Share of the gold that the thought drafts [-].
     repeats_gain : NDArray[np.float64] or None
         Gain at places that were trained on [-].
+    repeats_documents : tuple of str
+        Of each of those.
+    baseline : str
+        Whose likelihood ``none`` is.
     """
 
     documents: tuple[str, ...]
@@ -170,6 +107,8 @@ class Measured:
     scorers: Mapping[str, Floats]
     drafted: Floats
     repeats_gain: Floats | None = None
+    repeats_documents: tuple[str, ...] = ()
+    baseline: str = ""
 
 
 def settle(measured: Measured) -> dict[str, Any]:
@@ -206,13 +145,16 @@ def settle(measured: Measured) -> dict[str, Any]:
         controls[name] = _control("gain_under_scorer", estimate(other, measured.documents))
     controls["overlap"] = _overlap(measured, gain, whole)
     if measured.repeats_gain is not None:
-        seen = estimate(measured.repeats_gain, [str(place) for place in range(len(measured.repeats_gain))])
+        seen = estimate(measured.repeats_gain, measured.repeats_documents)
         memorised = seen.low > 0 and not whole.low > 0
         controls["repeats"] = {"gain_where_trained": seen.document(), "explains": memorised}
     explained = sorted(name for name, one in controls.items() if one["explains"])
+    if whole.no_interval:  # nothing can be told, of the gain or of what a control leaves of it
+        explained = []
     counts = whole.low > 0 and not explained
     return {
         "unit": "nats per continuation",
+        "baseline": measured.baseline,
         "gain": whole.document(),
         "controls": controls,
         "explained_by": explained if whole.mean > 0 else [],
@@ -240,6 +182,8 @@ def _overlap(measured: Measured, gain: Floats, whole: Estimate) -> dict[str, Any
 def _why(whole: Estimate, explained: Sequence[str]) -> str:
     if whole.mean <= 0:
         return "thinking does not help here"
+    if whole.no_interval:
+        return whole.no_interval
     if whole.low <= 0:
         return "the gain cannot be told from chance at this number of documents"
     return f"explained by {', '.join(explained)}" if explained else "no control explains it"

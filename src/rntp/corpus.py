@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import itertools
+import os
 import random
 import sys
 import sysconfig
@@ -315,13 +316,18 @@ def _paths(spec: CorpusSpec, folder: Path) -> Iterator[Path]:
         yield from files
 
 
+def _named(path: Path, folder: Path) -> str:
+    """Name of a file, relative to the recipe: two files of one base name are two documents."""
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
 def _text(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
     for path in _paths(spec, folder):
         try:
             text = read_user_text(path, MOST_TEXT_BYTES)
         except InputError as error:
             raise InputError(f"corpus: {error}") from None
-        yield Document(text, path.name, path.suffix.lstrip("."))
+        yield Document(text, _named(path, folder), path.suffix.lstrip("."))
 
 
 def _row(spec: CorpusSpec, row: Any, name: str) -> Document:
@@ -346,7 +352,7 @@ def _jsonl(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
                 break
             except InputError as error:
                 raise InputError(f"corpus: {error}") from None
-            yield _row(spec, row, f"{path.name}:{number}")
+            yield _row(spec, row, f"{_named(path, folder)}:{number}")
 
 
 def _parquet(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
@@ -360,7 +366,7 @@ def _parquet(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
                 for batch in file.iter_batches():
                     for row in batch.to_pylist():
                         number += 1
-                        yield _row(spec, row, f"{path.name}:{number}")
+                        yield _row(spec, row, f"{_named(path, folder)}:{number}")
         except pyarrow.ArrowInvalid as error:
             raise InputError(f"corpus: {path}: {str(error).splitlines()[0]}") from None
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
-from rntp.controls import Measured, coverage, crossover, drafted_fraction, estimate, settle, swapped
+from rntp.controls import Measured, coverage, crossover, drafted_fraction, settle, swapped
 from rntp.corpus import chunks, split
+from rntp.intervals import estimate
 from rntp.measures import measure_for
 from rntp.mixture import Problem
 from rntp.positions import Place, places
@@ -33,6 +34,8 @@ Roles = Mapping[str, Callable[[], Any]]
 SCORERS = {"base": "frozen-scorer", "independent-scorer": "independent-scorer"}
 #: Documents that places are spread over, where the corpus has as many.
 SPREAD = 8
+#: Whose likelihood without a thought a gain is over, by role.
+BASELINES = {"policy": "the trained model without a thought", "base": "the model before RL without a thought"}
 #: Names of the thirds of the places by the loss of the base without a thought.
 THIRDS = ("easy", "medium", "hard")
 
@@ -247,10 +250,11 @@ def evaluate(
             progress(role)
             turns[role] = _turn(load(), places, sampling, thoughts if role in SCORERS else None)
     own = _per_place(with_thought.sums, n)
-    none = without.sums
+    none, baseline = without.sums, BASELINES["policy"]
     if "base" in turns:
         rivals["untrained-thought"] = turns["base"].own_thought
-        none = turns["base"].none if turns["base"].none.mean() > none.mean() else none
+        if turns["base"].none.mean() > none.mean():
+            none, baseline = turns["base"].none, BASELINES["base"]
     for role, turn in turns.items():
         if role not in SCORERS:
             rivals[role] = turn.none if turn.none.mean() > turn.own_thought.mean() else turn.own_thought
@@ -260,15 +264,15 @@ def evaluate(
         if turn.policy_thought is not None
     }
     drafted = _drafted(places, thoughts)
-    documents = tuple(place.document for place in places)
+    documents, repeated = (tuple(place.document for place in some) for some in (places, trained_places))
     document = {
         "places": n,
         "documents": len(set(documents)),
         "thoughts_per_place": sampling.thoughts,
-        "settled": settle(Measured(documents, own, none, rivals, scorers, drafted, repeats)),
+        "settled": settle(Measured(documents, own, none, rivals, scorers, drafted, repeats, repeated, baseline)),
         "loss": _losses(places, sampling, own, without.sums, turns),
-        "classes": _classes(places, sampling, own, without.sums, turns.get("base")),
-        "thoughts": _lengths(thoughts, with_thought, without, n),
+        "classes": _classes(places, sampling, own, (without.sums, none), turns.get("base")),
+        "thoughts": _lengths(thoughts, with_thought, none),
         "pass_at_k": _curve(
             with_thought.right.reshape(n, -1).sum(axis=1),
             turns["base"].own_right if "base" in turns else None,
@@ -375,9 +379,13 @@ def _losses(
 
 
 def _classes(
-    places: Sequence[Place], sampling: Sampling, own: Floats, without: Floats, base: _Turn | None
+    places: Sequence[Place], sampling: Sampling, own: Floats, none: tuple[Floats, Floats], base: _Turn | None
 ) -> dict[str, dict[str, Any]]:
-    """Losses and gain by kind of document, and by thirds of the loss without a thought."""
+    """Losses and gain by kind of document, and by thirds of the loss without a thought.
+
+    ``none`` is without a thought: by the trained model, and the baseline of all gains.
+    """
+    without, baseline = none
     reference = without if base is None else base.none
     ranks = np.argsort(np.argsort(-reference, kind="stable"), kind="stable")
     thirds = [THIRDS[int(rank * len(THIRDS) / len(places))] for rank in ranks]
@@ -391,7 +399,7 @@ def _classes(
         rows = members[name]
         some = [places[row] for row in rows]
         tokens = max(1, _scored_tokens(some, sampling))
-        gain = estimate(own[rows] - without[rows], [place.document for place in some])
+        gain = estimate(own[rows] - baseline[rows], [place.document for place in some])
         out[name] = {
             "places": len(rows), "loss_without": float(-without[rows].sum() / tokens),
             "loss_with_thought": float(-own[rows].sum() / tokens), "gain": gain.document(),
@@ -400,10 +408,10 @@ def _classes(
     return out
 
 
-def _lengths(thoughts: Thoughts, with_thought: Scores, without: Scores, n_places: int) -> dict[str, Any]:
+def _lengths(thoughts: Thoughts, with_thought: Scores, baseline: Floats) -> dict[str, Any]:
     """Tokens of thoughts between their markers, and what those gain that did not end by themselves."""
     tokens = np.array([len(row) - 2 for row in thoughts.rows], dtype=float)
-    gain = with_thought.sums - np.repeat(without.sums, len(thoughts.rows) // n_places)
+    gain = with_thought.sums - np.repeat(baseline, len(thoughts.rows) // len(baseline))
     low, middle, high = np.quantile(tokens, [0.05, 0.5, 0.95])
     cut = thoughts.truncated
     return {

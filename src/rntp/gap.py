@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
-from rntp.controls import estimate
 from rntp.evaluate import gold_scores
+from rntp.intervals import estimate
 from rntp.must_think.families import family_of
 from rntp.must_think.family import checked, oracle
 from rntp.positions import Place
@@ -346,7 +346,7 @@ def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict
     tokens = sum(len(place.gold_ids) - sampling.skip_first_gold for place in places)
     gain = scored["thought after RL"] - none
 
-    def share(values: Floats) -> dict[str, float | None]:
+    def share(values: Floats) -> dict[str, float | str | None]:
         return estimate(values / gap, documents).document()
 
     intervals = {

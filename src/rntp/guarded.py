@@ -156,6 +156,22 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
                     shutil.rmtree(folder, ignore_errors=True)
                 raise self._stopped(f"the checkpoint could not be written ({error})") from error
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Write the model; in a checkpoint of sharded weights its configuration alone.
+
+        Parameters
+        ----------
+        output_dir : str, optional
+            Where to.
+        _internal_call : bool
+            Whether it is part of a checkpoint, which keeps sharded weights in a file of its own.
+        """
+        if not (_internal_call and self.is_fsdp_enabled):
+            super().save_model(output_dir, _internal_call)
+        elif self.args.should_save:
+            for part in (self.model.config, self.processing_class):
+                part.save_pretrained(output_dir or self.args.output_dir)
+
     def _save_more(self, folder: Path) -> None:
         """Write what else a run needs to go on; nothing here."""
 

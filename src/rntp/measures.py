@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError, shown
+from rntp.books import Counted, PhaseBook, forward_work
 from rntp.corpus import Chunk
-from rntp.models import load_model
-from rntp.positions import place_at
+from rntp.models import counted_by, load_model
+from rntp.positions import Measure, Place, place_at
 from rntp.recipe import Recipe
 from rntp.reward import GoldScores, RewardOptions, reward_named, scored_mask
+from rntp.sampling import Sampling, Thoughts, sample_thoughts
 from rntp.scoring import Rollouts, padded, score_shared
-
-Measure = Callable[[Chunk, NDArray[np.int64]], NDArray[np.float64]]
 
 
 @torch.no_grad()
@@ -96,28 +97,32 @@ class Spread:
         Its own.
     recipe : Recipe
         Thoughts, reward, group and positions.
+    book : PhaseBook
+        Where the work is counted.
     """
 
     model: Any
     tokenizer: Any
     recipe: Recipe
+    book: PhaseBook
 
     @torch.no_grad()
     def __call__(self, chunk: Chunk, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """Standard deviation of the group's rewards at some places of a chunk; NaN elsewhere."""
-        recipe, thought = self.recipe, self.recipe.thought
+        recipe, group = self.recipe, self.recipe.rl.group_size
         cut = [place_at(chunk, int(place), recipe.positions) for place in places]
-        start, end = self.tokenizer.convert_tokens_to_ids([thought.start, thought.end])
-        group = recipe.rl.group_size
+        start, end = self.tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
+        # draws of the chunk's own, whatever was measured before it: the same after a restart, and in every process
+        seed = zlib.crc32(np.array(chunk.ids, dtype=np.int64).tobytes(), recipe.seed)
+        sampling = Sampling(
+            start, end, recipe.thought.budget, group, recipe.rl.temperature, stop_ids=(self.tokenizer.eos_token_id,),
+            rows_per_pass=len(cut) * group, seed=seed,
+        )  # fmt: skip
+        thoughts = sample_thoughts(self.model, [one.context_ids for one in cut], sampling)
         rows = [one for one in cut for _ in range(group)]
-        ids, mask = padded([[*one.context_ids, start] for one in rows], self.model.device, left=True)
-        made = self.model.generate(
-            input_ids=ids, attention_mask=mask, max_new_tokens=thought.budget, do_sample=True, top_k=0, top_p=1.0,
-            temperature=recipe.rl.temperature, eos_token_id=end, pad_token_id=0,
-        )[:, ids.shape[1] :].tolist()  # fmt: skip
-        said = [[start, *(row[: row.index(end)] if end in row else row), end] for row in made]
-        golds = [one.gold_ids for one in rows]
-        scored = score_shared(self.model, Rollouts([one.context_ids for one in rows], said, golds))
+        contexts, golds = [one.context_ids for one in rows], [one.gold_ids for one in rows]
+        scored = score_shared(self.model, Rollouts(contexts, thoughts.rows, golds))
+        self._count(cut, thoughts)
         base = scored.baseline or scored.gold
         with_thought, without, entropy = (
             one.cpu().double().numpy() for one in (scored.gold.log_probs, base.log_probs, base.entropies)
@@ -133,8 +138,19 @@ class Spread:
         out[places] = values.std(axis=1)
         return out
 
+    def _count(self, cut: Sequence[Place], thoughts: Thoughts) -> None:
+        """Charge sampling, and scoring behind shared contexts with and without a thought."""
+        group = self.recipe.rl.group_size
+        context = np.array([len(one.context_ids) for one in cut])
+        gold = np.array([len(one.gold_ids) for one in cut])
+        said = np.array([len(row) for row in thoughts.rows])
+        self.book.sample(said - 1 - thoughts.truncated, np.repeat(context + 1, group))
+        self.book.forward(context, head_tokens=1.0)
+        self.book.forward(said + np.repeat(gold, group), np.repeat(context, group))
+        self.book.forward(gold, context)
 
-def measure_for(recipe: Recipe, model: Any, tokenizer: Any) -> Measure | None:
+
+def measure_for(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook | None = None) -> Measure | None:
     """Choose what measures a chunk for the recipe's rule.
 
     Parameters
@@ -145,6 +161,8 @@ def measure_for(recipe: Recipe, model: Any, tokenizer: Any) -> Measure | None:
         As it is before RL.
     tokenizer : PreTrainedTokenizerFast
         Its own.
+    book : PhaseBook, optional
+        Where the work is counted.
 
     Returns
     -------
@@ -156,14 +174,23 @@ def measure_for(recipe: Recipe, model: Any, tokenizer: Any) -> Measure | None:
     >>> measure_for(Recipe(), None, None) is None
     True
     """
-    rule = recipe.positions.rule
+    rule, counts = recipe.positions.rule, book or PhaseBook(None)
+
+    def counted(measure: Callable[[Any, Chunk], NDArray[np.float64]], asked: Any, by: Counted | None) -> Measure:
+        def measured(chunk: Chunk, _places: NDArray[np.int64]) -> NDArray[np.float64]:
+            if by is not None and book is not None:
+                counts.add(forward_work(by, len(chunk.ids) - 1))
+            return measure(asked, chunk)
+
+        return measured
+
     if rule == "entropy-band":
-        return lambda chunk, _places: entropies(model, chunk)
+        return counted(entropies, model, None if book is None else counted_by(model))
     if rule == "learnability-band":
-        return Spread(model, tokenizer, recipe)
+        return Spread(model, tokenizer, recipe, counts)
     if rule == "proxy":
         proxy = _proxy(recipe, tokenizer).to(model.device)
-        return lambda chunk, _places: losses(proxy, chunk)
+        return counted(losses, proxy, None if book is None else counted_by(proxy))
     return None
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datasets import Dataset, Features, List, Value
+import numpy as np
+from datasets import Dataset
 
 from computeledger.errors import InputError, nearest, shown
+from rntp.lazy import Lazy, Renewed
 from rntp.positions import Place
 from rntp.verify.task import Task
 
@@ -34,26 +35,61 @@ class Problem:
     prompt_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a trainer goes over, in its order.
+class Rows(Lazy[dict[str, Any]]):
+    """What a trainer goes over, in its order; each row is made when it is asked for.
 
-    Attributes
+    A row has ``context_ids`` and ``gold_ids`` (int32 arrays), ``document``, ``position``, ``kind``, ``source``, and
+    ``task``: what its answer is checked against, None for text.
+
+    Parameters
     ----------
-    dataset : Dataset
-        A row per prompt: ``context_ids``, ``gold_ids``, ``document``, ``position``, ``kind``, ``source``, and
-        ``problem``, its place in ``tasks`` or -1.
-    tasks : tuple of Task
-        Of the rows that are verified.
+    given : iterable of dict
+        The rows; can be gone over again.
+    sources : sequence of str
+        Names that rows are counted under, row by row.
     """
 
-    dataset: Dataset
-    tasks: tuple[Task, ...]
+    def __init__(self, given: Iterable[dict[str, Any]], sources: Sequence[str]) -> None:
+        super().__init__(given, len(sources))
+        self.sources = sorted(set(sources))
+        self.has_problems = any(name != TEXT for name in self.sources)
 
     @property
-    def sources(self) -> list[str]:
-        """Names that rows are counted under, sorted."""
-        return sorted(set(self.dataset["source"]))
+    def dataset(self) -> Dataset:
+        """Numbers of the rows, as TRL wants them."""
+        return Dataset.from_dict({"row": range(len(self))})
+
+
+def drawn_sources(weights: Mapping[str, float], count: int, seed: int = 0) -> list[str]:
+    """Draw the source of each row by its weight.
+
+    Parameters
+    ----------
+    weights : mapping of str to float
+        Of each source; they need not add up to 1.
+    count : int
+        Rows to draw [-].
+    seed : int
+        The same seed draws the same sources [-].
+
+    Returns
+    -------
+    list of str
+        Row by row.
+
+    Examples
+    --------
+    >>> drawn_sources({"text": 1.0, "sums": 0.0}, 2)
+    ['text', 'text']
+    """
+    for name, weight in weights.items():
+        if not 0 <= weight < float("inf"):
+            raise InputError(f"weight of {shown(name)} {shown(weight)}: a number from 0 is needed")
+    wanted = {name: weight for name, weight in weights.items() if weight > 0}
+    if not wanted:
+        raise InputError("rows: text or an environment with a weight above 0 is needed")
+    chance = random.Random(seed)  # noqa: S311 - a seeded order, no secret
+    return chance.choices(list(wanted), list(wanted.values()), k=count)
 
 
 def mixed_rows(
@@ -68,9 +104,9 @@ def mixed_rows(
     Parameters
     ----------
     places : iterable of Place
-        Of text, in their order.
+        Of text, in their order; can be gone over again.
     problems : mapping of str to iterable of Problem
-        Of each environment, in their order.
+        Of each environment, in their order; the same.
     weights : mapping of str to float
         Of ``text`` and of each environment that is wanted; they need not add up to 1.
     count : int
@@ -81,68 +117,53 @@ def mixed_rows(
     Returns
     -------
     Rows
-        Ready for the trainer.
+        Ready for the trainer; the first of each source has been seen to be there.
 
     Examples
     --------
     >>> rows = mixed_rows([Place((1, 2), (3,), "a", 2)], {}, {"text": 1.0}, count=2)
-    >>> rows.dataset["context_ids"][1], rows.sources
+    >>> rows[1]["context_ids"].tolist(), rows.sources
     ([1, 2], ['text'])
     """
-    for name, weight in weights.items():
-        if not 0 <= weight < float("inf"):
-            raise InputError(f"weight of {shown(name)} {shown(weight)}: a number from 0 is needed")
+    for name in weights:
         if name not in {TEXT, *problems}:
             raise InputError(f"weight of {shown(name)}: {nearest(name, [TEXT, *problems])}")
-    wanted = {name: weight for name, weight in weights.items() if weight > 0}
-    if not wanted:
-        raise InputError("rows: text or an environment with a weight above 0 is needed")
-    sources = {name: _again(places if name == TEXT else problems[name]) for name in wanted}
-    chance = random.Random(seed)  # noqa: S311 - a seeded order, no secret
-    names = chance.choices(list(wanted), list(wanted.values()), k=count)
-    return _rows([(name, _next(name, sources[name])) for name in names])
+    names = drawn_sources(weights, count, seed)
+    sources = {name: places if name == TEXT else problems[name] for name in sorted(set(names))}
+    for name, source in sources.items():
+        _row(name, next(_again(name, source)))
+
+    def made() -> Iterator[dict[str, Any]]:
+        begun = {name: _again(name, source) for name, source in sources.items()}
+        return (_row(name, next(begun[name])) for name in names)
+
+    return Rows(Renewed(made), names)
 
 
-def _next(name: str, source: Iterator[Place | Problem]) -> Place | Problem:
-    found = next(source, None)
-    if found is None:
-        what = "the corpus has no place to think at" if name == TEXT else f"environment {shown(name)} has no problem"
-        raise InputError(f"{what}: check what is read, and how short a context may be")
-    return found
-
-
-def _again(given: Iterable[Place | Problem]) -> Iterator[Place | Problem]:
+def _again(name: str, given: Iterable[Place | Problem]) -> Iterator[Place | Problem]:
     """What is given, from the first again when it runs out."""
-    seen = []
-    for one in given:
-        seen.append(one)
-        yield one
-    if seen:
-        yield from itertools.cycle(seen)
+    while True:
+        found = False
+        for one in given:
+            found = True
+            yield one
+        if not found:
+            source = (
+                "the corpus has no place to think at" if name == TEXT else f"environment {shown(name)} has no problem"
+            )
+            raise InputError(f"{source}: check what is read, and how short a context may be")
 
 
-def _rows(drawn: Sequence[tuple[str, Place | Problem]]) -> Rows:
-    tasks: list[Task] = []
-    columns: dict[str, list[object]] = {
-        name: [] for name in ("context_ids", "gold_ids", "document", "position", "kind", "source", "problem")
-    }
-    for name, one in drawn:
-        row: tuple[Any, ...]
-        if isinstance(one, Problem):
-            row = (list(one.prompt_ids), [], one.task.id, 0, one.task.domain, name, len(tasks))
-            tasks.append(one.task)
-        else:
-            row = (list(one.context_ids), list(one.gold_ids), one.document, one.position, one.kind, name, -1)
-        if not row[0]:
-            raise InputError(f"{shown(row[2])}: a context of at least one token is needed to think after")
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
-    return Rows(Dataset.from_dict(columns, features=_features()), tuple(tasks))
-
-
-def _features() -> object:
-    ids = List(Value("int64"))
-    text = {name: Value("string") for name in ("document", "kind", "source")}
-    return Features(
-        {"context_ids": ids, "gold_ids": ids, **text, "position": Value("int64"), "problem": Value("int64")}
-    )
+def _row(name: str, one: Place | Problem) -> dict[str, Any]:
+    gold: tuple[int, ...] = ()
+    task: Task | None = None
+    if isinstance(one, Problem):
+        context, task, said = one.prompt_ids, one.task, (one.task.id, 0, one.task.domain)
+    else:
+        context, gold, said = one.context_ids, one.gold_ids, (one.document, one.position, one.kind)
+    if not context:
+        raise InputError(f"{shown(said[0])}: a context of at least one token is needed to think after")
+    return {
+        "context_ids": np.array(context, dtype=np.int32), "gold_ids": np.array(gold, dtype=np.int32),
+        "document": said[0], "position": said[1], "kind": said[2], "source": name, "task": task,
+    }  # fmt: skip

@@ -31,9 +31,12 @@ from transformers import (
 from transformers.cache_utils import DynamicLayer
 
 from computeledger.errors import InputError, shown
+from rntp.books import Counted, ParameterCount, counted_model
 from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
+#: What ``self-evaluation`` asks after thought and gold, and the two answers that are compared.
+QUESTION, YES, NO = "\nDid the thought help?", " yes", " no"
 #: Entries that every byte-level tokenizer has.
 _BYTES = 256
 #: Tokens before each one that the smear reaches, and the scale at which it starts.
@@ -295,3 +298,91 @@ def planned_config(model: Any) -> dict[str, Any]:
     """
     config: dict[str, Any] = model.config.to_dict()
     return config | ({"model_type": "qwen3"} if config["model_type"] == _SmearConfig.model_type else {})
+
+
+def counted_by(model: Any, name: str = "model") -> Counted | None:
+    """Choose what a model's work is counted by; its own parameters where the planner does not know the architecture.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        Any.
+    name : str
+        Under which it is counted.
+
+    Returns
+    -------
+    Model or ParameterCount
+        A table of embeddings is looked up, not multiplied, and counts only where it is the output head too.
+
+    Examples
+    --------
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> tiny = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=16, n_embd=8, n_layer=1, n_head=2))
+    >>> counted_by(tiny).n_params == sum(one.numel() for one in tiny.parameters()) - 16 * 8
+    True
+    """
+    tables = {id(one.weight) for one in model.modules() if isinstance(one, torch.nn.Embedding)}
+    output = model.get_output_embeddings()
+    head = output.weight if output is not None else None
+    used = [one.numel() for one in model.parameters() if id(one) not in tables or one is head]
+    count = ParameterCount(sum(used), 0 if head is None else head.numel(), str(model.config.model_type))
+    return counted_model(planned_config(model), name, count)
+
+
+def marker_id(tokenizer: Any, text: str) -> int:
+    """Find the token of a marker.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase
+        Whose.
+    text : str
+        The marker.
+
+    Returns
+    -------
+    int
+        Its one token [-].
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     unk_token_id = None
+    ...     def encode(self, text, **options):
+    ...         return [ord(one) for one in text]
+    >>> marker_id(Letters(), "<t>")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: marker '<t>' is not one token of the tokenizer: add it before training
+    """
+    found = tokenizer.encode(text, add_special_tokens=False)
+    if len(found) != 1 or found[0] == tokenizer.unk_token_id:
+        raise InputError(f"marker {shown(text)} is not one token of the tokenizer: add it before training")
+    return int(found[0])
+
+
+def question_ids(tokenizer: Any) -> tuple[list[int], int, int]:
+    """Write what ``self-evaluation`` asks in a tokenizer's tokens.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerBase
+        Whose.
+
+    Returns
+    -------
+    tuple of list of int, int and int
+        The question, and the first tokens of yes and no, which must differ [-], [-], [-].
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     def encode(self, text, **options):
+    ...         return [ord(one) for one in text.strip()]
+    >>> question_ids(Letters())[1:] == (ord("y"), ord("n"))
+    True
+    """
+    ask, yes, no = (tokenizer.encode(text, add_special_tokens=False) for text in (QUESTION, YES, NO))
+    if not ask or not yes or not no or yes[0] == no[0]:
+        raise InputError("reward 'self-evaluation': the tokenizer does not tell yes from no")
+    return ask, yes[0], no[0]

@@ -19,6 +19,8 @@ from rntp.recipe import PositionSpec
 
 #: Where a sentence ends: its mark, what may close it, and white space; or an empty line.
 _SENTENCE = re.compile(r"[.!?:][\"')\]]*(?=\s)|\n(?=\s*\n)")
+#: Chunks in a row without a place after which a corpus is said to have none.
+PATIENCE = 10_000
 #: What a rule needs to know of the model, by rule: entropy of each next token, spread of the group's rewards at each
 #: candidate, loss of a smaller model at each token.
 MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy loss"}
@@ -254,12 +256,77 @@ def place_at(chunk: Chunk, position: int, spec: PositionSpec) -> Place:
     return Place(context, gold, chunk.document, int(position), chunk.kind)
 
 
+Measure = Callable[[Chunk, NDArray[np.int64]], NDArray[np.float64]]
+
+
+def chosen(
+    chunk: Chunk, spec: PositionSpec, draw: tuple[int, int], measure: Measure | None = None
+) -> NDArray[np.int64]:
+    """Choose places in a chunk by a rule that may ask a model.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The text.
+    spec : PositionSpec
+        The rule.
+    draw : tuple of int and int
+        Seed and turn of the chunk: the draw depends on them only [-], [-].
+    measure : callable, optional
+        Gives the array that a rule of :data:`MEASURED` asks for, from a chunk and the places that may be chosen.
+
+    Returns
+    -------
+    ndarray
+        Tokens before which to think, in order; empty where nothing fits [-].
+
+    Examples
+    --------
+    >>> chunk = Chunk(tuple(range(30)), tuple(range(30)), "a" * 30, "d")
+    >>> spec = PositionSpec("entropy-band", low=0.9, high=1.0)
+    >>> bool(chosen(chunk, spec, (0, 0), lambda chunk, allowed: np.arange(30.0))[0] >= 25)
+    True
+    """
+    chance = np.random.default_rng(draw)
+    measured = None
+    if spec.rule in MEASURED and measure is not None and wanted(chunk.kind, spec.kinds):
+        asked = candidates(chunk, spec, chance) if spec.rule == "learnability-band" else _allowed(chunk, spec)
+        measured = measure(chunk, asked) if asked.size else np.full(len(chunk.ids), np.nan)
+    return positions(chunk, spec, chance, measured)
+
+
+def no_place(spec: PositionSpec, n_chunks: int) -> InputError:
+    """Say that a corpus has no place to think at.
+
+    Parameters
+    ----------
+    spec : PositionSpec
+        The rule.
+    n_chunks : int
+        Chunks that were looked at [-].
+
+    Returns
+    -------
+    InputError
+        To be raised.
+
+    Examples
+    --------
+    >>> str(no_place(PositionSpec(), 3)).split(":")[1]
+    " rule 'random' finds no place in 3 chunks"
+    """
+    return InputError(
+        f"positions: rule {shown(spec.rule)} finds no place in {n_chunks} chunks: a context of at least "
+        f"{spec.min_context_tokens} and a continuation of at least {spec.min_gold_tokens} tokens are needed"
+    )
+
+
 def places(
     read: Iterable[Chunk],
     spec: PositionSpec,
     seed: int = 0,
-    measure: Callable[[Chunk, NDArray[np.int64]], NDArray[np.float64]] | None = None,
-    patience: int = 10_000,
+    measure: Measure | None = None,
+    patience: int = PATIENCE,
 ) -> Iterator[Place]:
     """Choose places in chunk after chunk.
 
@@ -272,7 +339,7 @@ def places(
     seed : int
         Of the draws; a chunk's draw depends on its turn only [-].
     measure : callable, optional
-        Gives the array that a rule of :data:`MEASURED` asks for, from a chunk and the places that may be chosen.
+        As for :func:`chosen`.
     patience : int
         Chunks without a place after which the corpus is said to have none [-].
 
@@ -289,19 +356,38 @@ def places(
     """
     barren, fruitful, turn = 0, False, -1
     for turn, chunk in enumerate(read):
-        chance = np.random.default_rng([seed, turn])
-        measured = None
-        if spec.rule in MEASURED and measure is not None and wanted(chunk.kind, spec.kinds):
-            asked = candidates(chunk, spec, chance) if spec.rule == "learnability-band" else _allowed(chunk, spec)
-            measured = measure(chunk, asked) if asked.size else np.full(len(chunk.ids), np.nan)
-        found = positions(chunk, spec, chance, measured)
+        found = chosen(chunk, spec, (seed, turn), measure)
         barren = 0 if found.size else barren + 1
         fruitful = fruitful or bool(found.size)
         if barren >= patience:
             break
         yield from (place_at(chunk, int(position), spec) for position in found)
     if not fruitful or barren >= patience:
-        raise InputError(
-            f"positions: rule {shown(spec.rule)} finds no place in {barren or turn + 1} chunks: a context of at least "
-            f"{spec.min_context_tokens} and a continuation of at least {spec.min_gold_tokens} tokens are needed"
-        )
+        raise no_place(spec, barren or turn + 1)
+
+
+def places_at(read: Iterable[Chunk], spec: PositionSpec, found: Iterable[Sequence[int]]) -> Iterator[Place]:
+    """Cut places that were chosen before.
+
+    Parameters
+    ----------
+    read : iterable of Chunk
+        The same texts in the same order.
+    spec : PositionSpec
+        Lengths.
+    found : iterable of sequence of int
+        Positions of each chunk, from the first [-].
+
+    Yields
+    ------
+    Place
+        As long as there are positions.
+
+    Examples
+    --------
+    >>> chunk = Chunk(tuple(range(30)), tuple(range(30)), "a" * 30, "d")
+    >>> [place.position for place in places_at([chunk, chunk], PositionSpec(), [[], [9, 12]])]
+    [9, 12]
+    """
+    for positions_, chunk in zip(found, read, strict=False):
+        yield from (place_at(chunk, int(position), spec) for position in positions_)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import read_json_lines
+from rntp.lazy import Renewed
 from rntp.mixture import Problem
 from rntp.recipe import EnvironmentSpec
 from rntp.verify.engine import has_sandbox
@@ -19,11 +23,17 @@ from rntp.verify.task import Task, load_tasks
 
 #: Names under which a task may bring its question.
 _QUESTIONS = ("prompt", "question")
+#: What a model has seen of the problems that it is evaluated on.
+SEEN = ("made anew", "held out", "trained on")
+#: Tokens of a question where no context bounds it.
+_ANY = 2**31
+#: Puzzles in a row whose question is too long after which the puzzle is refused.
+_PATIENCE = 64
 
 
 def problems(
-    spec: EnvironmentSpec, tokenizer: Any, longest: int, folder: Path = Path(), seed: int = 0
-) -> Iterator[Problem]:
+    spec: EnvironmentSpec, tokenizer: Any, longest: int, folder: Path = Path(), seed: int = 0, *, held_out: bool = False
+) -> Iterable[Problem]:
     """Draw the problems of an environment without end.
 
     Parameters
@@ -38,11 +48,13 @@ def problems(
         What the file of tasks is relative to.
     seed : int
         The same seed draws the same problems [-].
+    held_out : bool
+        Of a file of tasks: those that are never trained on, or the others.
 
-    Yields
-    ------
-    Problem
-        With its question as tokens.
+    Returns
+    -------
+    iterable of Problem
+        With their questions as tokens; each time from the first. Puzzles whose question is too long are passed over.
 
     Examples
     --------
@@ -51,35 +63,127 @@ def problems(
     ...     def __call__(self, text, **options):
     ...         return {"input_ids": [ord(one) for one in text]}
     >>> spec = EnvironmentSpec("sums", puzzle="chain_sum")
-    >>> one = next(problems(spec, Letters(), 500))
+    >>> one = next(iter(problems(spec, Letters(), 500)))
     >>> one.task.environment, bytes(one.prompt_ids[:5]).decode()
     ('sums', 'State')
     """
-    if spec.puzzle:
-        if spec.puzzle not in names():
-            raise InputError(f"environment {shown(spec.name)}: unknown puzzle: {nearest(spec.puzzle, names())}")
-        environment = Environment(spec.name, 1.0, puzzle={"task": spec.puzzle, "config": dict(spec.config)})
-        question: Callable[[Task], str] = _made_question
-    else:
-        path = folder / spec.tasks
-        environment = Environment(spec.name, 1.0, tuple(load_tasks(path).values()))
-        question = _Written(spec.name, path)
+    environment, question = _environment(spec, folder, held_out=held_out)
     domains = {task.domain for task in environment.tasks} or {"puzzle"}
     if domains & {"code", "puzzle"} and not has_sandbox():
         raise InputError(
             f"environment {shown(spec.name)}: needs bubblewrap, and nothing is run without it "
             "(Debian: apt-get install bubblewrap)"
         )
-    for task in mixture([environment], seed):
-        text = question(task)
-        made = tokenizer(text, add_special_tokens=False)["input_ids"]
-        ids = made if tokenizer.bos_token_id is None else [tokenizer.bos_token_id, *made]
-        if len(ids) > longest:
-            raise InputError(
-                f"environment {shown(spec.name)}: the question of task {shown(task.id)} has {len(ids)} tokens, and the "
-                f"model's context leaves room for {longest} beside thought and answer"
-            )
-        yield Problem(task, tuple(ids))
+
+    def problem(task: Task) -> Problem:
+        made = tokenizer(question(task), add_special_tokens=False)["input_ids"]
+        return Problem(task, tuple(made if tokenizer.bos_token_id is None else [tokenizer.bos_token_id, *made]))
+
+    def too_long(one: Problem) -> InputError:
+        return InputError(
+            f"environment {shown(spec.name)}: the question of task {shown(one.task.id)} has {len(one.prompt_ids)} "
+            f"tokens, and the model's context leaves room for {longest} beside thought and answer"
+        )
+
+    for task in environment.tasks:  # all of a file now: none is to fail in the middle of a run
+        if len((one := problem(task)).prompt_ids) > longest:
+            raise too_long(one)
+
+    def drawn() -> Iterator[Problem]:
+        passed = 0
+        for task in mixture([environment], seed):
+            one = problem(task)
+            passed = passed + 1 if len(one.prompt_ids) > longest else 0
+            if passed >= _PATIENCE:
+                raise too_long(one)
+            if not passed:
+                yield one
+
+    return Renewed(drawn)
+
+
+def _environment(spec: EnvironmentSpec, folder: Path, *, held_out: bool) -> tuple[Environment, Callable[[Task], str]]:
+    """Tasks or puzzle, and what gives their questions."""
+    if spec.puzzle:
+        if spec.puzzle not in names():
+            raise InputError(f"environment {shown(spec.name)}: unknown puzzle: {nearest(spec.puzzle, names())}")
+        made = Environment(spec.name, 1.0, puzzle={"task": spec.puzzle, "config": dict(spec.config)})
+        return made, _made_question
+    path = folder / spec.tasks
+    every = tuple(load_tasks(path).values())
+    if not every:
+        raise InputError(f"environment {shown(spec.name)}: {path} has no task")
+    trained, never = parted(every, spec.held_out_fraction)
+    return Environment(spec.name, 1.0, never if held_out else trained), _Written(spec.name, path)
+
+
+def parted(tasks: Sequence[Task], held_out_fraction: float) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Part tasks into those that are trained on and those that never are.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Of a file.
+    held_out_fraction : float
+        Share of them that is held out: those whose ids have the lowest hashes; at least one of two or more, unless the
+        share is 0 [-].
+
+    Returns
+    -------
+    tuple of tuple of Task and tuple of Task
+        Both in the order of the file.
+
+    Examples
+    --------
+    >>> tasks = [Task(str(number), "math") for number in range(30)]
+    >>> trained, never = parted(tasks, 0.1)
+    >>> len(trained), len(never), parted(tasks[:1], 0.1)[1]
+    (27, 3, ())
+    """
+    count = min(math.ceil(held_out_fraction * len(tasks)), len(tasks) - 1)
+    ranked = sorted(tasks, key=lambda task: hashlib.sha256(task.id.encode()).digest())
+    never = {task.id for task in ranked[:count]}
+    return tuple(task for task in tasks if task.id not in never), tuple(task for task in tasks if task.id in never)
+
+
+def asked_problems(
+    spec: EnvironmentSpec, tokenizer: Any, count: int, folder: Path = Path(), seed: int = 0
+) -> tuple[list[Problem], str]:
+    """Draw the problems that models are evaluated on: of a file, those that were never trained on where there are any.
+
+    Parameters
+    ----------
+    spec : EnvironmentSpec
+        Which.
+    tokenizer : PreTrainedTokenizerFast
+        Of the model that is to answer.
+    count : int
+        Problems at most; of a file, each task once [-].
+    folder : Path
+        What the file of tasks is relative to.
+    seed : int
+        Another than training's: puzzles are then made anew [-].
+
+    Returns
+    -------
+    tuple of list of Problem and str
+        The problems, and one of :data:`SEEN`.
+
+    Examples
+    --------
+    >>> class Letters:
+    ...     bos_token_id = None
+    ...     def __call__(self, text, **options):
+    ...         return {"input_ids": [ord(one) for one in text]}
+    >>> some, seen = asked_problems(EnvironmentSpec("sums", puzzle="chain_sum"), Letters(), 2)
+    >>> len(some), seen
+    (2, 'made anew')
+    """
+    if spec.puzzle:
+        return list(itertools.islice(problems(spec, tokenizer, _ANY, folder, seed), count)), SEEN[0]
+    trained, never = (_environment(spec, folder, held_out=side)[0].tasks for side in (False, True))
+    some = problems(spec, tokenizer, _ANY, folder, seed, held_out=bool(never))
+    return list(itertools.islice(some, min(count, len(never or trained)))), SEEN[1] if never else SEEN[2]
 
 
 def _made_question(task: Task) -> str:

@@ -160,6 +160,8 @@ class EnvironmentSpec:
         Options of the puzzle.
     answer_tokens : int
         Longest answer after the thought [token].
+    held_out_fraction : float
+        Share of the tasks of a file, by the hash of their id, that is never trained on [-].
     """
 
     name: str = ""
@@ -168,6 +170,7 @@ class EnvironmentSpec:
     puzzle: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     answer_tokens: int = field(default=16, metadata=_within(1))
+    held_out_fraction: float = field(default=0.1, metadata=_within(0, 0.9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +357,28 @@ class RlSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class VllmSpec:
+    """Where and how vLLM runs, where it is the engine.
+
+    Attributes
+    ----------
+    address : str
+        Of a server, such as ``http://10.0.0.7:8000``; empty for this machine's port 8000.
+    memory_fraction : float
+        Share of a GPU's memory that the engine takes in the trainer's own processes [-].
+    tensor_parallel : int
+        GPUs that share an engine in the trainer's own processes.
+    context_tokens : int
+        Longest sequence of the engine; 0 for the model's own [token].
+    """
+
+    address: str = ""
+    memory_fraction: float = field(default=0.3, metadata=_within(0.01, 1))
+    tensor_parallel: int = field(default=1, metadata=_within(1))
+    context_tokens: int = field(default=0, metadata=_within(0))
+
+
+@dataclass(frozen=True, slots=True)
 class ControlSpec:
     """What a gain is held against.
 
@@ -413,6 +438,8 @@ class Recipe:
         What for.
     rl : RlSpec
         The updates.
+    vllm : VllmSpec
+        The engine, where it is vLLM.
     controls : ControlSpec
         What a gain is held against.
     report : ReportSpec
@@ -432,6 +459,7 @@ class Recipe:
     positions: PositionSpec = field(default_factory=PositionSpec)
     reward: RewardSpec = field(default_factory=RewardSpec)
     rl: RlSpec = field(default_factory=RlSpec)
+    vllm: VllmSpec = field(default_factory=VllmSpec)
     controls: ControlSpec = field(default_factory=ControlSpec)
     report: ReportSpec = field(default_factory=ReportSpec)
     folder: Path = field(default=Path(), compare=False)

@@ -14,7 +14,10 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import parse_toml, read_toml
-from rntp.recipe import EnvironmentSpec, Recipe
+from rntp.recipe import EnvironmentSpec, Recipe, VllmSpec
+
+#: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
+_BESIDE = ("vllm", "controls", "report")
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
@@ -102,7 +105,7 @@ def document(recipe: Recipe) -> dict[str, Any]:
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """Name a recipe by what it says; two runs of one fingerprint do the same.
+    """Name a recipe by what is trained; what is measured and reported afterwards may change.
 
     Parameters
     ----------
@@ -119,8 +122,11 @@ def fingerprint(recipe: Recipe) -> str:
     >>> given = {"name": "a", "model": {"path": "m"}, "corpus": {"source": ["a.txt"]}}
     >>> fingerprint(parse_recipe(given)) == fingerprint(parse_recipe({**given, "output": "elsewhere"}))
     True
+    >>> fingerprint(parse_recipe(given)) == fingerprint(parse_recipe({**given, "report": {"places": 0}}))
+    True
     """
-    text = json.dumps(document(recipe), sort_keys=True)
+    trained = {name: table for name, table in document(recipe).items() if name not in _BESIDE}
+    text = json.dumps(trained, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -219,6 +225,8 @@ def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
     if choices and given not in choices:
         raise InputError(f"unknown {label} {shown(given)}: {nearest(given, choices)}")
     low, high = bounds.get("low"), bounds.get("high")
+    if isinstance(given, float) and not math.isfinite(given) and given != low:  # a bound of minus infinity may be said
+        raise InputError(f"{label} {shown(given)}: a finite number is needed")
     if low is not None and high is not None and not low <= given <= high:
         upper = f" to {high:g}" if high < float("inf") else ""
         raise InputError(f"{label} {shown(given)}: {words[hint]} from {low:g}{upper} is needed")
@@ -245,14 +253,35 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
         yield f"[positions] low {positions.low:g} is above high {positions.high:g}"
     if positions.rule == "proxy" and not positions.proxy:
         yield "[positions] rule 'proxy' needs proxy, the folder of a model"
+    if recipe.reward.nll_weight > 0 and recipe.rl.temperature != 1.0:
+        yield (
+            f"[reward] nll_weight with [rl] temperature {recipe.rl.temperature:g}: 1 is needed, as gold and thought "
+            "share a pass"
+        )
     least, most = positions.skip_first_gold + 1, positions.gold_tokens
     if most < least:
         yield f"[positions] gold_tokens {most}: at least {least} are needed, as skip_first_gold leaves out the first"
+    if positions.min_gold_tokens < least:
+        yield (
+            f"[positions] min_gold_tokens {positions.min_gold_tokens}: at least {least} are needed, more than "
+            f"skip_first_gold {positions.skip_first_gold}, or a continuation has no token that is scored"
+        )
     if not thought.start or not thought.end or thought.start == thought.end:
         yield "[thought] start and end: two different markers are needed"
     if "independent-scorer" in recipe.controls.names and not recipe.controls.judge:
         yield "[controls] 'independent-scorer' needs judge, the folder of a model"
+    yield from _vllm(recipe)
     yield from _environments(recipe.environments)
+
+
+def _vllm(recipe: Recipe) -> Iterator[str]:
+    """Settings of an engine that the recipe does not use, or that a server sets for itself."""
+    engine, given, plain = recipe.rl.engine, recipe.vllm, VllmSpec()
+    if given.address and engine != "vllm-server":
+        yield f"[vllm] address {shown(given.address)}: is for [rl] engine 'vllm-server', not {shown(engine)}"
+    for name in ("memory_fraction", "tensor_parallel", "context_tokens"):
+        if getattr(given, name) != getattr(plain, name) and engine != "vllm-colocate":
+            yield f"[vllm] {name}: is for [rl] engine 'vllm-colocate'; a server is started with its own"
 
 
 def _from_scratch(recipe: Recipe) -> Iterator[str]:

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, shown
-from computeledger.files import read_json, read_json_lines
+from computeledger.files import read_json as read_json_file
+from computeledger.files import read_json_lines
 from rntp.recipe import Recipe
 from rntp.recipe_file import document, fingerprint
 
 RECIPE, METRICS, LEDGER, SUMMARY = "recipe.json", "metrics.jsonl", "ledger.jsonl", "summary.json"
+POSITIONS = "positions.json"
 BASE, FINAL = "base", "final"
 
 
@@ -41,12 +43,12 @@ def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
         return
     if not folder.is_dir():
         raise InputError(f"output {shown(str(folder))}: is no folder")
-    before = _json(folder / RECIPE)
+    before = read_json(folder / RECIPE)
     if before is None:
         if any(folder.iterdir()):
             raise InputError(f"output {shown(str(folder))}: holds other files and no run; choose another folder")
         return
-    if fresh or before.get("fingerprint") == fingerprint(recipe):
+    if fresh or before.get("fingerprint") == fingerprint(recipe) or not _has_work(folder):
         return
     changed = next(_changes(before.get("recipe", {}), document(recipe)), "by another version")
     raise InputError(
@@ -55,8 +57,14 @@ def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     )
 
 
+def _has_work(folder: Path) -> bool:
+    """Whether anything was trained there: a run that failed before may be given another recipe."""
+    whole = (folder / BASE, folder / f"{BASE}.part" / "state.pt", folder / FINAL, folder / SUMMARY)
+    return any(path.exists() for path in whole) or any(folder.glob("checkpoint-*"))
+
+
 def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
-    """Make the folder, empty it of an earlier run where asked, and write the recipe.
+    """Make the folder, empty it of an earlier run where asked or of one that came to nothing, and write the recipe.
 
     Parameters
     ----------
@@ -72,12 +80,14 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     prepare(Path(name), Recipe(name="a"), fresh=False)
+    ...     (Path(name) / BASE).mkdir()
     ...     check(Path(name), Recipe(name="a", seed=1), fresh=False)
     Traceback (most recent call last):
     computeledger.errors.InputError: output ...: holds a run of another recipe (seed 0 there, 1 here); ...
     """
-    if fresh and (folder / RECIPE).exists():
-        for name in (METRICS, LEDGER, SUMMARY):
+    before = read_json(folder / RECIPE)
+    if before is not None and (fresh or before.get("fingerprint") != fingerprint(recipe)):
+        for name in (METRICS, LEDGER, SUMMARY, POSITIONS):
             (folder / name).unlink(missing_ok=True)
         for path in [folder / BASE, folder / f"{BASE}.part", folder / FINAL, *folder.glob("checkpoint-*")]:
             shutil.rmtree(path, ignore_errors=True)
@@ -105,7 +115,7 @@ def read_written_recipe(folder: Path) -> tuple[dict[str, Any], Path | None]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere/recipe.json: no such file
     """
-    written = read_json(folder / RECIPE)
+    written = read_json_file(folder / RECIPE)
     recipe, where = (written.get(key) for key in ("recipe", "folder")) if isinstance(written, dict) else (None, None)
     if not isinstance(recipe, dict) or not isinstance(where, str | None):
         raise InputError(f"{folder / RECIPE}: holds no recipe of a run")
@@ -130,7 +140,7 @@ def finished(folder: Path) -> dict[str, Any] | None:
     >>> finished(Path("nowhere")) is None
     True
     """
-    return _json(folder / SUMMARY)
+    return read_json(folder / SUMMARY)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -210,9 +220,26 @@ def trim_metrics(folder: Path, step: int) -> None:
         (folder / METRICS).write_text("".join(f"{json.dumps(row)}\n" for row in kept), "utf-8")
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a document.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    dict or None
+        None where there is none, or none that is whole.
+
+    Examples
+    --------
+    >>> read_json(Path("nowhere.json")) is None
+    True
+    """
     try:
-        found = read_json(path)
+        found = read_json_file(path)
     except InputError:
         return None
     return found if isinstance(found, dict) else None

@@ -4,7 +4,7 @@ A row is context, thought and gold: ``c_1 .. c_C | <think> .. </think> | g_1 .. 
 distinct context once, keeps its keys and values, and reads all thoughts and golds behind copies of them in one pass,
 which gives the thoughts' log-probabilities and the gold's together. :func:`score_separate` reads every row whole, once
 for each: slower, and the reference that the first must equal. For the same number of rows every process makes the same
-number of forward passes, whatever is in them, as sharded models need.
+number of forward passes, whatever is in them, as sharded models need. Logits are never kept: :mod:`rntp.head`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from computeledger.errors import InputError
+from rntp.head import Asked, Reader, Sums, sums
 
 Ids = Sequence[int]
 Phase = Callable[[str], AbstractContextManager[Any]]
@@ -312,26 +313,25 @@ def score_shared(
 
 
 def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Phase) -> Scored:
-    device = _device(model)
+    device, reader = _device(model), Reader(model)
     # a gold belongs to its context: rows of one group share both
     distinct, index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
     with phase(THOUGHTS):
         contexts, golds = ([row[part] for row in distinct] for part in (0, 1))
         ids, mask = padded(contexts, device, left=True, pad_id=pad_of(model))
         uneven = bool((mask == 0).any())
-        read = model(
+        read = reader.whole(
             input_ids=ids, attention_mask=mask if uneven else None, position_ids=_positions(mask),
             use_cache=True, logits_to_keep=1,
         )  # fmt: skip
 
-    def behind(tail: _Tail, cache: Any, rows: Tensor) -> Tensor:
+    def behind(tail: _Tail, cache: Any, rows: Tensor) -> Sums:
         places = mask.sum(dim=1)[rows][:, None] + torch.arange(tail.ids.shape[1], device=device)
         whole = torch.cat([mask[rows], torch.ones_like(tail.ids)], dim=1) if uneven else None
-        out = model(
-            input_ids=tail.ids, attention_mask=whole, position_ids=places, past_key_values=cache, use_cache=True
-        )
-        logits: Tensor = out.logits
-        return logits
+        return reader.sums(
+            _asked(tail, options), input_ids=tail.ids, attention_mask=whole, position_ids=places, past_key_values=cache,
+            use_cache=True,
+        )  # fmt: skip
 
     base = None
     rows = torch.tensor(index, device=device)
@@ -339,18 +339,46 @@ def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Ph
         with phase(BASELINE):
             tail = _tail(Rollouts(contexts, contexts, golds), (), device, thoughts=False)
             each = torch.arange(len(contexts), device=device)
-            base = _baseline(tail, read.logits, lambda: behind(tail, deepcopy(read.past_key_values), each))
+            first = sums(
+                lambda start, stop: read.logits[start:stop, -1], read.logits.shape[-1],
+                Asked(tail.ids[:, :1], torch.ones_like(tail.ids[:, :1], dtype=torch.bool)),
+            )  # fmt: skip
+            base = _shifted_gold(behind(tail, deepcopy(read.past_key_values), each), tail, first)
             base = TokenScores(*(getattr(base, name)[rows] for name in TokenScores.__slots__))
     with phase(THOUGHTS):
         tail = _tail(rollouts, options.question, device)
         read.past_key_values.batch_select_indices(rows)
-        log_probs, gold, said = _read_tail(behind(tail, read.past_key_values, rows), tail, options)
-    return Scored(log_probs, gold, base, said)
+        found = behind(tail, read.past_key_values, rows)
+    width = int(tail.thought_lengths.max()) - 1
+    within = torch.arange(1, width + 1, device=device) < tail.thought_lengths[:, None]
+    said = None
+    if options.question:
+        last = tail.thought_lengths + tail.gold_lengths + len(options.question) - 1
+        said = found.first_of_pair.gather(1, last[:, None])[:, 0]
+    return Scored(found.scaled_log_probs[:, :width] * within, _shifted_gold(found, tail), base, said)
 
 
-def _baseline(tail: _Tail, last: Tensor, read: Callable[[], Tensor]) -> TokenScores:
-    """Scores of the gold alone; the first of it is predicted by the last token of the context."""
-    return _gold(torch.cat([last[:, -1:], read()[:, :-1]], dim=1), tail)
+def _asked(tail: _Tail, options: ScoreOptions) -> Asked:
+    """Position j predicts position j + 1 of the tail; entropy and most likely token are asked for at the gold."""
+    place = torch.arange(1, tail.ids.shape[1] + 1, device=tail.ids.device)
+    first, behind = tail.thought_lengths[:, None], (tail.thought_lengths + tail.gold_lengths)[:, None]
+    following = torch.cat([tail.ids[:, 1:], tail.ids[:, -1:]], dim=1)
+    return Asked(following, (place >= first) & (place < behind), options.temperature, (options.yes_id, options.no_id))
+
+
+def _shifted_gold(found: Sums, tail: _Tail, first: Sums | None = None) -> TokenScores:
+    """Scores of the gold, of which ``first`` predicts the first token where no thought stands before it."""
+    width = int(tail.gold_lengths.max())
+    within = torch.arange(width, device=tail.ids.device)
+    mask = within < tail.gold_lengths[:, None]
+    places = (tail.thought_lengths[:, None] + within).clamp(max=tail.ids.shape[1] - 1)
+
+    def taken(name: str) -> Tensor:
+        values: Tensor = getattr(found, name)
+        before = values[:, :1] if first is None else getattr(first, name)
+        return torch.cat([before, values[:, :-1]], dim=1).gather(1, places) * mask
+
+    return TokenScores(taken("log_probs"), taken("entropies"), taken("argmax_ids"))
 
 
 @torch.no_grad()

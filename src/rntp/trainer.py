@@ -24,20 +24,18 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
-from computeledger.errors import InputError, shown
+from computeledger.errors import InputError
 from rntp import reward as rewarding
 from rntp.arguments import grpo_config, process_state
 from rntp.books import Books, Machine
 from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
+from rntp.models import marker_id, question_ids
 from rntp.recipe import Recipe
 from rntp.reward import GoldScores, RewardOptions
 from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
-
-#: What ``self-evaluation`` asks after thought and gold, and the two answers that are compared.
-QUESTION, YES, NO = "\nDid the thought help?", " yes", " no"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +59,13 @@ class Extras:
 
 @dataclass(frozen=True, slots=True)
 class _Thoughts:
-    """What was sampled, row by row."""
+    """What was sampled, row by row; ``lengths`` are the thoughts' own tokens, without answers and written ends."""
 
     contexts: list[list[int]]
     golds: list[list[int]]
     completions: list[list[int]]
     trained: list[list[int]]
+    lengths: list[int]
     closed: list[bool]
     answers: list[str]
     sampled: list[list[float]] | None
@@ -75,14 +74,6 @@ class _Thoughts:
 def _unused(**_columns: Any) -> list[float]:
     """TRL asks for a reward function; the rewards here need the model, which such a function is not given."""
     raise InputError("the reward is computed with the rollouts")
-
-
-def _marker(tokenizer: Any, text: str) -> int:
-    found = tokenizer.encode(text, add_special_tokens=False)
-    if len(found) != 1 or found[0] == tokenizer.unk_token_id:
-        raise InputError(f"marker {shown(text)} is not one token of the tokenizer: add it before training")
-    place: int = found[0]
-    return place
 
 
 def _array(values: Tensor) -> rewarding.Floats:
@@ -119,11 +110,11 @@ class RntpTrainer(GuardedTrainer):
     ) -> None:
         self.recipe, self.rows, self.extras = recipe, rows, extras or Extras()
         self._check(tokenizer)
-        self._start, self._end = (_marker(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
+        self._start, self._end = (marker_id(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
         self._reward = rewarding.reward_named(recipe.reward.name)
-        wants_copy = recipe.reward.scorer != "policy" or recipe.thought.kl_weight > 0
-        base = copy.deepcopy(model).eval().requires_grad_(False) if wants_copy else None
-        ema = copy.deepcopy(base) if recipe.reward.scorer == "ema" and base is not None else None
+        copies = {"frozen": recipe.reward.scorer == "frozen" or recipe.thought.kl_weight > 0,
+                  "ema": recipe.reward.scorer == "ema"}  # fmt: skip
+        base, ema = (copy.deepcopy(model).eval().requires_grad_(False) if one else None for one in copies.values())
         super().__init__(
             books or Books(None, None, Machine()), self.extras.callbacks, model=model, processing_class=tokenizer,
             args=grpo_config(recipe, process_state(recipe).num_processes), train_dataset=rows.dataset,
@@ -134,7 +125,7 @@ class RntpTrainer(GuardedTrainer):
         self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
         self._sources = rows.sources
         self._endings: list[int] = list(self.eos_token_ids)
-        self._asked = self._question() if recipe.reward.name == "self-evaluation" else ()
+        self._asked = question_ids(tokenizer) if recipe.reward.name == "self-evaluation" else ()
         self._gold_inputs: dict[str, Tensor] | None = None
         self._gold_log_probs: Tensor | None = None
         self._pool: LocalPool | None = None
@@ -144,7 +135,7 @@ class RntpTrainer(GuardedTrainer):
         rl, needed = self.recipe.rl, math.ceil(self.recipe.rl.steps / self.recipe.rl.updates_per_batch)
         if tokenizer.eos_token_id is None:
             raise InputError("tokenizer: an end-of-text token is needed")
-        if (given := len(self.rows.dataset)) < needed * rl.prompts_per_step:
+        if (given := len(self.rows)) < needed * rl.prompts_per_step:
             raise InputError(f"rows: {rl.steps} steps need {needed * rl.prompts_per_step} prompts, not {given}")
         if rl.ntp_weight > 0 and not any(len(ids) > 1 for ids in self.extras.documents):
             raise InputError(f"ntp_weight {rl.ntp_weight:g}: documents for the next-token term are needed")
@@ -159,22 +150,19 @@ class RntpTrainer(GuardedTrainer):
             return prepare_fsdp(model, self.accelerator)
         return self.accelerator.prepare_model(model, evaluation_mode=True)
 
-    def _question(self) -> tuple[Ids, int, int]:
-        ask, yes, no = (self._tokenizer.encode(text, add_special_tokens=False) for text in (QUESTION, YES, NO))
-        if not ask or not yes or not no or yes[0] == no[0]:
-            raise InputError("reward 'self-evaluation': the tokenizer does not tell yes from no")
-        return ask, yes[0], no[0]
-
     # rollouts and rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        with self._phase("data"):
+            inputs = [self.rows[row["row"]] for row in inputs]
         thoughts = self._think(inputs)
         scored, old, reference = self._score(thoughts)
         values, unaided = self._values(thoughts, scored)
         if self._anywhere(not np.isfinite(values).all()):  # NaN stands for no verdict, not for a broken scorer
             raise self._stopped("a reward is no number")
+        costs = self._length_costs(thoughts)
         for place, score in self._verdicts(inputs, thoughts):
-            values[place], unaided[place] = score, np.nan
+            values[place], unaided[place] = score - costs[place], np.nan
         kept, advantages = self._advantages(inputs, thoughts, values, unaided)
         device = self.accelerator.device
         prompts = [[*context, self._start] for context in thoughts.contexts]
@@ -203,7 +191,7 @@ class RntpTrainer(GuardedTrainer):
 
     def _think(self, inputs: list[dict[str, Any]]) -> _Thoughts:
         """Sample a thought for each row, end it where the budget cut it, and an answer where one is asked for."""
-        contexts = [list(row["context_ids"]) for row in inputs]
+        contexts = [row["context_ids"].tolist() for row in inputs]
         prompts = [[*context, self._start] for context in contexts]
         budget = self.recipe.thought.budget
         with self._stopping([self._end, *self._endings], budget):
@@ -211,26 +199,35 @@ class RntpTrainer(GuardedTrainer):
         closed = [bool(ids) and ids[-1] == self._end for ids in found]
         completions = [ids if ended else [*ids, self._end] for ids, ended in zip(found, closed, strict=True)]
         trained = [[1] * len(ids) + [0] * (not ended) for ids, ended in zip(found, closed, strict=True)]
+        lengths = [len(ids) for ids in found]
         log_probs = (
             None if sampled is None else [[*ps, *[0.0] * (not c)] for ps, c in zip(sampled, closed, strict=True)]
         )
         answers = [""] * len(inputs)
-        if self.rows.tasks:  # every process generates again, be it for a row that needs no answer
-            places = [place for place, row in enumerate(inputs) if row["problem"] >= 0] or [0]
+        if self.rows.has_problems:  # every process generates again, be it for a row that needs no answer
+            asked = [place for place, row in enumerate(inputs) if row["task"] is not None]
             longest = max(one.answer_tokens for one in self.recipe.environments)
             with self._stopping(self._endings, longest):
-                ids, ps = self._sample([prompts[place] + completions[place] for place in places], 1)
-            for number, place in enumerate(places):
-                if inputs[place]["problem"] >= 0:
-                    answers[place] = self._tokenizer.decode(ids[number], skip_special_tokens=True)
-                    completions[place], trained[place] = (
-                        completions[place] + ids[number],
-                        trained[place] + [1] * len(ids[number]),
-                    )
-                    if log_probs is not None and ps is not None:
-                        log_probs[place] = log_probs[place] + ps[number]
-        golds = [list(row["gold_ids"]) for row in inputs]
-        return _Thoughts(contexts, golds, completions, trained, closed, answers, log_probs)
+                ids, ps = self._sample([prompts[place] + completions[place] for place in self._filled(asked)], 1)
+            for number, place in enumerate(asked):
+                answers[place] = self._tokenizer.decode(ids[number], skip_special_tokens=True)
+                completions[place] = completions[place] + ids[number]
+                trained[place] = trained[place] + [1] * len(ids[number])
+                if log_probs is not None and ps is not None:
+                    log_probs[place] = log_probs[place] + ps[number]
+        golds = [row["gold_ids"].tolist() for row in inputs]
+        return _Thoughts(contexts, golds, completions, trained, lengths, closed, answers, log_probs)
+
+    def _filled(self, places: list[int]) -> list[int]:
+        """Rows that are sampled again: those given, and behind them some whose samples are not used.
+
+        An engine that processes share must get as many from each, since each is given the slice of its rank; elsewhere
+        a process without any samples one, as sharded models need.
+        """
+        count = max(1, len(places))
+        if self.use_vllm:
+            count = int(self.accelerator.gather(torch.tensor([count], device=self.accelerator.device)).max())
+        return places + (places[:1] or [0]) * (count - len(places))
 
     def _sample(self, prompts: list[list[int]], each: int) -> tuple[list[list[int]], list[list[float]] | None]:
         with self._phase("generation") as book:
@@ -309,8 +306,7 @@ class RntpTrainer(GuardedTrainer):
             self._tokenizer.decode, said,
         )  # fmt: skip
         options = RewardOptions(spec.k, spec.per_token, spec.entropy_power)
-        lengths = np.array([sum(mask) for mask in thoughts.trained])
-        values = self._reward(with_thought, options) - self.recipe.thought.length_weight * lengths
+        values = self._reward(with_thought, options) - self._length_costs(thoughts)
         if said is not None:
             return values, np.full(len(values), np.nan)
         bare = replace(
@@ -318,12 +314,16 @@ class RntpTrainer(GuardedTrainer):
         )
         return values, self._reward(bare, options)
 
+    def _length_costs(self, thoughts: _Thoughts) -> rewarding.Floats:
+        """What is subtracted for the length of each thought, of text and of problems alike."""
+        return self.recipe.thought.length_weight * np.array(thoughts.lengths, dtype=float)
+
     def _verdicts(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> list[tuple[int, float]]:
         """Scores of the answers to problems, by row; NaN where the machine failed."""
-        places = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
+        places = [place for place, row in enumerate(inputs) if row["task"] is not None]
         if not places:
             return []
-        pairs = [(self.rows.tasks[inputs[place]["problem"]], thoughts.answers[place]) for place in places]
+        pairs = [(inputs[place]["task"], thoughts.answers[place]) for place in places]
         with self._phase("verification"):
             scores = (self.extras.verify or self._verified)(pairs)
         return [(place, math.nan if score is None else score) for place, score in zip(places, scores, strict=True)]
@@ -339,7 +339,7 @@ class RntpTrainer(GuardedTrainer):
         """Settled rewards, NaN where left out, and advantages; groups may lie across processes."""
         rl, names = self.recipe.rl, self._sources
         source = np.array([names.index(row["source"]) for row in inputs], dtype=float)
-        truncated = ~np.array(thoughts.closed) & np.array([row["problem"] < 0 for row in inputs])
+        truncated = ~np.array(thoughts.closed) & np.array([row["task"] is None for row in inputs])
         local = torch.tensor(np.stack([values, unaided, truncated, source], axis=1), device=self.accelerator.device)
         values, unaided, cut, source = self.accelerator.gather(local).cpu().numpy().T
         settled = rewarding.with_truncation(
@@ -350,12 +350,21 @@ class RntpTrainer(GuardedTrainer):
         made = rewarding.advantages(kept, rl.group_size, rl.advantage, rl.scale, of)
         self._note(settled, unaided, kept, np.array(of))
         mine = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
-        lengths = torch.tensor([float(sum(mask)) for mask in thoughts.trained], device=self.accelerator.device)
-        ended = torch.tensor([float(one) for one in thoughts.closed], device=self.accelerator.device)
-        metrics = self._metrics["train"]
-        metrics["thought/tokens"].append(self.accelerator.gather(lengths).mean().item())
-        metrics["thought/truncated_fraction"].append(1 - self.accelerator.gather(ended).mean().item())
+        self._note_lengths(inputs, thoughts)
         return kept[mine], made[mine]
+
+    def _note_lengths(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> None:
+        """Metrics of thoughts, of answers, and of the two together, which an update goes over."""
+        rows = zip(thoughts.trained, thoughts.lengths, thoughts.closed, inputs, strict=True)
+        local = [[n, sum(mask) - n, row["task"] is not None, ended] for mask, n, ended, row in rows]
+        found = torch.tensor(local, device=self.accelerator.device, dtype=torch.float32)
+        thought, answer, asked, ended = self.accelerator.gather(found).mean(dim=0).tolist()
+        metrics = self._metrics["train"]
+        metrics["thought/tokens"].append(thought)
+        metrics["thought/truncated_fraction"].append(1 - ended)
+        metrics["completion/tokens"].append(thought + answer)
+        if asked:
+            metrics["answer/tokens"].append(answer / asked)
 
     def _note(
         self, settled: rewarding.Floats, unaided: rewarding.Floats, kept: rewarding.Floats, of: NDArray[np.str_]

@@ -24,12 +24,17 @@ from computeledger.actuals.reconcile import Money, reconcile, split_variance
 from computeledger.actuals.run_ledger import Entry, line_of
 from computeledger.actuals.sums import REPEATED, Actual, Sums
 from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import Plan, read_plan
+from computeledger.economics.plan import Plan, load_plan, read_plan
 from computeledger.errors import InputError
+from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.cli import cli
+from computeledger.interfaces.wording import MFU_WORDS, UTILIZATION_WORDS
+from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S
 from tests.actuals import samples
+from tests.gates import ROOT
 
+EXAMPLE = ROOT / "examples" / "reconcile"
 PLAN = """
 title = "Settled"
 model = "Qwen/Qwen3-8B"
@@ -97,6 +102,42 @@ def test_each_part_of_the_variance_has_its_cause():
         assert all(abs(getattr(usd, other)) < 1e-9 * one.budget.usd for other in others)
 
 
+def test_mfu_and_utilisation_are_two_shares_of_one_run():
+    """A run at 12 % MFU: attention's FLOP and unplanned time tell the two apart, and the page quotes the example's."""
+    budget = load_plan(str(EXAMPLE / "plan.toml"))
+    flop = training_flop_per_token(load_model("qwen3-30b-a3b"), 4096.0)
+    counted = float(6 * n_params_active(load_model("qwen3-30b-a3b")) / flop)
+    gpu_s = float(flop) * 1e9 / (0.12 * load_system("h100-nvl8").accelerator.peak("bf16"))
+    found = reconcile(budget, {"pretraining": took(gpu_s, devices=64, idle=gpu_s / 4)}, {}).phases["pretraining"]
+    assert found.actual.mfu_fraction == pytest.approx(0.12, rel=1e-9)
+    assert found.actual.utilization_fraction == pytest.approx(0.12 * counted * 4 / 5, rel=1e-9)
+    modelled = estimate_ledger(budget).phases["pretraining"]
+    assert found.budget.mfu_fraction == pytest.approx(float(np.median(modelled.details["mfu_fraction"][0])), rel=1e-9)
+    page = " ".join((ROOT / "docs" / "actuals.md").read_text("utf-8").split())
+    assert f"this model's run at 12 % MFU has a utilisation of {12 * counted:.2g} %" in page
+
+
+def test_each_command_says_what_its_share_of_the_peak_counts(tmp_path):
+    """Reconcile, plan and pretrain print the definitions; the page's ratio of GPU-hours is the command's."""
+    files = [str(EXAMPLE / "plan.toml"), str(EXAMPLE / "megatron.log")]
+    options = ["--calibration", str(tmp_path / "c.toml")]
+    settled = CliRunner().invoke(cli, ["reconcile", *files, *options])
+    plain = CliRunner().invoke(cli, ["plan", files[0], "--samples", "8"])
+    trained = CliRunner().invoke(
+        cli, ["pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--gpus", "64", "--tokens", "1T",
+              "--layout", "tp2", "--samples", "8"]
+    )  # fmt: skip
+    for said, expected in ((settled, (UTILIZATION_WORDS, MFU_WORDS)), (plain, (UTILIZATION_WORDS,)),
+                           (trained, (UTILIZATION_WORDS, MFU_WORDS))):  # fmt: skip
+        assert said.exit_code == 0, said.output
+        assert all(words in " ".join(said.output.split()) for words in expected), said.output
+    assert "reached a utilisation of" in " ".join(settled.output.split())
+    document = json.loads(CliRunner().invoke(cli, ["reconcile", *files, *options, "--json"]).output)
+    total = document["total"]
+    page = " ".join((ROOT / "docs" / "actuals.md").read_text("utf-8").split())
+    assert f"spent {total['actual']['gpu_hours'] / total['budget']['gpu_hours']:.0f} times the GPU-hours" in page
+
+
 def test_a_phase_that_was_not_planned_is_unplanned():
     found = reconcile(plan(), {"pretraining": took(1e5), "inference": took(3600.0, 1e6, "inference")}, {})
     one = found.phases["inference"]
@@ -107,7 +148,7 @@ def test_a_phase_that_was_not_planned_is_unplanned():
 @pytest.mark.parametrize(
     ("actual", "observed", "what"),
     [
-        (took(30_000.0), {}, "MFU above 1"),
+        (took(30_000.0), {}, "utilisation above 1"),
         (took(2e5), {"mfu_fraction": 1.2}, "MFU above 1, as the tool states it"),
         (took(2e5), {"flop_per_s": 1.2e15}, "faster than the peak"),
         (took(2e5), {"tpot_s": 0.0003}, "faster than the memory's bandwidth allows"),
@@ -211,6 +252,14 @@ def test_command_keeps_its_contract(run, tmp_path):
     assert set(read_calibration(tmp_path / "out.toml").phases) == set(document["phases"])
     page = (tmp_path / "out.html").read_text()
     assert page.count('data-plot="') == 7 and "What was read" in page and "://" not in page.partition("<script>")[0]
+
+
+def test_the_page_names_files_and_no_folder(run, tmp_path):
+    code, _ = run("reconcile", str(tmp_path / "plan.toml"), str(tmp_path / "a"), "--html", "out.html")
+    page = (tmp_path / "out.html").read_text()
+    assert code == 0
+    assert "plan.toml" in page
+    assert str(tmp_path) not in page
 
 
 def test_plan_takes_what_reconcile_wrote(run):

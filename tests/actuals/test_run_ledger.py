@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from computeledger.actuals.run_ledger import (
-    PHASES,
+    PHASES_OF_RUN,
     TOKEN_KINDS,
     Entry,
     LedgerWriter,
@@ -40,17 +40,17 @@ FULL = Entry(
 
 def test_the_schema_is_the_record() -> None:
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    for entry in (FULL, *(Entry("r", work, phase, 0.0) for work in PHASES for phase in PHASES[work])):
+    for entry in (FULL, *(Entry("r", work, phase, 0.0) for work in PHASES_OF_RUN for phase in PHASES_OF_RUN[work])):
         document = json.loads(line_of(entry))
         assert list(validator.iter_errors(document)) == []
         assert entry_of(line_of(entry)) == entry
     assert set(SCHEMA["properties"]) == {"schema"} | {part.name for part in dataclasses.fields(Entry)}
     assert list(SCHEMA["properties"]["tokens_by_kind"]["properties"]) == list(TOKEN_KINDS)
-    assert set(SCHEMA["properties"]["workload"]["enum"]) == set(PHASES)
+    assert set(SCHEMA["properties"]["workload"]["enum"]) == set(PHASES_OF_RUN)
     listed = {
         rule["if"]["properties"]["workload"]["const"]: rule["then"]["properties"]["phase"] for rule in SCHEMA["allOf"]
     }
-    assert {name: tuple(rule["enum"]) for name, rule in listed.items()} == PHASES
+    assert {name: tuple(rule["enum"]) for name, rule in listed.items()} == PHASES_OF_RUN
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ BASE: dict[str, Any] = {
         "layout": "tp2-dp512",
         "sequence": "8192 tokens",
         "global_batch": "8388608 tokens",
+        "microbatch": 1,
+        "recompute": "selective",
     },
     "rl": {
         "gpus": 64,

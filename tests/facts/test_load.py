@@ -283,7 +283,7 @@ def mutated(kind: str, stem: str, old: str, new: str, name: str | None = None) -
         ('unit = "GB"', 'unit = "GB", low = 81, high = 90', "low <= value <= high"),
         ('unit = "GB"', 'unit = "GB", page = 3', "hbm_bytes.page: unknown field"),
         ("hbm_bytes_per_s =", "bandwidth_bytes_per_s =", "hbm_bytes_per_s missing"),
-        ("[peak_flop_per_s]", "[peak_flop_per_s]\nint8 = {}", "peak_flop_per_s.int8: value"),
+        ("[peak_flop_per_s]", "[peak_flop_per_s]\nint8x = {}", "peak_flop_per_s.int8x: value"),
         ("\nbf16 =", "\nfp4 =", "bf16 is missing"),
         ("dies = 1", "dies = true", "dies: [Tt]rue is not a whole number"),
         ("dies = 1", "dies = 1\ncolour = 2", "colour: unknown field"),
@@ -321,7 +321,7 @@ def test_a_fact_without_provenance_is_not_a_fact() -> None:
         ("models", "Qwen--Qwen3-8B", "[config_json]", "[config_jso]", "config_jso: unknown field"),
         ("models", "Qwen--Qwen3-8B", "n_params_total =", "size =", "published.size: the name carries no unit"),
         ("models", "Qwen--Qwen3-8B", 'source = "aiconfigurator", ', "", "config: source missing"),
-        ("models", "nvidia--DeepSeek-V3.1-NVFP4", 'experts = "fp4"', 'experts = "int4"', "precision.experts: 'int4'"),
+        ("models", "nvidia--DeepSeek-V3.1-NVFP4", 'experts = "fp4"', 'experts = "int3"', "precision.experts: 'int3'"),
         ("models", "nvidia--DeepSeek-V3.1-NVFP4", 'dense = "fp4", ', "", "precision.dense: None"),
         ("ownership", "2026-11", "[capex_usd_per_gpu]", "[capex_usd_per_chip]", "capex_usd_per_gpu missing"),
         ("ownership", "2026-11", "\nh100-sxm5-80gb =", "\nh100 =", "capex_usd_per_gpu.h100: unknown accelerator"),
@@ -394,7 +394,7 @@ def test_a_users_accelerator_builds_on_a_shipped_one(tmp_path: Path) -> None:
     assert chip.id == "big"
     assert chip.hbm_bytes.value == 96e9
     assert chip.vendor == "NVIDIA"
-    assert set(chip.peak_flop_per_s) == {"bf16", "fp8", "fp4"}
+    assert set(chip.peak_flop_per_s) == {"bf16", "fp8", "fp4", "int8"}
 
 
 def test_a_file_is_read_afresh(tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ def test_a_model_with_a_precision_in_its_name_is_not_sized_in_bf16(model_id: str
         (MY_CHIP.replace("96 GB", "96"), 3, "hbm_bytes: '96': a unit is missing"),
         (MY_CHIP.replace('"96 GB"', "96"), 3, "a unit is missing"),
         (MY_CHIP.replace("4..5", "5..4"), 4, "low end must lie below"),
-        (MY_CHIP.replace("fp8", "int8"), 8, "peak_flop_per_s.int8: unknown precision"),
+        (MY_CHIP.replace("fp8", "int4"), 8, "peak_flop_per_s.int4: unknown precision"),
         (MY_CHIP.replace("chip_tdp_w", "tdp_w"), 1, "chip_tdp_w missing"),
         (MY_CHIP + 'colour = "red"\n', 9, "colour"),
         (MY_CHIP.replace("note", "source"), 8, "unknown source key 'dense'"),

@@ -57,7 +57,8 @@ def test_larger_worlds_make_shorter_steps_at_the_critical_batch() -> None:
     for chip in ("h100-sxm5-80gb", "gb200-gpu"):
         system = described_system(f"64K chips of {chip}")
         run = run_steps(trains(system, 3 * MONTH_S)["dense"], system.generations)
-        assert [one.batch_over_critical for one in run] == [1.0, 4.0, 16.0]
+        assert run[0].batch_over_critical < 0.5 < run[1].batch_over_critical == 1 < run[2].batch_over_critical
+        assert run[0].batch_tokens == pytest.approx(16.8e6, rel=0.15)  # the plateau that was measured, in whole ranks
         assert run[0].mfu_fraction < run[1].mfu_fraction < run[2].mfu_fraction < 0.6
         assert all(one.calendar_s > one.busy_s for one in run)
         assert int(parse_layout(run[0].parts[0].layout).tp) <= median(
@@ -112,5 +113,6 @@ def test_every_generation_is_answered(run_json: Any) -> None:
         ]
         assert document[name][rate] == sum(row[rate] for row in rows[:2])
     run = document["trains"]["dense"]
-    assert run["step_s"] == run["batches"][0]["step_s"] > run["step_s_allowed"]
+    assert run["batches"][1]["batch_over_critical"] == 1
+    assert run["step_s"] == run["batches"][1]["step_s"]
     assert len(run["batches"][0]["parts"]) == 2

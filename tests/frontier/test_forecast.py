@@ -203,8 +203,10 @@ def test_what_a_run_needs_is_what_its_system_gives() -> None:
     needed = needed_system(1e27, "h100-sxm5-80gb", 4 * MONTH_S, 0.4)
     assert median(needed.system.flop("bf16", 4 * MONTH_S, 0.4)) == pytest.approx(1e27)
     assert needed.pretraining_gpu_hours == pytest.approx(median(needed.system.chips) * 4 * MONTH_S / 3600)
-    assert needed.used.rl_generation == needed.used.inference == pytest.approx(0.12) and "assumed" in needed.used.basis
-    rl = needed.pretraining_gpu_hours * (0.8 + 0.2 * 0.4 / 0.12)
+    assert (
+        needed.used.rl_generation == needed.used.inference == pytest.approx(0.4 / 3) and "assumed" in needed.used.basis
+    )
+    rl = needed.pretraining_gpu_hours * (0.8 + 0.2 * 3)
     assert needed.rl_gpu_hours == pytest.approx(rl)
     modelled = needed_system(1e27, "gb200-gpu", 4 * MONTH_S, 0.4)
     assert 0.02 < modelled.used.rl_generation < modelled.used.inference < 0.2
@@ -269,8 +271,20 @@ def test_labs_of_the_sites_stay_within_epoch_s_fleets(epoch: Path) -> None:
         last = [one for one in lab_timeline(lab, chips) if one.date <= "2025-12-31"][-1]
         assert 0 < last.low <= last.mid <= last.high <= most, lab
     assert last.mid > 0.8 * 634_793
-    with pytest.raises(InputError, match="OpenAI"):
-        lab_timeline("OpenA", chips)
+    assert lab_timeline("xAI", chips) == lab_timeline("SpaceXAI", chips)  # the only name that it is a part of
+    with pytest.raises(InputError, match=r"a part of Google, Google DeepMind"):
+        lab_timeline("oogle", chips)
+    with pytest.raises(InputError, match=r"allowed: .*OpenAI.*SpaceXAI"):
+        lab_timeline("Open IA", chips)
+
+
+def test_a_forecast_takes_a_scenario(run_json: Any) -> None:
+    """Flat funding leaves what a dollar buys: ln(1e28 / largest) / ln(1.37) years, later than the trend."""
+    document = run_json("frontier", "forecast", "1e28", "--scenario", "flat-funding", "--json")
+    (row,) = document["scenarios"]
+    years = np.log(1e28 / document["largest_known"]) / np.log(fitted_growth()["h100e_per_usd"].ratio)
+    assert year_of(row["date"]) == pytest.approx(year_of(document["known_until"]) + years, abs=0.02)
+    assert row["date"] > document["date"]["p95"]
 
 
 def test_the_contracts(run_json: Any, epoch: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.load import accelerator_ids, load_accelerator
-from computeledger.frontier.abilities import MIXTURE, trainable, trains
+from computeledger.frontier.abilities import MIXTURE, optimal_tokens, trainable, trains
 from computeledger.frontier.described import parse_description
 from computeledger.frontier.sheets import Spending, model_sheet
 from computeledger.frontier.spread import Spread, estimate_spread, levers
@@ -21,6 +21,7 @@ from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import worth_tokens_muennighoff_2023
 from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard_training import cluster_flop
+from computeledger.physics.critical_batch import critical_batch_tokens
 from computeledger.units import MONTH_S
 from computeledger.validation.claims import check_claims
 
@@ -167,14 +168,16 @@ def test_what_changes_the_links() -> None:
 
 def test_larger_domains_make_shorter_steps_and_wider_links(run_json: Any) -> None:
     spread = ("frontier", "spread", "--params", "4T", "--system", "gb200-nvl72", "--gpus", "64K", "--json")
-    document = run_json(*spread)
+    critical = run_json(*spread)
+    assert critical["batch_tokens"] == pytest.approx(float(critical_batch_tokens(optimal_tokens(4e12))))
+    document = run_json(*spread, "--batch-tokens", "16.8M")
     assert [one["n_scale_up"] for one in document["domains"]] == [8, 72, 576]
     steps = [one["step_s"] for one in document["domains"]]
     assert steps == sorted(steps, reverse=True) and steps[0] > 2 * steps[1]
     rates = [one["links"]["bytes_per_s"] for one in document["domains"]]
     assert rates == pytest.approx([rates[0] * steps[0] / step for step in steps])
     assert document["site_step_s"] == steps[1]
-    both = run_json(*spread, "--step", "6s", "--exchange", "1s")
+    both = run_json(*spread, "--step", "6s", "--exchange", "1s", "--batch-tokens", "16.8M")
     assert both["bytes_per_s"] == pytest.approx(16e12) and both["domains"] == document["domains"]
 
 

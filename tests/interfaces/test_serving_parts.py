@@ -62,7 +62,9 @@ def test_the_parts_add_up_and_no_operation_beats_its_limit(ask) -> None:
     found = document["breakdown"]
     for phase in ("decode", "prefill"):
         step = found[phase]
-        assert sum(one["time_s"] for one in step["operations"]) + step["rest_s"] == pytest.approx(step["time_s"])
+        assert sum(one["time_s"] for one in step["operations"]) + sum(step["beside_s"].values()) == pytest.approx(
+            step["time_s"]
+        )
         assert all(0 <= one["limit_fraction"] <= 1 + 1e-9 for one in step["operations"] if one["time_s"] > 0)
         for one in step["operations"]:
             parts = max(one["compute_s"], one["memory_s"]) + one["network_s"] + one["overhead_s"]
@@ -70,6 +72,71 @@ def test_the_parts_add_up_and_no_operation_beats_its_limit(ask) -> None:
     # the parts stand at the middle of every input, the answer is the median over samples
     for name in ("tpot", "ttft"):
         assert sum(found[name].values()) == pytest.approx(point(document[f"{name}_s"]), rel=0.1)
+
+
+def test_what_stands_beside_the_operations_has_a_name(ask, run) -> None:
+    """Drafting takes time of its own; the correction to measurements is signed and never a row of time not modelled."""
+    question = (*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", "--draft-tokens", "3", "--tokens-per-step", "2.5")
+    beside = ask(*question, "--working")["breakdown"]
+    assert beside["decode"]["beside_s"]["drafting"] > 0
+    assert "drafting" not in beside["prefill"]["beside_s"]
+    assert set(beside["decode"]["beside_s"]) <= {"drafting", "measured correction", "raised to the limit"}
+    assert "not modelled" not in run(*question, "--working")
+
+
+PRODUCTION = (
+    "serve", "--model", "deepseek-v3", "--system", "h800-nvl8", "--input-tokens", "1583", "--cached-tokens", "2000",
+    "--output-tokens", "1000", "--tpot", "50ms", "--price", "$2/h",
+)  # fmt: skip
+
+
+def test_one_pool_names_two_where_they_give_clearly_more(ask, run) -> None:
+    one, two = (ask(*PRODUCTION, "--gpus", "352", *mode) for mode in ((), ("--mode", "disaggregated")))
+    named = one["two_pools"]
+    assert named["gain_ratio"] > 2
+    assert named["output_tokens_per_s_per_gpu"] == pytest.approx(point(two["output_tokens_per_s_per_gpu"]), rel=0.05)
+    assert "--mode disaggregated" in run(*PRODUCTION, "--gpus", "352")
+    assert "two_pools" not in ask(*DEEPSEEK, "--gpus", "8"), "one worker fills them"
+    assert "two_pools" not in two
+
+
+def test_times_to_first_token_by_statistic(ask, refused) -> None:
+    question = (*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64")
+    steady = ask(*question)
+    assert "ttft_statistics_s" not in steady
+    mean, median = (ask(*question, "--rounds", "5", "--statistic", name) for name in ("mean", "median"))
+    every = {name: point(one) for name, one in mean["ttft_statistics_s"].items()}
+    assert every["mean"] == pytest.approx(point(mean["ttft_s"]))
+    assert every["median"] == pytest.approx(point(median["ttft_s"]))
+    assert every["median"] == pytest.approx(point(steady["ttft_s"])) and every["last"] > every["p90"] > every["mean"]
+    alike = ask(*question, "--rounds", "5", "--equal-lengths", "--backend", "sglang")
+    assert alike["rounds_per_burst"] == 1 and alike["ttft_statistics_s"]["median"]["p50"] > every["median"]
+    assert "add --rounds" in refused(*question, "--statistic", "median")
+    assert "allowed: last, mean, median, p90" in refused(*question, "--rounds", "2", "--statistic", "mode")
+
+
+@pytest.mark.parametrize("weights", ["int4", "int8", "w8a16", "w4a8"])
+def test_integer_formats_are_said_as_they_are(ask, run, weights: str) -> None:
+    question = ("serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "8")
+    found = ask(*question, "--precision", weights)
+    assert found["precision"]["attention"] == weights
+    assert found["interval"]["class"] == "new pair or model"
+    assert found["memory_bytes"]["weights"] < 0.6 * ask(*question)["memory_bytes"]["weights"]
+    if weights != "int8":
+        assert f"{weights} multiplied in" in run(*question, "--precision", weights)
+
+
+def test_training_and_plans_say_which_formats_they_take(refused) -> None:
+    question = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--gpus", "8", "--tokens", "1T")
+    assert "precision of training 'int4'" in refused(*question, "--precision", "int4")
+
+
+def test_a_chip_never_measured_says_so(ask) -> None:
+    question = ("serve", "--model", "llama-3.1-8b", "--layout", "tp1", "--batch", "8", "--price", "$2/h")
+    strange, measured = (ask(*question, "--system", name) for name in ("mi300x-8", "h100-nvl8"))
+    assert strange["interval"]["class"] == "chip never measured"
+    spread = [one["tpot_s"]["p95"] / one["tpot_s"]["p05"] for one in (strange, measured)]
+    assert spread[0] > 1.3 * spread[1]
 
 
 def test_elasticities_are_those_of_physics(ask) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import shlex
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from computeledger.interfaces.web.spec import checked
 
 #: Few samples of the engine's own: the pages ask as users do.
 SMALL = {
@@ -111,10 +114,50 @@ def test_bad_input_is_answered_in_words_at_its_box(path: str, control: str, part
 
 
 def test_an_address_that_is_no_page_names_the_nearest_one(client: TestClient) -> None:
-    answer = client.get("/serv")
+    answer = client.get("/api/serv")
     assert answer.status_code == 404
     assert "did you mean 'serve'?" in answer.json()["message"]
+    for path in ("/serv", "/nosuch", "/docs/serve"):
+        page = client.get(path)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert all(f'href="/{one.name}"' in page.text for one in PAGES)
     assert client.get("/view/serve?working=perhaps").status_code == 422
+
+
+def test_facts_without_a_word_say_what_there_is(client: TestClient) -> None:
+    view = client.get("/view/facts?words=").json()
+    assert "Type a word" in view["headline"]
+    assert sum(int(row[1].replace(",", "")) for row in view["tables"][0]["rows"]) > 500
+    found = client.get("/api/facts?words=llama").json()["results"]
+    assert "Llama" in found[0]["id"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_defaults_beside_what_is_asked_are_those_of_the_page(page: Any) -> None:
+    """A preset's own values are what the boxes then hold, and unknown names change nothing."""
+    for values in page.presets.values():
+        checked_values = checked(page, dict(values))
+        assert all(checked_values.get(name, "") == text for name, text in values.items())
+    assert page.defaults({"nosuch": "1"}) == page.defaults({})
+
+
+@pytest.mark.parametrize("name", [page.name for page in PAGES])
+def test_csv_is_data(name: str, client: TestClient) -> None:
+    """One number per column and row, each with its unit, the same as the document holds."""
+    query = SMALL.get(name, {})
+    answer = client.get(f"/csv/{name}", params=query)
+    assert answer.headers["content-type"].startswith("text/csv")
+    head, *rows = list(csv.reader(answer.text.splitlines()))
+    assert head == ["quantity", "row", "unit", "median", "p05", "p95"]
+    assert len(rows) > 2
+    for _, _, unit, middle, *ends in rows:
+        assert unit
+        assert all(math.isfinite(float(text)) for text in (middle, *ends) if text)
+    if name == "life":
+        said = {row[0]: row[2:] for row in rows}
+        total = client.get("/api/life").json()["total"]
+        assert said["total.energy_j"] == ["J", *(repr(total["energy_j"][key]) for key in ("p50", "p05", "p95"))]
+    assert client.get(f"/csv/{name}?nosuch=1").status_code == 422
 
 
 def test_the_description_of_the_api_names_every_control(client: TestClient) -> None:
@@ -150,3 +193,19 @@ def test_five_thousand_hostile_addresses(data: Any, client: TestClient) -> None:
     page = data.draw(_PAGE)
     names = st.sampled_from([one.name for one in page.controls]) | st.text(max_size=12)
     _hostile(client, page, data.draw(st.dictionaries(names, _TEXT, max_size=4)))
+
+
+def test_a_model_goes_by_every_name_that_the_command_takes(client: TestClient) -> None:
+    answers = [
+        client.get("/api/serve", params={"model": name, "system": system, "batch": "8"}).json()
+        for name, system in (("llama-3.1-70b", "H200-NVL8"), ("meta-llama/Meta-Llama-3.1-70B", "h200-nvl8"))
+    ]
+    assert answers[0] == answers[1] and answers[0]["model"] == "meta-llama/Meta-Llama-3.1-70B"
+    refused = client.get("/api/serve", params={"system": "b200"})
+    assert refused.status_code == 422 and refused.json()["control"] == "system"
+
+
+def test_the_api_describes_itself(client: TestClient) -> None:
+    for path, methods in client.get("/api/openapi.json").json()["paths"].items():
+        for one in methods.values():
+            assert "partial(" not in one["description"] and "--json" in one["description"], path

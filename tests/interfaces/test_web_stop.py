@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,15 +18,17 @@ from computeledger.interfaces.web.app import create_app
 from computeledger.progress import Progress, StoppedError, counted, listening
 
 BLOCKS = 400
+#: How long a test waits for what must come: a busy machine is not a wrong result.
+PATIENCE_S = 120
 
 
 class Work:
-    """An answer that takes twenty seconds, in blocks; counts what it did."""
+    """An answer in blocks that takes longer than any reader of these tests stays; counts what it did."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer = web._view_bytes
         self.blocks, self.total, self.ended = 0, BLOCKS, threading.Event()
-        self.is_slow = threading.Event()
+        self.is_slow, self.block_s = threading.Event(), 0.5
         monkeypatch.setattr(web, "_view_bytes", self)
 
     def __call__(self, name: str, query: tuple[tuple[str, str], ...]) -> bytes:
@@ -34,7 +37,7 @@ class Work:
             try:
                 for _ in counted(range(self.total), "blocks"):
                     self.blocks += 1
-                    time.sleep(0.05)
+                    time.sleep(self.block_s)
             finally:
                 self.ended.set()
         return self.answer(name, query)
@@ -57,26 +60,30 @@ def address(work: Work) -> Iterator[str]:
     thread.join(10)
 
 
-def _given_up(address: str) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.get(f"{address}/view/facts", timeout=0.8)
+def _given_up(address: str, work: Work) -> None:
+    """Asks without hearing of the progress, and goes once the work has begun."""
+    place = httpx.URL(address)
+    with socket.create_connection((place.host, place.port or 0)) as line:
+        line.sendall(f"GET /view/facts HTTP/1.1\r\nHost: {place.host}:{place.port}\r\n\r\n".encode())
+        while not work.blocks:
+            time.sleep(0.01)
 
 
-def _left(address: str) -> None:
+def _left(address: str, work: Work) -> None:
     accept = {"Accept": "application/x-ndjson"}
-    with httpx.stream("GET", f"{address}/view/facts", headers=accept, timeout=20) as answer:
+    with httpx.stream("GET", f"{address}/view/facts", headers=accept, timeout=PATIENCE_S) as answer:
         assert answer.headers["content-type"].startswith("application/x-ndjson")
         lines = answer.iter_lines()
         heard = [json.loads(next(lines)) for _ in range(4)]
     assert heard[0]["total"] == BLOCKS and heard[0]["what"] == "blocks"
-    assert heard[0]["done"] < heard[-1]["done"] < BLOCKS
+    assert heard[0]["done"] < heard[-1]["done"] <= work.blocks < BLOCKS
 
 
 @pytest.mark.parametrize("leave", [_given_up, _left])
-def test_the_work_ends_when_its_reader_goes(leave: Callable[[str], None], work: Work, address: str) -> None:
+def test_the_work_ends_when_its_reader_goes(leave: Callable[[str, Work], None], work: Work, address: str) -> None:
     work.is_slow.set()
-    leave(address)
-    assert work.ended.wait(10)
+    leave(address, work)
+    assert work.ended.wait(PATIENCE_S)
     assert 0 < work.blocks < BLOCKS
 
 
@@ -112,17 +119,17 @@ def test_a_reader_may_go_at_every_part_of_a_long_answer(name: str, query: dict[s
 
 
 def _lines(address: str, query: str) -> list[dict[str, Any]]:
-    answer = httpx.get(f"{address}/view/facts?{query}", headers={"Accept": "application/x-ndjson"}, timeout=30)
+    answer = httpx.get(f"{address}/view/facts?{query}", headers={"Accept": "application/x-ndjson"}, timeout=PATIENCE_S)
     assert answer.status_code == 200
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
 def test_a_long_answer_follows_its_progress_and_a_short_one_comes_alone(work: Work, address: str) -> None:
-    plain = httpx.get(f"{address}/view/facts", timeout=60)  # kept from now on
-    short = httpx.get(f"{address}/view/facts", headers={"Accept": "application/x-ndjson"}, timeout=60)
+    plain = httpx.get(f"{address}/view/facts", timeout=PATIENCE_S)  # kept from now on
+    short = httpx.get(f"{address}/view/facts", headers={"Accept": "application/x-ndjson"}, timeout=PATIENCE_S)
     assert short.text == plain.text
     assert short.headers["content-type"] == "application/json"
-    work.total = 24
+    work.total, work.block_s = 24, 0.05
     work.is_slow.set()
     *progress, last = _lines(address, "")
     done = [one["done"] for one in progress]
@@ -136,6 +143,7 @@ def test_a_long_answer_follows_its_progress_and_a_short_one_comes_alone(work: Wo
 def test_stop_ends_the_work_and_the_last_answer_stays(work: Work, address: str, browser: Any) -> None:
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()
+    page.set_default_timeout(1000 * PATIENCE_S)
     page.goto(f"{address}/facts")
     page.wait_for_function("Number(document.documentElement.dataset.shown || 0) > 0")
     kept = page.locator("#headline").inner_text()
@@ -143,9 +151,12 @@ def test_stop_ends_the_work_and_the_last_answer_stays(work: Work, address: str, 
     page.locator("#c-words").fill("b200")
     page.locator("#c-words").press("Enter")
     page.wait_for_function("/^[1-9]\\d* of 400 blocks$/.test(document.getElementById('busy-text').textContent)")
-    assert 0 < page.locator(".bar i").bounding_box()["width"] < page.locator(".bar").bounding_box()["width"] / 2
+    page.wait_for_function("""() => {
+      const [part, whole] = [".bar i", ".bar"].map((one) => document.querySelector(one).getBoundingClientRect().width);
+      return 0 < part && part < whole / 2;
+    }""")
     page.locator("#stop").click()
-    assert work.ended.wait(10)
+    assert work.ended.wait(PATIENCE_S)
     assert 0 < work.blocks < BLOCKS
     page.wait_for_selector("#busy", state="hidden")
     assert page.locator("#headline").inner_text() == kept
@@ -159,6 +170,7 @@ def test_a_slow_question_is_given_up_for_the_one_that_a_reader_settles_on(
 ) -> None:
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()
+    page.set_default_timeout(1000 * PATIENCE_S)
     page.goto(f"{address}/facts")
     page.wait_for_function("Number(document.documentElement.dataset.shown || 0) > 0")
     work.is_slow.set()
@@ -168,7 +180,7 @@ def test_a_slow_question_is_given_up_for_the_one_that_a_reader_settles_on(
     work.is_slow.clear()
     page.locator("#c-words").fill("gb200")
     page.locator("#c-words").press("Enter")
-    assert work.ended.wait(10)
+    assert work.ended.wait(PATIENCE_S)
     assert 0 < work.blocks < BLOCKS
     page.wait_for_function("document.documentElement.dataset.shown === '2' && !document.documentElement.dataset.asking")
     assert "gb200" in page.locator("#now tbody").inner_text().lower()

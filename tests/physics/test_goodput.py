@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from computeledger.arrays import sample
+from computeledger.arrays import Range, sample
 from computeledger.errors import QuantityError
 from computeledger.facts.reliability import load_reliability, published_interruptions_per_gpu_s, reliability_record
-from computeledger.physics.critical_batch import critical_batch_merrill_2025_tokens, growing_batch
+from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens, growing_batch
 from computeledger.physics.goodput import (
     ASSUMED_STOPS,
     Reliability,
@@ -122,15 +122,27 @@ def test_published_rates() -> None:
 
 def test_critical_batch_grows_and_a_growing_batch_covers_the_run() -> None:
     seen = np.geomspace(1e9, 1e13, 50)
-    batch = critical_batch_merrill_2025_tokens(seen)
-    assert np.all(np.diff(batch) >= 0)
-    assert float(critical_batch_merrill_2025_tokens(168e9)) == pytest.approx(2048 * 4096, rel=1e-6)
+    batch = critical_batch_tokens(seen)
+    assert np.all(np.diff(batch) > 0)
+    assert float(critical_batch_tokens(168e9)) == pytest.approx(2048 * 4096, rel=1e-6)
     phases = growing_batch(2e6, 64e6, 15e12)
     assert phases[0].start_tokens == 0 and phases[-1].end_tokens == 15e12
     assert [one.end_tokens for one in phases[:-1]] == [one.start_tokens for one in phases[1:]]
     for one in phases[1:]:
-        assert one.batch_tokens <= 1.001 * float(critical_batch_merrill_2025_tokens(one.start_tokens))
+        assert one.batch_tokens <= 1.001 * float(critical_batch_tokens(one.start_tokens))
     assert growing_batch(16e6, 16e6, 1e12)[0].tokens == 1e12
+
+
+def test_the_critical_batch_holds_what_labs_use_and_widens_beyond_what_was_measured() -> None:
+    """Published batches of large runs lie inside the interval, which is exact where it was measured and then widens."""
+    assert critical_batch_range(400e9) == pytest.approx(float(critical_batch_tokens(400e9)))
+    widths = []
+    for seen, used in ((14.8e12, 15_360 * 4096.0), (15.6e12, 16.8e6), (350e12, None)):
+        found = critical_batch_range(seen)
+        assert isinstance(found, Range)
+        assert used is None or found.low <= used <= found.high
+        widths.append(found.high / found.low)
+    assert widths == sorted(widths)
 
 
 def test_days_are_days() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+import signal
 import subprocess
 import sys
 import tomllib
@@ -65,17 +66,11 @@ def mutants(source: str) -> Iterator[str]:
 
 
 def bare(source: str, stdin: str) -> tuple[str, str]:
-    """What a plain run of a program prints and how it ends: ok, error or timeout."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", source],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=2,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    """What a plain run of a program prints and how it ends: ok, error, or timeout after two processor seconds."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (2, 2)); exec({!r}, {{'__name__': '__main__'}})"
+    line = [sys.executable, "-I", "-S", "-c", limit.format(source)]
+    done = subprocess.run(line, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return "", "timeout"
     return done.stdout, "ok" if done.returncode == 0 else "error"
 

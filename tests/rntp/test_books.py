@@ -66,8 +66,9 @@ def test_counted_work_is_what_torch_counts(model: Any, phase) -> None:
 
 def test_phases_and_idle_are_the_wall_time(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
+    outside = time.perf_counter()
     with Books(path, CONFIG, Machine(devices=2, processes=2), run="short") as books:
-        begun = time.perf_counter()
+        inside = time.perf_counter()
         measure_next_token(books, model, torch.randint(0, 1024, (SEQUENCES, CONTEXT)), repeats=1)
         for step in (1, 2):
             with books.phase("generation", step) as page:
@@ -77,9 +78,10 @@ def test_phases_and_idle_are_the_wall_time(model: Any, tmp_path: Path) -> None:
             time.sleep(0.1)
             with books.phase("update", step) as page:
                 update(model, page)
-    wall_s = time.perf_counter() - begun
+        inside = time.perf_counter() - inside
+    outside = time.perf_counter() - outside
     entries = read_ledger(path).entries
-    assert sum(entry.device_s for entry in entries) == pytest.approx(2 * wall_s, rel=0.01)
+    assert 2 * inside <= sum(entry.device_s for entry in entries) <= 2 * outside
     out = books.summary()
     assert sum(part["fraction"] for part in out["phases"].values()) == pytest.approx(1)
     idle, sync = (sum(e.duration_s for e in entries if e.phase == name) for name in ("idle", "weight sync"))

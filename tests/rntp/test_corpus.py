@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from hypothesis import strategies as st
 from computeledger.errors import InputError
 from rntp.base_model import read_documents
 from rntp.corpus import Chunk, Document, chunks, documents, split, stream
+from rntp.lazy import Renewed
+from rntp.mixture import mixed_rows
 from rntp.models import make_tokenizer
 from rntp.positions import RULE_FUNCTIONS, Place, place_at, places, positions
 from rntp.recipe import CorpusSpec, ModelSpec, PositionSpec, Recipe, ThoughtSpec
@@ -52,6 +56,19 @@ def test_every_kind_of_source_gives_the_same_texts(library: Path, kind: str, sou
     assert [one.text for one in found] == TEXTS
     if kind != "text":
         assert [(one.id, one.kind, one.marks) for one in found] == [("n0", "k", (4,)), ("n1", "k", (4,))]
+
+
+def test_files_of_one_base_name_are_documents_of_their_own(tmp_path: Path) -> None:
+    for place in range(8):
+        package = tmp_path / "recipe" / f"package{place}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"value = {place}")
+        (package / "rows.jsonl").write_text(json.dumps({"text": f"row {place}"}))
+    for spec in (CorpusSpec("text", ("**/*.py",)), CorpusSpec("jsonl", ("**/*.jsonl",))):
+        names = [one.id for one in documents(spec, tmp_path / "recipe")]
+        assert len(set(names)) == 8 and names[0].startswith("package0/")
+    beside = next(documents(CorpusSpec("text", ("../package3/__init__.py",)), tmp_path / "recipe" / "package0"))
+    assert beside.id == "../package3/__init__.py"
 
 
 @pytest.mark.parametrize(
@@ -153,3 +170,28 @@ def test_kinds_are_kept_apart_and_a_corpus_without_places_is_refused() -> None:
 def test_a_recipe_without_a_corpus_has_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no text to read"):
         read_documents(Recipe(), 0)
+
+
+def test_rows_are_made_when_they_are_asked_for_and_not_kept() -> None:
+    """Steps of 512 prompts, of 64 tokens each: memory does not grow with them, but by what names a row's source."""
+    ids = tuple(range(1000, 1064))
+    last = [0]
+
+    def text() -> Iterator[Place]:
+        for number in itertools.count():
+            last[0] = number
+            yield Place(ids, ids[:2], "a", number)
+
+    peaks = []
+    for steps in (20, 120):
+        tracemalloc.start()
+        rows = mixed_rows(Renewed(text), {}, {"text": 1.0}, count=512 * steps)
+        assert last == [0]  # the first has been seen to be there
+        for number in range(0, len(rows), 16):
+            assert rows[number]["position"] == number
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert (peaks[1] - peaks[0]) / (512 * 100 * len(ids)) < 0.5  # bytes per token; lists of rows took 81
+    assert rows[1]["position"] == 1 and last == [1]  # what was forgotten is made again
+    with pytest.raises(IndexError):
+        rows[len(rows)]

@@ -33,6 +33,8 @@ from rntp.verify.task import Task, read_task
 from tests.commands import call
 from tests.gates import ROOT
 
+#: How long a test waits for what must come: a busy machine is not a wrong result.
+PATIENCE_S = 120
 FOX = Task("1", "text", {"answer": " fox"})
 
 
@@ -68,21 +70,21 @@ def pool() -> Iterator[LocalPool]:
 
 
 def test_the_death_of_a_worker_fails_its_own_task_and_no_other(pool: LocalPool) -> None:
-    slow, steady = pool.submit(time.sleep, 30), pool.submit(os.getpid)
-    assert isinstance(steady.result(20), int)
+    slow, steady = pool.submit(time.sleep, PATIENCE_S), pool.submit(os.getpid)
+    assert isinstance(steady.result(PATIENCE_S), int)
     with pytest.raises(WorkerDiedError, match="died while it had a task"):
-        pool.submit(os.abort).result(20)
+        pool.submit(os.abort).result(PATIENCE_S)
     for process in pool.processes():
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     with pytest.raises(WorkerDiedError):
-        slow.result(20)
-    assert [pool.submit(pow, n, 2).result(20) for n in range(8)] == [n * n for n in range(8)]
+        slow.result(PATIENCE_S)
+    assert [pool.submit(pow, n, 2).result(PATIENCE_S) for n in range(8)] == [n * n for n in range(8)]
 
 
 def test_errors_of_a_call_come_back(pool: LocalPool) -> None:
     with pytest.raises(ZeroDivisionError):
-        pool.submit(divmod, 1, 0).result(20)
+        pool.submit(divmod, 1, 0).result(PATIENCE_S)
     with pytest.raises(InputError, match="unknown scorer 'none'"):
         list(stream([(Task("1", "text", {"answer": "x", "scorer": "none"}), "y")], pool))
 
@@ -168,7 +170,7 @@ def test_a_dask_cluster_of_separate_processes(tmp_path: Path) -> None:
         "utf-8",
     )
     line = [sys.executable, str(script), str(tasks), str(completions)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     check_lines([json.loads(text) for text in done.stdout.splitlines()])
 
@@ -254,8 +256,8 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path: Path) -> None:
         ('{"id": "1", "domain": "math", "answr": "2"}', "unknown 'answr' in domain math: did you mean 'answer'?"),
         ('{"id": "1", "domain": "math", "limits": {"wall_s": -1}}', "wall_s -1: a number from 0.01 to 1800"),
         ('{"domain": "math"}', "task: an id is needed"),
-        ("{", "line 1: no JSON document"),
-        ("[" * 100_000, "line 1: no JSON document"),
+        ("{", "t.jsonl:1: not valid JSON"),
+        ("[" * 100_000, "t.jsonl:1: nested more than 64 deep"),
         ('{"id": "1", "domain": "math"}', "task '1': answer nothing cannot be used in domain math"),
     ],
 )

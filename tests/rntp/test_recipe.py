@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from computeledger.errors import InputError
+from rntp.arguments import grpo_config
 from rntp.positions import RULE_FUNCTIONS
 from rntp.recipe import REWARDS, RULES, Recipe
 from rntp.recipe_file import document, fingerprint, parse_recipe, read_recipe
@@ -44,6 +45,9 @@ def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
         ({"positions": {"rule": "entropy"}}, "unknown [positions] rule 'entropy': did you mean 'entropy-band'?"),
         ({"positions": {"rule": "proxy"}}, "rule 'proxy' needs proxy"),
         ({"positions": {"gold_tokens": 1}}, "gold_tokens 1: at least 2 are needed"),
+        ({"positions": {"skip_first_gold": 2}}, "at least 3 are needed, more than skip_first_gold 2"),
+        ({"rl": {"learning_rate": float("inf")}}, "[rl] learning_rate inf: a finite number is needed"),
+        ({"thought": {"length_weight": float("inf")}}, "length_weight inf: a finite number is needed"),
         ({"positions": {"low": 0.9, "high": 0.1}}, "low 0.9 is above high 0.1"),
         ({"thought": {"end": "<think>"}}, "two different markers are needed"),
         ({"corpus": {}}, "[corpus] source is empty"),
@@ -56,6 +60,8 @@ def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
         ({"environments": [{"name": "text", "tasks": "a"}]}, "a name of its own is needed"),
         ({"environments": {"name": "a"}}, "a list is needed"),
         ({"controls": {"names": ["ntp"]}}, "unknown [controls] names 'ntp'"),
+        ({"vllm": {"address": "http://a:8000"}}, "is for [rl] engine 'vllm-server', not 'transformers'"),
+        ({"vllm": {"tensor_parallel": 2}, "rl": {"engine": "vllm-server"}}, "a server is started with its own"),
         ({"folder": "elsewhere"}, "unknown key 'folder'"),
     ],
 )  # fmt: skip
@@ -94,3 +100,17 @@ def test_settings_change_a_recipe_and_bad_ones_are_refused(tmp_path: Path) -> No
     path.write_text("[model\n")
     with pytest.raises(InputError, match=r"one\.toml"):
         read_recipe(path)
+
+
+def test_the_engine_s_settings_reach_trl() -> None:
+    own = {"memory_fraction": 0.5, "tensor_parallel": 2, "context_tokens": 4096}
+    colocated = parse_recipe({**WHOLE, "rl": {"engine": "vllm-colocate", "device": "cpu"}, "vllm": own})
+    made = grpo_config(colocated, processes=4)
+    assert (made.vllm_gpu_memory_utilization, made.vllm_tensor_parallel_size) == (0.5, 2)
+    assert made.vllm_max_model_length == 4096
+    with pytest.raises(InputError, match="tensor_parallel 2: a divisor of the 1 processes"):
+        grpo_config(colocated)
+    served = {**WHOLE, "rl": {"engine": "vllm-server", "device": "cpu"}}
+    there = parse_recipe({**served, "vllm": {"address": "http://10.0.0.7:8000"}})
+    assert grpo_config(there).vllm_server_base_url == "http://10.0.0.7:8000"
+    assert fingerprint(there) == fingerprint(parse_recipe(served))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from computeledger.errors import InputError
 from rntp.scoring import Rollouts, Scored, ScoreOptions, score_separate, score_shared
@@ -85,6 +89,63 @@ def test_a_context_is_read_once_per_group_and_passes_do_not_depend_on_content() 
     nothing = Counting(model().eval())
     score_shared(nothing, Rollouts([[7]] * 12, [[4, 5]] * 12, [()] * 12))
     assert shapes == [len(nothing.read)] * 2
+
+
+class Live(TorchDispatchMode):
+    """Counts the bytes of the tensors that live at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: dict[int, list[int]] = {}
+        self.peak_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for one in tree_leaves(out):
+            if isinstance(one, torch.Tensor):
+                key = one.untyped_storage().data_ptr()
+                self.used.setdefault(key, [one.untyped_storage().nbytes(), 0])[1] += 1
+                weakref.finalize(one, self.freed, key)
+        self.peak_bytes = max(self.peak_bytes, sum(size for size, _ in self.used.values()))
+        return out
+
+    def freed(self, key: int) -> None:
+        """A tensor is gone; its storage with the last that shares it."""
+        if key in self.used:
+            self.used[key][1] -= 1
+            if not self.used[key][1]:
+                del self.used[key]
+
+
+def test_logits_of_a_whole_batch_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    made: Any = LlamaForCausalLM(LlamaConfig(vocab_size=8192, **shape)).eval()
+    rows = rollouts(group=6)
+    tail = max(len(one) for one in rows.thoughts) + max(len(one) for one in rows.golds)
+    array_bytes = 4 * 8192 * tail * len(rows.contexts)  # float32 logits of every token behind a context
+    found, peaks = [], []
+    for elements in (2**24, 8 * 8192):
+        monkeypatch.setattr("rntp.head.PART_ELEMENTS", elements)
+        with Live() as live:
+            found.append(score_shared(made, rows, ScoreOptions(0.7)))
+        peaks.append(live.peak_bytes / array_bytes)
+    assert apart(*found) < 1e-6
+    assert peaks[0] > 2 and peaks[1] < 0.5  # the contexts' last logits are kept for the first gold token
+
+
+def test_logits_that_a_model_changes_behind_its_head_are_taken_as_it_gives_them() -> None:
+    shape: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "head_dim": 16,
+    }
+    torch.manual_seed(0)
+    config = Gemma2Config(vocab_size=64, num_key_value_heads=1, final_logit_softcapping=0.05, **shape)
+    made: Any = Gemma2ForCausalLM(config).eval()
+    assert apart(score_shared(made, rollouts()), score_separate(made, rollouts())) < 1e-5
 
 
 @pytest.mark.parametrize("rows", [([[]], [[4]], [[7]]), ([[7]], [[]], [[7]]), ([[7]], [[4]], []), ([], [], [])])

@@ -17,7 +17,7 @@ from rntp.models import make_tokenizer
 from rntp.positions import Place
 from rntp.recipe_file import fingerprint, read_recipe
 from rntp.results import read_results
-from rntp.run import choose_rows
+from rntp.rows import choose_rows
 from rntp.sampling import Sampling
 from rntp.study import carry_out, read_study, recipe_of
 from rntp.thinking import habit
@@ -88,8 +88,8 @@ def test_distinct_places_are_gone_over_again(tmp_path) -> None:
     recipe = read_recipe(SHIP, list(study.set))
     words = make_tokenizer(recipe.model, recipe.thought, ["the gannet left york on tue ."])
     some = replace(recipe, positions=replace(recipe.positions, distinct=2), rl=replace(recipe.rl, steps=4))
-    rows = choose_rows(some, None, words).dataset
-    assert len(rows) == 8 and len(set(rows["document"])) == 2
+    rows = choose_rows(some, None, words)
+    assert len(rows) == 8 and len({row["document"] for row in rows}) == 2
 
 
 def test_a_study_is_carried_out_and_its_table_read_again(tmp_path, monkeypatch, capsys) -> None:

@@ -14,15 +14,17 @@ from safetensors.torch import load_file
 
 from computeledger.errors import InputError
 from rntp import problems as problems_module
+from rntp.books import PhaseBook
 from rntp.checkpoints import last_checkpoint
 from rntp.errors import TrainingError
 from rntp.interfaces.cli import main
 from rntp.interfaces.tables_train import print_run
 from rntp.measures import entropies, losses, measure_for
-from rntp.models import load_model
+from rntp.models import counted_by, load_model
 from rntp.recipe import Recipe
 from rntp.recipe_file import read_recipe
-from rntp.run import LEARNING, PRETRAINING, choose_rows, run
+from rntp.rows import choose_rows, select
+from rntp.run import LEARNING, PRETRAINING, run
 from rntp.run_folder import METRICS, read_metrics
 from tests.gates import ROOT
 
@@ -212,8 +214,10 @@ def test_rules_that_ask_the_model(whole: Path) -> None:
         high = "positions.high=0.3" if rule == "entropy-band" else "positions.high=50"
         more = (f"positions.rule={rule}", f"positions.proxy={whole / 'base'}", high)
         recipe = recipe_at(whole, *settings, *more)
-        rows = choose_rows(recipe, model.eval(), tokenizer)
-        assert len(rows.dataset) == 4 and all(len(row["context_ids"]) >= 3 for row in rows.dataset), rule
+        book = PhaseBook(counted_by(model))
+        rows = choose_rows(recipe, model.eval(), tokenizer, select(recipe, model, tokenizer, book))
+        assert book.work is not None and book.work.flop > 0, rule
+        assert len(rows) == 4 and all(len(row["context_ids"]) >= 3 for row in rows), rule
     chunk = next(iter(_chunks(tokenizer)))
     assert np.isnan(entropies(model, chunk)[0]) and (entropies(model, chunk)[1:] <= np.log(len(tokenizer))).all()
     whole_loss = model(torch.tensor([chunk.ids]), labels=torch.tensor([chunk.ids])).loss.item()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from trl import GRPOTrainer
 
-from computeledger.actuals.run_ledger import PHASES
+from computeledger.actuals.run_ledger import PHASES_OF_RUN
 from computeledger.errors import InputError
 from rntp import loop
 from rntp.books import Books, Machine
@@ -26,7 +27,7 @@ from rntp.mixture import Problem, Rows, mixed_rows
 from rntp.models import load_model
 from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
 from rntp.recipe_file import read_recipe
-from rntp.run import _held_out
+from rntp.run import _held_out, _held_out_places
 from rntp.run_folder import BASE, FINAL
 from rntp.trainer import Extras, RntpTrainer
 from rntp.verify.task import Task
@@ -157,7 +158,7 @@ class Answered(RntpTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         made = super()._generate_and_score_completions(inputs)
-        self.seen = [*getattr(self, "seen", []), (inputs, made)]
+        self.seen = [*getattr(self, "seen", []), ([self.rows[row["row"]] for row in inputs], made)]
         return made
 
     def _sample(self, prompts: list[list[int]], each: int) -> Any:
@@ -178,7 +179,7 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     seen = trainer.seen
     assert {row["source"] for inputs, _ in seen for row in inputs} == {"text", "words"}
     for inputs, made in seen:
-        verified = [place for place, row in enumerate(inputs) if row["problem"] >= 0]
+        verified = [place for place, row in enumerate(inputs) if row["task"] is not None]
         rank = [verified.index(place) % 2 for place in verified]
         # right answers above wrong ones, and nothing of a problem in the gold
         assert all((made["advantages"][place] > 0) == (not r) for place, r in zip(verified, rank, strict=True))
@@ -192,6 +193,34 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     summary = books.summary()
     assert set(summary["phases"]) >= {"generation", "thought scoring", "baseline", "verification", "update", "data"}
     assert summary["beta_flop"] > 6
+
+
+def test_a_thought_s_length_is_without_its_answer_and_costs_a_verified_row_too(tmp_path: Path) -> None:
+    class Kept(Answered):
+        def _advantages(self, inputs: Any, thoughts: Any, values: Any, unaided: Any) -> Any:
+            self.kept = (thoughts, values.copy())
+            return super()._advantages(inputs, thoughts, values, unaided)
+
+    task = Task("t", "text", {"answer": "w1"}, environment="words")
+    rows = mixed_rows((), {"words": [Problem(task, (7, 8, 9))]}, {"words": 1.0}, 4)
+    spec = EnvironmentSpec(name="words", puzzle="x", answer_tokens=3)
+    thought = ThoughtSpec(budget=12, length_weight=0.25)
+    recipe = tiny.recipe(tmp_path, environments=(spec,), steps=1, thought=thought)
+    trainer = Kept(tiny.model(), tiny.TOKENIZER, rows, recipe, None, Extras(verify=lambda pairs: [1.0] * len(pairs)))
+    trainer.train()
+    thoughts, values = trainer.kept
+    assert max(thoughts.lengths) <= 12 and len(set(thoughts.lengths)) > 1
+    assert values == pytest.approx(1 - 0.25 * np.array(thoughts.lengths))
+    logged = next(entry for entry in trainer.state.log_history if "loss" in entry)
+    assert logged["thought/tokens"] == pytest.approx(np.mean(thoughts.lengths))
+    assert logged["answer/tokens"] == 2 and logged["completion/tokens"] == pytest.approx(logged["thought/tokens"] + 2)
+
+
+def test_a_running_mean_that_scores_needs_no_frozen_copy(tmp_path: Path) -> None:
+    made = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, reward=RewardSpec(scorer="ema")))
+    assert made._frozen is None and made._ema is not None
+    both = tiny.recipe(tmp_path, reward=RewardSpec(scorer="ema"), thought=ThoughtSpec(budget=12, kl_weight=0.1))
+    assert RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), both)._frozen is not None
 
 
 def test_a_verifier_that_failed_gives_no_reward_and_no_advantage(tmp_path: Path) -> None:
@@ -293,7 +322,9 @@ def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_p
     added = {torch.ops.aten.addmm_: lambda _to, a, b, **_said: 2 * a[0] * a[1] * b[1]}
     with FlopCounterMode(display=False, custom_mapping=added) as counter:
         trainer.train()
-    work = {phase: sum(e.executed_flop or 0.0 for e in books.entries if e.phase == phase) for phase in PHASES["rl"]}
+    work = {
+        phase: sum(e.executed_flop or 0.0 for e in books.entries if e.phase == phase) for phase in PHASES_OF_RUN["rl"]
+    }
     assert sum(work.values()) == pytest.approx(counter.get_total_flops(), rel=0.01)
     assert work["update"] > 0.4 * sum(work.values())
 
@@ -318,10 +349,29 @@ def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
     said = launched(*TWO, script("gradients.py"), str(tmp_path / "two"), str(tmp_path / "two.npy"), "3")
     assert sorted(said.split("\n")[-3:-1]) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
-    assert [row["source"] for row in alone.rows.dataset] == ["text", "words", "words"]
+    assert [row["source"] for row in alone.rows] == ["text", "words", "words"]
     one, two = alone.gradients, np.load(tmp_path / "two.npy")
     assert np.abs(one).max() > 1e-2
     assert np.abs(one - two).max() < 1e-5
+
+
+def test_a_server_that_two_processes_share_answers_the_right_prompts(tmp_path: Path) -> None:
+    """TRL gathers the prompts and gives each process the slice of its rank: as many are needed from each."""
+    said = launched(*TWO, script("served.py"), str(tmp_path))
+    counts = [(int(asked), int(right)) for asked, right in re.findall(r"asked (\d+) right (\d+)", said)]
+    assert len(counts) == 2 and counts[0][0] != counts[1][0]
+    assert all(asked == right for asked, right in counts)
+
+
+def test_sharded_weights_become_those_of_whole_ones_and_are_saved_once(tmp_path: Path) -> None:
+    """FSDP2 on two processes without a GPU, over gloo, against DDP; and gone on with from a checkpoint."""
+    for kind, is_sharded in (("fsdp", "True"), ("ddp", "False")):
+        said = launched(*TWO, script("sharded.py"), str(tmp_path / kind), str(tmp_path / f"{kind}.npy"), kind)
+        assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [(is_sharded, "True")] * 2
+    one, two = (np.load(tmp_path / f"{kind}.npy") for kind in ("fsdp", "ddp"))
+    assert np.abs(one - two).max() < 1e-6
+    names = {path.name for path in (tmp_path / "fsdp" / "checkpoint-2").iterdir()}
+    assert "pytorch_model_fsdp.bin" in names and "model.safetensors" not in names and "config.json" in names
 
 
 def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
@@ -333,12 +383,14 @@ def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
     held_out = json.loads(launched(*TWO, "-m", "rntp", "train", str(path), "--json", *settings))["held_out"]
     recipe = read_recipe(path, changes)
     model, tokenizer = load_model(folder / FINAL, recipe.thought)
-    alone = _held_out(recipe, model.eval(), tokenizer, folder / BASE)
+    before, _ = load_model(folder / BASE, recipe.thought)
+    held_out_places = _held_out_places(recipe, before.eval(), tokenizer)
+    alone = _held_out(recipe, model.eval(), tokenizer, folder / BASE, held_out_places)
     assert alone is not None and alone["places"] == held_out["places"] == 6
     assert held_out["thoughts"] == pytest.approx(alone["thoughts"])
     for role in ("base", "policy"):
         assert held_out["loss"][role] == pytest.approx(alone["loss"][role], rel=1e-5)
-    assert held_out["settled"]["gain"] == pytest.approx(alone["settled"]["gain"], rel=1e-4)
+    assert held_out["settled"]["gain"]["mean"] == pytest.approx(alone["settled"]["gain"]["mean"], rel=1e-4)
     assert abs(held_out["loss"]["policy"]["without"] - held_out["loss"]["base"]["without"]) > 1e-3
 
 
@@ -383,8 +435,8 @@ def test_rows_are_the_same_for_the_same_seed_and_mixed_by_weight() -> None:
     problems = {"words": [Problem(Task("t", "text", {"answer": "x"}, environment="words"), (7, 8))]}
     weights_ = {"text": 3.0, "words": 1.0}
     one, same, other = (mixed_rows(tiny.places(5), problems, weights_, 200, seed=seed) for seed in (1, 1, 2))
-    assert one.dataset["source"] == same.dataset["source"] != other.dataset["source"]
-    assert 130 < list(one.dataset["source"]).count("text") < 170
+    first, again, last = ([row["source"] for row in rows] for rows in (one, same, other))
+    assert first == again != last and 130 < first.count("text") < 170
     # the places come round in their order
-    read = [row["document"] for row in one.dataset if row["source"] == "text"]
+    read = [row["document"] for row in one if row["source"] == "text"]
     assert read[:6] == [f"document {n % 5}" for n in range(6)]

@@ -136,17 +136,16 @@ def test_a_slow_line_between_sites_costs_time_only_without_lag() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"policy_lag_steps": -1}, "max_lag = -1: must not be negative"),
-        ({"n_verifiers": 0}, "at least 1 verifier"),
+        ({"policy_lag_steps": -1}, "policy_lag_steps -1: must not be negative"),
+        ({"n_verifiers": 0}, "n_verifiers 0: must be at least 1"),
         ({"is_colocated": True, "policy_lag_steps": 2}, "GPUs of its own"),
-        ({"started_ratio": 0.5}, "at least 1, the rollouts"),
+        ({"started_ratio": 0.5}, "started_ratio 0.5: must be at least 1"),
         ({"policy_lag_steps": 1, "started_ratio": 1.5}, "need max_lag = 0"),
     ],
 )
 def test_contradictions_are_refused(changes: dict[str, Any], message: str) -> None:
-    one = scenario(**changes)
     with pytest.raises(QuantityError, match=message):
-        simulate_rl(one, rollouts(2000))
+        simulate_rl(scenario(**changes), rollouts(2000))
 
 
 def test_no_room_for_one_rollout() -> None:

@@ -16,6 +16,9 @@ from computeledger.validation.fit import Fit, cross_validate, fit_constants
 from computeledger.validation.fit_serving import engines_of, names_to_fit, serving_fit
 from computeledger.validation.serving_points import read_points, sort_points
 from computeledger.workloads.intervals import (
+    CHIP,
+    CHIP_POOLS,
+    CHIP_SPREAD,
     INCOMPLETE,
     KNOWN,
     NEW,
@@ -92,12 +95,19 @@ def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
     widths = [interval_of(name).tpot for name in (KNOWN, NEW, INCOMPLETE)]
     spans = [one.high / one.low for one in widths]
     assert spans == sorted(spans)
-    assert interval_class(load_model("deepseek-v3"), "gb200-nvl72", "sglang", "disaggregated") == POOLS
+    deepseek = load_model("deepseek-v3")
+    assert interval_class(deepseek, "fp8", "gb200-nvl72", "sglang", "disaggregated") == POOLS
     wide, new = (
-        interval_of(interval_class(load_model("deepseek-v3"), "h100-nvl8", "sglang", "spread")),
+        interval_of(interval_class(deepseek, "fp8", "h100-nvl8", "sglang", "spread")),
         interval_of(NEW),
     )
     assert (wide.name, wide.tpot, wide.ttft) == (SPREAD, interval_of(POOLS).tpot, new.ttft)
+    for name, near in ((CHIP, NEW), (CHIP_POOLS, POOLS), (CHIP_SPREAD, SPREAD)):
+        strange, sure = interval_of(name), interval_of(near)
+        assert strange.tpot.low <= sure.tpot.low and sure.tpot.high < strange.tpot.high, name
+    for kind, name in (("aggregated", CHIP), ("disaggregated", CHIP_POOLS), ("spread", CHIP_SPREAD)):
+        for system in ("tpu-v6e-pod", "trn2-ultra-64", "mi355x-8", "a100-nvl8"):
+            assert interval_class(deepseek, "fp8", system, "sglang", kind) == name
     known = interval_of(KNOWN)
     one, three = (anchored(known, "tpot", [1.3] * n) for n in (1, 3))
     assert 1 < one.quantile(0.0) < three.quantile(0.0) < 1.3

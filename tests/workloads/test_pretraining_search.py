@@ -17,7 +17,7 @@ from computeledger.physics.efficiency_training import load_all_factors, training
 from computeledger.physics.goodput import Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.physics.training import SCHEDULES as SHARES
+from computeledger.physics.training import BUBBLE_RATIOS as SHARES
 from computeledger.physics.training import Batch
 from computeledger.workloads.advice import advise, fits, remedies, what_binds
 from computeledger.workloads.anchor import AnchorKey, Spread, anchor, parse_anchor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -210,15 +211,15 @@ def test_levers_and_domains() -> None:
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lagged(-1), "negative"),
-        (replace(RUN, split=replace(RUN.split, max_lag=2)), "training"),
-        (replace(RUN, algorithm=replace(RUN.algorithm, started_ratio=0.5)), "at least 1"),
-        (replace(RUN, domains=(Domain(1.0, 1.0, 0.0),)), "at least 1"),
+        (lambda: lagged(-1), "max_lag -1: must not be negative"),
+        (lambda: replace(RUN, split=replace(RUN.split, max_lag=2)), "training"),
+        (lambda: replace(RUN, algorithm=replace(RUN.algorithm, started_ratio=0.5)), "started_ratio 0.5: .* at least 1"),
+        (lambda: replace(RUN, domains=(Domain(1.0, 1.0, 0.0),)), "n_cores 0: .* at least 1"),
     ],
 )
-def test_contradictions_are_refused(run: RLScenario, message: str) -> None:
+def test_contradictions_are_refused(run: Callable[[], RLScenario], message: str) -> None:
     with pytest.raises(QuantityError, match=message):
-        rl(run)
+        rl(run())
 
 
 def test_no_room_is_refused() -> None:

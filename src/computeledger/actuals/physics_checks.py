@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from computeledger.actuals.readers.tally import Tally
+from computeledger.actuals.readers.tally import ROUNDING, Tally
 from computeledger.actuals.sums import Actual
 from computeledger.economics.setting import Setting
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S
 
-#: A figure may be this much over its limit: logs round (assumption).
-ROUNDING = 1.01
 #: A chip may pass its thermal design power for moments; the mean of a log not by more than this (assumption).
 POWER_OVER_TDP = 1.05
 
@@ -73,7 +71,7 @@ def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, ta
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
     >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 30_000.0}, None, None, (8,), ((1e9, 30_000.0),), None)
     >>> [(one.what, round(one.found, 2)) for one in reconcile(plan, {"pretraining": took}, {}).contradictions]
-    [('MFU above 1', 1.52)]
+    [('utilisation above 1', 1.52)]
     """
     accelerator = setting.machine.system.accelerator
     peak = accelerator.peak(setting.precision.name)
@@ -84,7 +82,7 @@ def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, ta
         why = (
             f"the model's FLOP over {words}: the model, the chip, the GPU count or the tokens are not those of the run"
         )
-        out.append(Contradiction(name, "MFU above 1", flop / (device_s * peak), 1.0, "", why))
+        out.append(Contradiction(name, "utilisation above 1", flop / (device_s * peak), 1.0, "", why))
     if took.flop is not None and device_s and took.flop / (device_s * peak) > ROUNDING:
         why = f"the FLOP that the tool counted, over {words}"
         out.append(

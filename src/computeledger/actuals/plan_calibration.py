@@ -14,6 +14,7 @@ from typing import Any
 
 from computeledger.actuals.reconcile import Reconciliation
 from computeledger.arrays import Range
+from computeledger.economics.allocation import PHASES
 from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import system_of
 from computeledger.errors import InputError, nearest, shown
@@ -21,7 +22,6 @@ from computeledger.facts.load import load_model
 from computeledger.files import read_toml
 
 SCHEMA = "plan-calibration/1"
-PHASES = ("pretraining", "rl", "inference")
 #: Keys of a section that say what a calibration says.
 REPLACED = ("gpu_hours", "utilization", "beta_gpu_time")
 
@@ -139,7 +139,7 @@ def calibration_text(calibration: PlanCalibration) -> str:
     date = 2026-11-21
     <BLANKLINE>
     [rl]
-    # of the dense bf16 peak, over all GPU-time held
+    # FLOP of 6 N a trained and 2 N a forward token over the dense bf16 peak and all GPU-time held; not MFU
     utilization = { value = 0.015, low = 0.01, high = 0.02 }
     model = "m"
     accelerator = "a"
@@ -158,7 +158,7 @@ def calibration_text(calibration: PlanCalibration) -> str:
         lines += [
             "",
             f"[{name}]",
-            "# of the dense bf16 peak, over all GPU-time held",
+            "# FLOP of 6 N a trained and 2 N a forward token over the dense bf16 peak and all GPU-time held; not MFU",
             f"utilization = {{ value = {value:.6g}, low = {span.low:.6g}, high = {span.high:.6g} }}",
             f"model = {_text(one.model)}",
             f"accelerator = {_text(one.accelerator)}",

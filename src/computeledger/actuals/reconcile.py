@@ -30,6 +30,7 @@ from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
 from computeledger.errors import InputError
 from computeledger.physics.efficiency import middle
+from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S
 
 #: What a calibration's interval is wide at least, to each side: how two runs differ beside their own unsteadiness; and
@@ -46,14 +47,16 @@ class Money:
     Attributes
     ----------
     tokens, flop, gpu_hours, utilization_fraction, usd : float
-        Tokens as the plan counts them [token], FLOP at the plan's FLOP per token [FLOP], GPU-time [h], FLOP over the
-        dense bf16 peak times GPU-time [-], and money [USD].
+        Tokens as the plan counts them [token], FLOP at the plan's FLOP per token (6 N trained, 2 N forward) [FLOP],
+        GPU-time [h], that FLOP over the dense bf16 peak times all GPU-time [-], and money [USD].
     usd_per_gpu_hour : float
         Price [USD/h].
     energy_j : float or None
         At the facility, cooling and losses included [J].
     beta_flop, beta_gpu_time : float or None
         Coefficient of RL, in FLOP and in GPU-time [-], [-].
+    mfu_fraction : float or None
+        Of pretraining: FLOP with attention's, over the dense bf16 peak times the GPU-time of planned work [-].
     """
 
     tokens: float
@@ -65,6 +68,7 @@ class Money:
     energy_j: float | None
     beta_flop: float | None = None
     beta_gpu_time: float | None = None
+    mfu_fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,7 @@ def _typical_setting(plan: Plan, name: str) -> Setting:
 def _settled(
     phase: Phase, setting: Setting, took: Actual, energy_j: float | None, paid: tuple[float | None, Phase | None]
 ) -> Settled:
-    budget = _budget(phase)
+    budget = _budget(phase, setting)
     price, pretraining = paid
     actual = _actual(budget, phase, took, budget.usd_per_gpu_hour if price is None else price)
     system = setting.machine.system
@@ -271,7 +275,7 @@ def _settled(
     actual = Money(
         actual.tokens, actual.flop, actual.gpu_hours, actual.utilization_fraction, actual.usd, actual.usd_per_gpu_hour,
         None if energy_j is None else energy_j * facility,
-        _beta_flop(took, budget), _beta_gpu_time(took, reference_s),
+        _beta_flop(took, budget), _beta_gpu_time(took, reference_s), _mfu(actual, phase.name, setting, took),
     )  # fmt: skip
     usd, hours = split_variance(budget, actual, took.planned_gpu_hours)
     inside = {
@@ -285,7 +289,30 @@ def _settled(
     )  # fmt: skip
 
 
-def _budget(phase: Phase) -> Money:
+def _with_attention(name: str, setting: Setting) -> float | None:
+    """FLOP of a training token with attention's, over ``6 N``; None in phases that MFU is not stated of."""
+    if name != "pretraining":
+        return None
+    model = setting.model
+    flop = training_flop_per_token(model, setting.typical_number("sequence"))
+    return median(flop) / (6 * n_params_active(model))
+
+
+def _mfu(actual: Money, name: str, setting: Setting, took: Actual) -> float | None:
+    """MFU of the planned work; unplanned GPU-time is in the utilisation alone."""
+    ratio = _with_attention(name, setting)
+    if ratio is None or not took.planned_gpu_hours:
+        return None
+    return ratio * actual.utilization_fraction * actual.gpu_hours / took.planned_gpu_hours
+
+
+def _budget_mfu(phase: Phase, setting: Setting) -> float | None:
+    """MFU that makes the plan's GPU-hours, its goodput apart."""
+    ratio, goodput = _with_attention(phase.name, setting), phase.details.get("goodput_fraction", (1.0, ""))[0]
+    return None if ratio is None else median(ratio * phase.utilization_fraction / goodput)
+
+
+def _budget(phase: Phase, setting: Setting) -> Money:
     hours, usd = median(phase.gpu_hours), median(phase.usd)
     beta = {name: median(phase.details[name][0]) for name in ("beta_flop", "beta_gpu_time") if name in phase.details}
     return Money(
@@ -296,6 +323,7 @@ def _budget(phase: Phase) -> Money:
         usd=usd,
         usd_per_gpu_hour=usd / hours,
         energy_j=median(phase.energy_j),
+        mfu_fraction=_budget_mfu(phase, setting),
         **beta,
     )
 

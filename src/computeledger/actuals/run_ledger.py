@@ -26,11 +26,11 @@ SCHEMA = "run-ledger/1"
 #: Phases that any workload may have; ``step`` is one that its tool does not divide.
 COMMON_PHASES = ("step", "data", "communication", "checkpoint", "evaluation", "restart", "other", "idle")
 #: Workload -> its phases, in the field's terms.
-PHASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+PHASES_OF_RUN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "rl": (
             "generation", "thought scoring", "baseline", "verification", "log-probs", "update", "weight sync",
-            "next-token reference", *COMMON_PHASES,
+            "position selection", "next-token reference", *COMMON_PHASES,
         ),
         "pretraining": ("forward-backward", "optimizer", *COMMON_PHASES),
         "serving": ("prefill", "decode", *COMMON_PHASES),
@@ -62,7 +62,7 @@ class Entry:
     workload : str
         ``rl``, ``pretraining`` or ``serving``.
     phase : str
-        One of the workload's :data:`PHASES`.
+        One of the workload's :data:`PHASES_OF_RUN`.
     duration_s : float
         Wall time that went to this phase alone [s].
     devices : int
@@ -122,9 +122,9 @@ class Entry:
         for name in ("run", "workload", "phase", "device", "peak_source", "started"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(f"{name} {shown(getattr(self, name))}: a text is needed")
-        if self.workload not in PHASES:
-            raise InputError(f"workload {shown(self.workload)}: {nearest(self.workload, PHASES)}")
-        allowed = PHASES[self.workload]
+        if self.workload not in PHASES_OF_RUN:
+            raise InputError(f"workload {shown(self.workload)}: {nearest(self.workload, PHASES_OF_RUN)}")
+        allowed = PHASES_OF_RUN[self.workload]
         if self.phase not in allowed:
             raise InputError(f"phase {shown(self.phase)} of {self.workload}: {nearest(self.phase, allowed)}")
         for kind in self.tokens_by_kind:
@@ -154,7 +154,7 @@ def _is_plain(entry: Entry) -> bool:
         and entry.device == entry.peak_source == entry.started == ""
         and not entry.versions
         and type(entry.run) is type(entry.workload) is type(entry.phase) is str
-        and entry.phase in PHASES.get(entry.workload, ())
+        and entry.phase in PHASES_OF_RUN.get(entry.workload, ())
     ):
         return False
     for count in (entry.devices, entry.attempt, 0 if entry.step is None else entry.step):

@@ -12,14 +12,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from computeledger.actuals.run_ledger import PHASES, Entry
+from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry
 from computeledger.errors import InputError, nearest, shown
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_percent, format_si
 
 #: Phases of RL that are measured beside it and belong to no RL token.
 BESIDE_RL = ("next-token reference", "evaluation")
 #: Phases of next-token training that its tokens are charged with.
 TRAINING_PHASES = ("step", "forward-backward", "optimizer", "communication")
+
+#: Active parameters below which beta in device-time is that of the launches, not of the model's work (assumption).
+LEAST_PARAMS = 1e8
 
 #: Workload -> the phase that every step of its optimiser has.
 STEP_PHASES = {"rl": "update", "pretraining": "forward-backward"}
@@ -28,7 +31,7 @@ DEFINITIONS: Mapping[str, str] = {
     "beta_flop": "FLOP of the RL phases per active parameter and sampled token; 6 in next-token training",
     "beta_gpu_time": "device-time of the RL phases, idle included, per sampled token; 6 in next-token training",
     "beta_gpu_time_busy": "the same without idle time",
-    "D_RL": "tokens that the policy sampled, trained on or not; per_kept_token counts those that the loss took",
+    "D_RL": "tokens of the policy's rollouts, trained on or not; per_kept_token counts those that the loss took",
     "C_RL": f"every RL phase but {' and '.join(BESIDE_RL)}; work that a restart repeated is left out",
     "utilization_fraction": "the model's FLOP over peak times device-time; recomputation is not in it",
 }
@@ -101,7 +104,7 @@ def summary(entries: Sequence[Entry], workload: str | None = None) -> dict[str, 
     repeated = superseded(part)
     kept = [entry for entry, again in zip(part, repeated, strict=True) if not again]
     device_s = sum(entry.device_s for entry in part)
-    phases = {name: [entry for entry in part if entry.phase == name] for name in PHASES[chosen]}
+    phases = {name: [entry for entry in part if entry.phase == name] for name in PHASES_OF_RUN[chosen]}
     out: dict[str, Any] = {
         "runs": sorted({entry.run for entry in part}),
         "workload": chosen,
@@ -216,6 +219,17 @@ def _standard_error(reference: Sequence[Entry], per_token: float) -> float:
     return math.sqrt(n / (n - 1) * sum(one**2 for one in off)) / sum(entry.device_s for entry in reference)
 
 
+def _time_note(paid: Sequence[Entry], n_params: int, device_s: float) -> str:
+    """What keeps beta in device-time from saying anything of larger models; empty where nothing does."""
+    if not n_params or n_params >= LEAST_PARAMS:
+        return ""
+    elsewhere = sum(entry.device_s for entry in paid if entry.flop is None) / device_s
+    return (
+        f"not transferable: at {format_si(n_params)} parameters (below {format_si(LEAST_PARAMS)}) launches and Python "
+        f"take the time; {format_percent(elsewhere)} of it is in phases that count no FLOP"
+    )
+
+
 def _beta(kept: Sequence[Entry], reference: Mapping[str, Any] | None) -> dict[str, Any]:
     """RL's coefficient, in FLOP and in GPU-time, with what it rests on."""
     paid = [entry for entry in kept if entry.phase not in BESIDE_RL]
@@ -234,6 +248,7 @@ def _beta(kept: Sequence[Entry], reference: Mapping[str, Any] | None) -> dict[st
         "tokens_kept": kept_tokens or None,
         "beta_flop": beta_flop,
         "beta_gpu_time": beta_time,
+        "beta_gpu_time_note": "" if beta_time is None else _time_note(paid, n_params, device_s),
         "beta_gpu_time_busy": None if per_reference is None else per_reference * busy_s,
         "per_kept_token": {
             "beta_flop": beta_flop * scale if beta_flop and scale else None,

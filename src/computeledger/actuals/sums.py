@@ -17,7 +17,7 @@ COUNTED: Mapping[str, tuple[str, ...]] = {
     "serving": ("input", "output"),
 }
 #: Phases that no plan has: time beside the work that was planned.
-UNPLANNED = ("checkpoint", "evaluation", "restart", "other", "idle", "next-token reference")
+UNPLANNED = ("checkpoint", "evaluation", "restart", "other", "idle", "next-token reference", "position selection")
 #: Work that a restart did once more.
 REPEATED = "repeated after a restart"
 #: Pieces that a run is cut into, to see how steady it was.

@@ -17,7 +17,7 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed
 from computeledger.economics.scaling import LossLaw, pretraining_loss, tokens_per_param_at_optimum, worth_of_tokens
 from computeledger.errors import InputError
-from computeledger.physics.blackboard import FORWARD_FLOP_PER_PARAM, TRAINING_FLOP_PER_PARAM
+from computeledger.physics.blackboard import FORWARD_FLOP_PER_PARAM, MEDIAN_BETA_FLOP, TRAINING_FLOP_PER_PARAM
 from computeledger.physics.blackboard_training import overtraining_ratio
 from computeledger.units import HOUR_S
 
@@ -112,7 +112,7 @@ class AllocationScenario:
     tokens_rl : float, ndarray or None
         Tokens of RL; None asks for the same of RL [token].
     beta : float or ndarray
-        FLOP of RL per parameter and token [-].
+        FLOP of RL per parameter and sampled token, 8 or more [-].
     demand_elasticity : float or ndarray
         Demand falls as ``(N / N_reference)^-elasticity``, since a token's price grows with the model; above 1 a
         larger model costs less to serve in all [-].
@@ -128,7 +128,7 @@ class AllocationScenario:
     gpu_hours: PhaseCosts
     tokens_inference: Num | None = None
     tokens_rl: Num | None = None
-    beta: Num = 6.0
+    beta: Num = MEDIAN_BETA_FLOP
     demand_elasticity: Num = 0.0
     n_params_reference: Num = 1.0
     rl_gain: RLGain | None = None

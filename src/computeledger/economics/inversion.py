@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Range, Uncertain
 from computeledger.display import Displayed
 from computeledger.economics.price_markup import Markup, fit_markup, gross_margin_fraction, log_ratios
-from computeledger.economics.price_physics import SPEED_TARGETS, Cell, ServingPrior, Supposed
+from computeledger.economics.price_physics import SPEED_TARGETS, ServingPrior, Supposed
 from computeledger.economics.price_points import (
-    LEVELS,
+    REVEALED_LEVELS,
     LeftOut,
     PricePoints,
     SizeFit,
@@ -32,11 +32,10 @@ from computeledger.economics.price_points import (
     shipped_points,
     single_price_errors,
 )
-from computeledger.economics.price_readings import Hypothesis, crossover_words, threshold_kv_bytes_per_token
+from computeledger.economics.price_readings import Hypothesis, threshold_words
 from computeledger.economics.price_samples import Samples, open_kv_bytes, serve_samples
 from computeledger.errors import InputError
 from computeledger.facts.load import load_system
-from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.blackboard_serving import fast_mode_batch_ratio
 from computeledger.units import format_si
 
@@ -50,8 +49,6 @@ PRICE_STEPS = ("crossover: reading the cache takes as long as computing",
 _THRESHOLD_SPREAD, _SPEED_SPREAD = 0.35, 0.25
 #: Thresholds that price lists know, from 8K to 1M tokens: a convention is as likely anywhere between (assumption).
 _CONVENTION_NATS = math.log(125.0)
-#: A meaning less likely than this is rejected (assumption).
-_REJECTED = 0.05
 #: Ends of what a price list may say, USD/Mtok, and of how unsure a premium may be (limits of the regression's reach).
 _DEAREST, _WIDEST = 1e5, 3.0
 #: Bins of size within which weights add up alike.
@@ -111,6 +108,10 @@ class Inversion(Displayed):
         Chip, precision and speed target together; weights add up to 1. Rejected readings follow.
     questions : dict of str to tuple of Hypothesis
         The same by question: ``chip``, ``precision``, ``speed target``, ``price step``, ``margin``.
+    threshold_words : str
+        What the threshold would mean as a crossover, beside the models that ship; empty where none was given.
+    n_params_regressed : tuple of float
+        Active and total parameters of the regression alone; a total below the active ones is set to them [-].
     learnt : dict of str to float
         By quantity, how much narrower the interval is than before the prices, ``log2(prior / posterior)`` [bit].
     informed_by : dict of str to dict of str to float
@@ -130,6 +131,8 @@ class Inversion(Displayed):
     size_samples: Floats
     hypotheses: tuple[Hypothesis, ...]
     questions: dict[str, tuple[Hypothesis, ...]]
+    threshold_words: str
+    n_params_regressed: tuple[float, float]
     learnt: dict[str, float]
     informed_by: dict[str, dict[str, float]]
     markup: Markup
@@ -192,7 +195,7 @@ def invert_prices(
     informed = {clue: _bits(columns, samples, known, one) for clue, one in weights.items()}
     for clue, bits in _size_bits(known, own, errors).items():
         informed[clue].update(bits)
-    questions = _questions(clues, (samples, meaning), weight, math.exp(centre[0]))
+    questions = _questions(clues, (samples, meaning), weight)
     return Inversion(
         n_params_active=own[0],
         n_params_total=own[1],
@@ -203,6 +206,8 @@ def invert_prices(
         size_samples=samples.supposed.n_params_active[chosen],
         hypotheses=tuple(_hypotheses(samples, weight) + _rejected(questions.get("price step", ()))),
         questions=questions,
+        threshold_words=_threshold_words(clues.threshold_tokens, samples, weight, math.exp(centre[0])),
+        n_params_regressed=(math.exp(centre[0]), math.exp(centre[1])),
         learnt=informed.pop("all"),
         informed_by=informed,
         markup=markup,
@@ -345,7 +350,7 @@ def _intervals(
     slopes = fit.active[1:].sum(), fit.total[1:].sum()
     for middle, own, slope in zip(centre, (errors.error_active, errors.error_total), slopes, strict=True):
         found = {"median": (math.exp(middle), math.exp(middle))}
-        for level, score in zip((*LEVELS,), (0.6745, 1.2816, 1.6449), strict=True):
+        for level, score in zip((*REVEALED_LEVELS,), (0.6745, 1.2816, 1.6449), strict=True):
             half = math.hypot(
                 float(conformal_half_width(own, level, weight)), score * float(slope) * clues.premium_spread
             )
@@ -423,7 +428,7 @@ def _rejected(group: tuple[Hypothesis, ...]) -> list[Hypothesis]:
 
 
 def _questions(
-    clues: PriceClues, drawn: tuple[Samples, NDArray[np.int64]], weight: Floats, active: float
+    clues: PriceClues, drawn: tuple[Samples, NDArray[np.int64]], weight: Floats
 ) -> dict[str, tuple[Hypothesis, ...]]:
     samples, meaning = drawn
     share = np.bincount(samples.where, weight, len(samples.places)) / weight.sum()
@@ -434,14 +439,9 @@ def _questions(
     out = {group: tuple(Hypothesis(name, value) for name, value in of.items()) for group, of in groups.items()}
     if clues.threshold_tokens is not None:
         meant = np.bincount(meaning, weight, len(PRICE_STEPS)) / weight.sum()
-        best = samples.places[int(np.argmax(share))][0]
-        why = [
-            _crossover_refusal(best, active, clues.threshold_tokens),
-            "at the batches that fit, memory ends elsewhere",
-            None,
-        ]
+        why = ("no way of serving that fits crosses near it", "at the batches that fit, memory ends elsewhere", None)
         out["price step"] = tuple(
-            Hypothesis(name, float(value), reason if value < _REJECTED else None)
+            Hypothesis(name, float(value), reason if value == 0 else None)
             for name, value, reason in zip(PRICE_STEPS, meant, why, strict=True)
         )
     given = clues.premium_ratio != 1 or clues.premium_spread > 0
@@ -454,9 +454,10 @@ def _questions(
     return out
 
 
-def _crossover_refusal(cell: Cell, active: float, threshold: float) -> str:
-    chip = load_system(cell.system_id).accelerator
-    peak, bandwidth = chip.peak(chip.native_precision(cell.precision)), float(chip.hbm_bytes_per_s.value)
-    width = min(PRECISION_BYTES[cell.precision], 2.0) if cell.precision == "bf16" else 1.0
-    k = float(threshold_kv_bytes_per_token(active, peak, bandwidth, threshold))
-    return f"on {cell.name} {crossover_words(k, width, float(open_kv_bytes().min()))}"
+def _threshold_words(threshold: float | None, samples: Samples, weight: Floats, active: float) -> str:
+    """What the threshold would mean on the likeliest chip; empty where there is none."""
+    if threshold is None:
+        return ""
+    share = np.bincount(samples.where, weight, len(samples.places))
+    cell = samples.places[int(np.argmax(share))][0]
+    return threshold_words(threshold, active, load_system(cell.system_id).accelerator, cell.precision)

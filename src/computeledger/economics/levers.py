@@ -330,7 +330,7 @@ def _row(lever: str, how: str, ratios: tuple[float, float, float]) -> dict[str, 
 def _layout(model: Model, machine: Machine) -> Layout:
     """One scale-up domain, experts spread over it."""
     n = min(8, int(machine.system.n_gpus_scale_up.value))
-    experts = any(group.feed_forward.n_experts for group in model.layers)
+    experts = model.is_moe
     return Layout(tp=n, ep=n if experts else 1)
 
 

@@ -13,6 +13,7 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import PlanError
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.units import HOUR_S, format_si
+from computeledger.workloads.intervals import CHIP, is_measured_chip
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
 from computeledger.workloads.serving_search import (
@@ -321,7 +322,10 @@ def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[Servi
         cached_tokens=request.cached_tokens,
         output_tokens=request.output_tokens,
     )
-    label = f"{layout}, batch {median(batch):.0f} ({'plan' if text and stated else 'searched'})"
+    how = "plan" if text and stated else "searched"
+    if not is_measured_chip(setting.machine.system):
+        how += f"; {CHIP}"
+    label = f"{layout}, batch {median(batch):.0f} ({how})"
     return estimate_serving(scenario, setting.machine), label
 
 

@@ -12,39 +12,28 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.training import Batch, Stack
-from computeledger.units import DAY_S, HOUR_S, format_si
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
+from computeledger.physics.training import RECOMPUTE, Batch, Stack
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
+from computeledger.units import DAY_S, HOUR_S, format_percent, format_si
 from computeledger.workloads.pretraining import (
-    USABLE_FRACTION,
     PretrainingResult,
     PretrainingScenario,
-    check_shared,
+    batch_sequences,
     estimate_pretraining,
-    power_of_two,
 )
-from computeledger.workloads.pretraining_candidates import training_layouts
-from computeledger.workloads.pretraining_search import chosen, search_pretraining
+from computeledger.workloads.pretraining_candidates import Limits
+from computeledger.workloads.pretraining_search import configured_run
 from computeledger.workloads.result import Figure, Term
 
 
-def training_estimate(
-    setting: Setting, layout_key: str, tokens: Num, batch_tokens: Num | None = None
-) -> tuple[PretrainingResult, str]:
-    """Estimate the trainer of a section; search its layout where the plan leaves it out.
-
-    A search also chooses microbatch and recomputation, and rounds the global batch to a power of two in sequences.
+def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
+    """Estimate the trainer of a section; what the plan gives holds, what it leaves out is searched.
 
     Parameters
     ----------
     setting : Setting
-        Of a pretraining or RL section.
-    layout_key : str
-        Key that may hold the layout.
-    tokens : float or ndarray
-        Tokens of the run [token].
-    batch_tokens : float or ndarray, optional
-        Tokens per optimiser step, where the section does not say [token].
+        Of a pretraining section.
 
     Returns
     -------
@@ -67,28 +56,39 @@ def training_estimate(
     ...                   "pretraining": {"tokens": "15T tokens", "gpus": 64, "layout": "tp2"},
     ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
     >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
-    >>> result, layout = training_estimate(setting, "layout", 15e12)
-    >>> layout, result.gpu_hours.shape
-    ('tp2-dp32 (plan)', (4096,))
+    >>> training_estimate(setting)[1]
+    'tp2-dp32, microbatch 2, recompute none (plan)'
     """
-    scenario = _scenario(setting, tokens, batch_tokens)
-    n_gpus = int(setting.typical_number("gpus"))
-    given = setting.section.text(layout_key)
+    n_gpus, section = int(setting.typical_number("gpus")), setting.section
+    scenario, given, layouts = _scenario(setting), section.text("layout"), None
     if given:
-        layout = check_layout(_with_dp(parse_layout(given), n_gpus), setting.model, n_gpus)
-        result = estimate_pretraining(check_shared(replace(scenario, layout=layout)), setting.machine)
-        return result, f"{layout} (plan{_memory_words(result)})"
-    for key in ("recompute", "microbatch"):
-        if key in setting.section:
-            raise PlanError(
-                f"[{setting.section.name}] {key} is searched with the layout: give {layout_key} too, or leave it out"
-            )
-    layouts = training_layouts(setting.model, n_gpus, int(setting.machine.system.n_gpus_scale_up.value))
-    sequences = power_of_two(median(scenario.batch.global_sequences))
-    batch = replace(scenario.batch, global_sequences=float(sequences))
-    best = search_pretraining(replace(scenario, batch=batch, tokens=0.0), layouts, setting.typical, top=1)[0]
-    result = estimate_pretraining(chosen(replace(scenario, batch=batch), best), setting.machine)
-    return result, f"{best.layout}, microbatch {best.microbatch_sequences}, recompute {best.recompute} (searched)"
+        layout = check_layout(filled(parse_layout(given), n_gpus), setting.model, n_gpus)
+        scenario, layouts = replace(scenario, layout=layout), (layout,)
+    sharding, recompute = section.text("sharding"), section.text("recompute")
+    limits = Limits(
+        n_scale_up=int(setting.machine.system.n_gpus_scale_up.value),
+        layouts=layouts,
+        microbatch_sequences=_stated(setting, "microbatch"),
+        virtual_stages=_stated(setting, "virtual_stages"),
+        recompute=RECOMPUTE if recompute is None else (recompute,),
+        schedules=(section.text("schedule") or "1f1b",),
+        sharded=(False, True) if sharding is None else (sharding == "zero-3",),
+    )
+    found, _ = configured_run(scenario, n_gpus, limits, setting.typical)
+    result = estimate_pretraining(replace(found, usd_per_gpu_hour=setting.usd_per_gpu_hour), setting.machine)
+    return result, _choice_words(result, bool(given))
+
+
+def _stated(setting: Setting, key: str) -> int | None:
+    return round(setting.typical_number(key)) if key in setting.section else None
+
+
+def _choice_words(result: PretrainingResult, is_given: bool) -> str:
+    """The configuration, and whether the plan or the search chose its layout."""
+    batch, layout = result.scenario.batch, result.scenario.layout
+    stages = f", {median(batch.virtual_stages):g} virtual stages" if median(batch.virtual_stages) > 1 else ""
+    words = f"{layout}, microbatch {median(batch.microbatch_sequences):g}{stages}, recompute {batch.recompute}"
+    return f"{words} ({'plan' if is_given else 'searched'}{_memory_words(result)})"
 
 
 def _memory_words(result: PretrainingResult) -> str:
@@ -96,23 +96,22 @@ def _memory_words(result: PretrainingResult) -> str:
     needed, usable = median(result.memory.total_bytes), result.capacity_bytes
     if needed <= usable:
         return ""
-    if needed <= usable / USABLE_FRACTION:
-        return f"; tight: as modelled {format_si(needed, 'B')} of the GPU's {format_si(usable / USABLE_FRACTION, 'B')}"
+    if needed <= usable / TRAINING_HBM_FRACTION:
+        hbm = format_si(usable / TRAINING_HBM_FRACTION, "B")
+        return f"; tight: as modelled {format_si(needed, 'B')} of the GPU's {hbm}"
     return f"; as modelled it needs {format_si(needed, 'B')} of {format_si(usable, 'B')} per GPU"
 
 
-def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> PretrainingScenario:
+def _scenario(setting: Setting) -> PretrainingScenario:
     """The run as the plan states it, its layout still open."""
-    sequence = setting.typical_number("sequence")
-    wanted = setting.typical_number("global_batch") if batch_tokens is None else median(batch_tokens)
-    section = setting.section
+    sequence, section = setting.typical_number("sequence"), setting.section
     sharding = section.text("sharding") or "zero-1"
     batch = Batch(
         sequence_tokens=sequence,
-        global_sequences=float(max(round(wanted / sequence), 1)),
-        microbatch_sequences=setting.optional("microbatch", 1.0),
+        global_sequences=float(batch_sequences(setting.typical_number("global_batch"), sequence)),
+        microbatch_sequences=float(_stated(setting, "microbatch") or 1),
         recompute=section.text("recompute") or "selective",
-        virtual_stages=setting.optional("virtual_stages", 1.0),
+        virtual_stages=float(_stated(setting, "virtual_stages") or 1),
         sharded_weights=sharding == "zero-3",
         stack=Stack(
             recipe=section.text("recipe") or "tensor",
@@ -123,14 +122,7 @@ def _scenario(setting: Setting, tokens: Num, batch_tokens: Num | None) -> Pretra
             sharded_gradients=sharding == "zero-2",
         ),
     )
-    return PretrainingScenario(setting.model, Layout(), setting.precision, batch, tokens, setting.usd_per_gpu_hour)
-
-
-def _with_dp(layout: Layout, n_gpus: int) -> Layout:
-    """A layout without dp takes as many data-parallel ranks as the GPUs allow."""
-    if layout.dp == 1 and n_gpus % int(layout.n_gpus) == 0:
-        return replace(layout, dp=n_gpus // int(layout.n_gpus))
-    return layout
+    return PretrainingScenario(setting.model, Layout(), setting.precision, batch, 0.0)
 
 
 #: The trainer of a section and its layout; nothing where the plan states GPU-hours alone.
@@ -165,11 +157,11 @@ def model_training(setting: Setting) -> TrainingModel:
     >>> section = Section("pretraining", {"gpus": 64.0, "layout": "tp2"})
     >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0, "pretraining.gpus": 64.0}
     >>> model_training(make_setting(plan, section, draws))[1]
-    'tp2-dp32 (plan)'
+    'tp2-dp32, microbatch 2, recompute none (plan)'
     """
     if "gpus" not in setting.section:
         return None
-    result, layout = training_estimate(setting, "layout", 0.0)
+    result, layout = training_estimate(setting)
     _check_whole(result, setting)
     return result, layout
 
@@ -225,6 +217,7 @@ def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, to
         result = replace(result, scenario=replace(result.scenario, tokens=tokens))
         operations["training"] = result.step.operations
         details = _details(result)
+        choices["MFU"] = _mfu_words(result)
         hours = hours or _counting_stops(_modelled_gpu_hours(result), setting, details, choices)
         details["days"] = hours.value * HOUR_S / setting.number("gpus") / DAY_S, "days"
     if hours is None:
@@ -244,6 +237,12 @@ def _check_whole(result: PretrainingResult, setting: Setting) -> None:
         raise LayoutError(
             f"layout {layout} uses {int(layout.n_gpus)} of {n_gpus} GPUs: leave dp out to use all of them"
         )
+
+
+def _mfu_words(result: PretrainingResult) -> str:
+    """How MFU and the utilisation of the ledger differ."""
+    mfu = format_percent(median(result.mfu_fraction))
+    return f"{mfu} of the steps' time, attention's FLOP counted; utilisation counts 6 N D over all GPU-hours"
 
 
 def _details(result: PretrainingResult) -> dict[str, tuple[Num, str]]:

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.arrays import Num, median
-from computeledger.economics.phase_pretraining import training_estimate
 from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.plan import Section
-from computeledger.economics.rl_split import apart, balanced_split, stated_lag, stated_split
+from computeledger.economics.rl_split import stated_lag, stated_split
 from computeledger.economics.setting import Setting
 from computeledger.errors import PlanError
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Operation
-from computeledger.units import HOUR_S
-from computeledger.workloads.pretraining import PretrainingResult
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
+from computeledger.physics.transformer import n_params_active
+from computeledger.units import HOUR_S, format_percent, format_si
 from computeledger.workloads.result import Figure, Term
-from computeledger.workloads.rl import RLResult, estimate_rl
+from computeledger.workloads.rl import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import Lengths, lengths_of_mean, spread_of_lengths
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
-from computeledger.workloads.rl_search import rl_machine, search_generation
+from computeledger.workloads.rl_lengths import Lengths, default_longest, lengths_of_mean, spread_of_lengths
+from computeledger.workloads.rl_placement import Stated, place_run
+from computeledger.workloads.rl_scenario import (
+    VERIFIER_CORES,
+    Algorithm,
+    Domain,
+    RLMachines,
+    RLScenario,
+    Split,
+    TextReward,
+)
+from computeledger.workloads.rl_search import rl_machine, trainer_bytes, trainer_fits
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import check_batch, layouts_that_fit
-
-#: Longest rollout over the 95th percentile where neither the plan nor the model's context ends it (assumption).
-MOST_OVER_P95 = 3.0
-#: Rollouts that an engine decodes at once at most (assumption: engines' defaults are 256 to 1,024).
-LIVE_LIMIT = 1024.0
+from computeledger.workloads.serving import LIVE_LIMIT, ServingScenario
+from computeledger.workloads.serving_search import check_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,6 @@ class RLModel:
     ----------
     step : RLResult
         Along the sample axis.
-    trainer_s_per_token : float or ndarray
-        GPU-time of one token that the trainer sees [s/token].
     choices : mapping of str to str
         Layouts and mode.
     decode : tuple of Operation
@@ -53,7 +56,6 @@ class RLModel:
     """
 
     step: RLResult
-    trainer_s_per_token: Num
     choices: Mapping[str, str]
     decode: tuple[Operation, ...]
 
@@ -84,15 +86,10 @@ def model_rl(setting: Setting) -> RLModel:
     ------
     DoesNotFitError
         Where no layout holds the model.
-
-    Examples
-    --------
-    >>> model_rl.__name__
-    'model_rl'
     """
-    run, choices, trainer = _run(setting)
+    run, choices = _run(setting)
     step = estimate_rl(run, _machines(setting))
-    return RLModel(step, trainer.gpu_s_per_token, choices, _decode(step, setting))
+    return RLModel(step, choices, _decode(step, setting))
 
 
 def rl_phase(
@@ -109,8 +106,8 @@ def rl_phase(
     modelled : RLModel
         Its step.
     pretraining_s_per_token : float or ndarray or None
-        GPU-time of one pretraining token on the same chip, which beta compares with; the trainer's own where the plan
-        has no pretraining [s/token].
+        GPU-time of one pretraining token on the same chip, which beta compares with; where the plan has no such
+        pretraining, that of an assumed utilisation [s/token].
     pretraining_gpu_hours : float or ndarray
         GPU-time of the pretraining run, for a balanced RL run [h].
 
@@ -139,7 +136,12 @@ def rl_phase(
     (4096000000, 10.8)
     """
     step = modelled.step
-    compared_s = modelled.trainer_s_per_token if pretraining_s_per_token is None else pretraining_s_per_token
+    compared_s, compared_with = pretraining_s_per_token, "a pretraining token of this plan"
+    if compared_s is None:
+        peak = setting.machine.bf16_flop_per_s
+        compared_s = pretraining_gpu_s_per_token(n_params_active(setting.model), peak)
+        share = format_percent(PRETRAINING_UTILIZATION_FRACTION)
+        compared_with = f"a pretraining token at {share} of the dense bf16 peak (assumption)"
     per_token_s = _gpu_s_per_token(setting, step, compared_s)
     tokens, origin = _tokens(setting, step, pretraining_gpu_hours * HOUR_S / per_token_s)
     hours = _gpu_hours(setting, step, tokens, per_token_s)
@@ -162,9 +164,9 @@ def rl_phase(
             _beta_flop(step),
             _flop(setting, step, tokens),
             hours,
-            _beta_gpu_time(beta, hours.value * HOUR_S / tokens, compared_s),
+            _beta_gpu_time(beta, hours.value * HOUR_S / tokens, (compared_s, compared_with)),
         ),
-        choices=modelled.choices,
+        choices={**modelled.choices, "beta in GPU-time compares with": compared_with},
         operations={"rollout decode": modelled.decode},
     )
     return make_phase("rl", setting, spent)
@@ -228,8 +230,8 @@ def _flop(setting: Setting, step: RLResult, tokens: Num) -> Figure:
     return Figure("rl.flop", step.flop_per_token * tokens, "FLOP", formula, terms)
 
 
-def _beta_gpu_time(beta: Num, per_token_s: Num, compared_s: Num) -> Figure:
-    terms = (Term("RL", per_token_s, "s"), Term("pretraining", compared_s, "s"))
+def _beta_gpu_time(beta: Num, per_token_s: Num, compared: tuple[Num, str]) -> Figure:
+    terms = (Term("RL", per_token_s, "s"), Term(compared[1], compared[0], "s"))
     formula = "6 (GPU-s per sampled token) / (GPU-s per pretraining token)"
     return Figure("rl.beta_gpu_time", beta, "", formula, terms)
 
@@ -242,65 +244,120 @@ def _machines(setting: Setting, typical: bool = False) -> RLMachines:
     return RLMachines(machine, machine, rl_factors_of(name, draws))
 
 
-def _run(setting: Setting) -> tuple[RLScenario, dict[str, str], PretrainingResult]:
-    """The run as the plan states it, along the sample axis; layouts are searched where it leaves them out."""
-    section, question = setting.section, _question(setting)
-    check_context("rl", setting.model, median(question.held_tokens))
-    trained = setting.number("prompts_per_step") * setting.number("group_size")
-    trained = trained * (setting.number("rollout") + setting.number("prompt"))
-    step_tokens = None if "global_batch" in section else trained
-    found, trainer_choice = training_estimate(_of_trainer(setting), "training_layout", trained, step_tokens)
-    text = section.text("layout")
-    layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(question, setting.typical)
-    typical = _shared(setting, _assembled(setting, question, found, typical=True), layouts)
-    layout, split = typical.engine.layout, typical.split
-    engine = replace(typical.engine, batch=LIVE_LIMIT)
+@dataclass(frozen=True, slots=True)
+class PlacedRun:
+    """The run of a section at its medians, with layouts and split as stated or as searched.
+
+    Attributes
+    ----------
+    scenario : RLScenario
+        With single numbers.
+    machines : RLMachines
+        With single numbers as factors.
+    """
+
+    scenario: RLScenario
+    machines: RLMachines
+
+
+def placed_run(setting: Setting) -> PlacedRun:
+    """Find where the run of a section stands: what the ledger prices and what the simulation follows.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the RL section.
+
+    Returns
+    -------
+    PlacedRun
+        At the medians of what is uncertain.
+
+    Raises
+    ------
+    PlanError
+        Where the section contradicts itself.
+    DoesNotFitError
+        Where no layout holds the model and a longest rollout.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.setting import make_setting, uncertain_inputs
+    >>> from computeledger.physics.efficiency import middle
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
+    ...                   "rl": {"gpus": 16, "steps": 100, "prompts_per_step": 16, "group_size": 8, "max_lag": 2,
+    ...                          "rollout": "1K tokens", "prompt": "400 tokens", "training_gpus": 4}})
+    >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+    >>> found = placed_run(make_setting(plan, plan.sections["rl"], draws)).scenario
+    >>> found.split.n_generation, found.split.is_in_flight, int(found.trainer.layout.n_gpus)
+    (12.0, True, 4)
+    """
+    section, model = setting.section, setting.model
+    prompt, rollout = setting.typical_number("prompt"), setting.typical_number("rollout")
+    check_context("rl", model, prompt + rollout)
+    shares = stated_split(setting)
+    layout, trainer = section.text("layout"), section.text("training_layout")
+    stated = Stated(
+        n_gpus=int(setting.typical_number("gpus")),
+        n_generation=None if shares is None else shares[0],
+        n_training=None if shares is None else shares[1],
+        max_lag=stated_lag(setting),
+        is_in_flight={"yes": True, "no": False}.get(section.text("in_flight_updates") or ""),
+        generation=check_layout(parse_layout(layout), model) if layout else None,
+        trainer=check_layout(parse_layout(trainer), model) if trainer else None,
+        precision=setting.training_precision,
+        pack_tokens=setting.typical_number("sequence") if "sequence" in section else None,
+    )
+    machines = _machines(setting, typical=True)
+    found, _ = place_run(_assembled(setting, setting.typical_number), stated, machines)
     if "batch" in section:
-        engine = replace(engine, batch=setting.number("batch"))
-        check_batch(question, layout, median(engine.batch), setting.machine)
-    run = replace(_assembled(setting, question, found), engine=engine, split=split, trainer=typical.trainer)
-    how = "plan" if text else "searched"
+        batch = setting.typical_number("batch")
+        check_batch(replace(found.engine, batch=1.0), found.engine.layout, batch, setting.typical)
+    return PlacedRun(found, machines)
+
+
+def _run(setting: Setting) -> tuple[RLScenario, dict[str, str]]:
+    """The run as the plan states it, along the sample axis; layouts are searched where it leaves them out."""
+    placed = placed_run(setting)
+    typical, section = placed.scenario, setting.section
+    drawn = _assembled(setting, setting.number)
+    engine = replace(drawn.engine, layout=typical.engine.layout)
+    run = replace(drawn, engine=engine, split=typical.split, trainer=typical.trainer)
+    split = typical.split
     shared = f"{split.n_generation:,.0f} generate, {split.n_training:,.0f} train"
-    trainer = trainer_choice.replace(str(found.scenario.layout), str(run.trainer.layout), 1)
     choices = {
-        "generation": f"{layout} ({how})",
-        "trainer": trainer,
+        "generation": f"{engine.layout} ({'plan' if section.text('layout') else 'searched'})",
+        "trainer": _trainer_words(placed, section),
         "mode": f"{'asynchronous' if split.max_lag else 'synchronous'}, GPUs "
         + ("in turns" if split.is_colocated else shared),
     }
     unread = ", ".join(key for key in _CLOCK_KEYS if key in section)
     if unread:
         choices["left to simulate rl"] = unread
-    return run, choices, found
+    return run, choices
 
 
-def _of_trainer(setting: Setting) -> Setting:
-    """The section with the trainer's own GPUs, where the plan states who has which."""
-    stated = stated_split(setting)
-    if stated is None:
-        return setting
-    section = replace(setting.section, values={**setting.section.values, "gpus": stated[1]})
-    return replace(setting, section=section, draws={**setting.draws, "rl.gpus": stated[1]})
+def _trainer_words(placed: PlacedRun, section: Section) -> str:
+    """The trainer, who chose it, and whether it fits as modelled where the plan chose it."""
+    trainer, machine = placed.scenario.trainer, placed.machines.training
+    words = f"{trainer.layout}, recompute {trainer.recompute}"
+    if not section.text("training_layout"):
+        return f"{words} (searched)"
+    if bool(trainer_fits(placed.scenario, machine)):
+        return f"{words} (plan)"
+    needed, hbm = format_si(median(trainer_bytes(placed.scenario)), "B"), machine.system.accelerator.hbm_bytes.value
+    return f"{words} (plan; as modelled it needs {needed} of {format_si(TRAINING_HBM_FRACTION * hbm, 'B')} per GPU)"
 
 
-def _question(setting: Setting) -> ServingScenario:
-    """What a replica must hold: the longest rollout."""
-    rollout, prompt = setting.typical_number("rollout"), setting.typical_number("prompt")
-    return ServingScenario(setting.model, Layout(), setting.precision, prompt, rollout, batch=1.0)
-
-
-def _assembled(
-    setting: Setting, question: ServingScenario, found: PretrainingResult, typical: bool = False
-) -> RLScenario:
-    """The run in turns on all GPUs."""
-    number = setting.typical_number if typical else setting.number
+def _assembled(setting: Setting, number: Callable[[str], Num]) -> RLScenario:
+    """The run with given numbers, where it stands still open."""
 
     def optional(name: str, otherwise: float) -> Num:
         return number(name) if name in setting.section else otherwise
 
-    rollout = number("rollout")
-    lengths = _lengths(setting, rollout, number)
-    n_gpus = setting.typical_number("gpus")
+    lengths, prompt = _lengths(setting, number), number("prompt")
     algorithm = Algorithm(
         prompts_per_step=number("prompts_per_step"),
         group_size=number("group_size"),
@@ -310,34 +367,46 @@ def _assembled(
         started_ratio=optional("oversampling", 1.0),
         keeps_partial=setting.section.text("partial_rollouts") == "yes",
     )
-    batch, layout = found.scenario.batch, found.scenario.layout
-    packed = median(batch.microbatch_sequences) * median(batch.sequence_tokens)
-    trainer = Trainer(layout, setting.precision, packed, batch.recompute, batch.virtual_stages)
-    verdict_s, cores = optional("verifier_time", 0.0), optional("verifier_cores", np.inf)
+    if "global_batch" in setting.section:
+        trained = algorithm.rollouts * algorithm.kept_fraction * (prompt + lengths.mean_tokens)
+        steps = np.maximum(np.rint(trained / number("global_batch")), 1.0)
+        algorithm = replace(algorithm, optimizer_steps=steps)
+    domains: tuple[Domain, ...] = ()
+    if "verifier_time" in setting.section:
+        domains = (Domain(1.0, number("verifier_time"), optional("verifier_cores", VERIFIER_CORES)),)
+    batch = optional("batch", LIVE_LIMIT)
     return RLScenario(
-        engine=replace(question, batch=LIVE_LIMIT),
-        sampling=Sampling(lengths, number("prompt"), number("group_size")),
+        engine=ServingScenario(setting.model, Layout(), setting.precision, prompt, lengths.mean_tokens, batch),
+        sampling=Sampling(lengths, prompt, number("group_size")),
         algorithm=algorithm,
-        trainer=trainer,
-        split=Split(n_gpus, n_gpus),
-        domains=(Domain(1.0, verdict_s, cores),),
+        trainer=Trainer(Layout()),
+        split=Split(1.0, 1.0),
+        domains=domains,
         text=_text(setting.section, optional),
     )
 
 
-def _lengths(setting: Setting, mean: Num, number: Callable[[str], Num]) -> Lengths:
+def _lengths(setting: Setting, number: Callable[[str], Num]) -> Lengths:
     """Log-normal lengths of a step's rollouts, by their mean and tail, cut where the plan or the context ends them."""
-    section = setting.section
+    section, mean = setting.section, number("rollout")
     room = (setting.model.max_context_tokens or np.inf) - number("prompt")
-    limit = np.minimum(number("rollout_limit"), room) if "rollout_limit" in section else room
-    if "rollout_p95" not in section:
-        longest = np.maximum(number("longest_over_mean"), 1.0) * mean
-        return lengths_of_mean(mean, np.minimum(longest, limit) if "rollout_limit" in section else longest)
-    ratio = setting.typical_number("rollout_p95") / setting.typical_number("rollout")
-    if ratio < 1:
-        raise PlanError(f"[rl] rollout_p95 lies below the mean, rollout = {setting.typical_number('rollout'):g} tokens")
-    longest = np.broadcast_to(limit, np.shape(mean)) if np.all(np.isfinite(limit)) else MOST_OVER_P95 * ratio * mean
-    return lengths_of_mean(mean, longest, spread_of_lengths(ratio, 0.95))
+    if "rollout_limit" in section:
+        if setting.typical_number("rollout_limit") > median(room):
+            raise PlanError(
+                f"[rl] rollout_limit and prompt exceed the context of {setting.model.id}: "
+                f"{setting.model.max_context_tokens} tokens"
+            )
+        room = np.minimum(number("rollout_limit"), room)
+    if "rollout_p95" in section:
+        ratio = setting.typical_number("rollout_p95") / setting.typical_number("rollout")
+        if ratio < 1:
+            raise PlanError(
+                f"[rl] rollout_p95 lies below the mean, rollout = {setting.typical_number('rollout'):g} tokens"
+            )
+        longest = room if "rollout_limit" in section else default_longest(room, mean, ratio * mean)
+        return lengths_of_mean(mean, np.maximum(longest, mean), spread_of_lengths(ratio, 0.95))
+    longest = np.minimum(np.maximum(number("longest_over_mean"), 1.0) * mean, room)
+    return lengths_of_mean(mean, np.maximum(longest, mean))
 
 
 def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward | None:
@@ -349,22 +418,6 @@ def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward
         if name in section:
             raise PlanError(f"rl.{name}: belongs to RL on text, which states gold")
     return None
-
-
-def _shared(setting: Setting, run: RLScenario, layouts: Sequence[Layout]) -> RLScenario:
-    """Who has which GPUs, and the generation layout that has a step's rollouts soonest there."""
-    lag, section, machines = stated_lag(setting), setting.section, _machines(setting, typical=True)
-    if lag is None:
-        lag = int(max(round(setting.typical_number("steps_in_flight")), 1))
-    in_flight = lag > 0 and section.text("in_flight_updates") != "no"
-    run = replace(run, split=replace(run.split, max_lag=lag, is_in_flight=in_flight, is_colocated=not lag))
-    stated = stated_split(setting)
-    if stated is not None:
-        run = apart(run, *stated)
-    elif lag:
-        halves = replace(run.split, n_generation=run.split.n_generation / 2, n_training=run.split.n_training / 2)
-        return balanced_split(replace(run, split=halves), layouts, machines, "training_layout" not in section)
-    return replace(run, engine=replace(run.engine, layout=search_generation(run, layouts, machines)))
 
 
 def _decode(step: RLResult, setting: Setting) -> tuple[Operation, ...]:

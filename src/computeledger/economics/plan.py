@@ -271,6 +271,8 @@ def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:
     Traceback (most recent call last):
     computeledger.errors.PlanError: [pretraining] is missing; a phase that the plan leaves out says why: skip = "..."
     """
+    if not isinstance(tables, Mapping):
+        raise PlanError(f"read_plan takes the tables of a plan, not {shown(tables)}; load_plan reads a file")
     top = {key: value for key, value in tables.items() if not isinstance(value, dict)}
     sections = {key: value for key, value in tables.items() if isinstance(value, dict)}
     allowed = [*SECTIONS, "efficiency"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.efficiency import IDEAL, factor_dimension
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, load_all_factors
 from computeledger.physics.training_batch import (
@@ -13,11 +14,11 @@ from computeledger.physics.training_batch import (
     MOMENTS,
     RECIPES,
     RECOMPUTED,
-    SCHEDULES,
     SHARDING,
     parse_recompute,
 )
 from computeledger.units import DIMENSIONLESS
+from computeledger.workloads.pipeline import SCHEDULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
     },
     "inference": {
         **_MADE_OF,
+        "precision": Key("|".join(PRECISION_BYTES), "format of the weights", "int4"),
         **{name: key for name, key in _TIMED.items() if name != "gpus"},
         **_OTHER,
         "tokens": Key("tokens", "tokens over the model's life, all kinds", "100T..600T tokens"),

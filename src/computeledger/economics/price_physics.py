@@ -316,7 +316,7 @@ class _Stretched:
 
     def __init__(self, shape: tuple[OpenModel, Model], supposed: Supposed, machine: Machine, precision: str) -> None:
         known, self.model = shape
-        self.moe = any(group.feed_forward.n_experts for group in self.model.layers)
+        self.moe = self.model.is_moe
         self.latent = any(group.attention.kind == "mla" for group in self.model.layers)
         self.machine, self.supposed = machine, supposed
         self.precision: Precision = parse_precision(precision, self.moe, "bf16" if precision == "bf16" else "fp8")

@@ -23,10 +23,10 @@ Floats = NDArray[np.float64]
 
 COLUMNS = ("prov", "model", "usd_in", "usd_out", "gateway", "bucket", "total", "active")
 #: Prior weight of a provider whose prices are few, in prices; degrees of freedom of the robust fit.
-PROVIDER_WEIGHT, DEGREES = 3.0, 4.0
+PROVIDER_WEIGHT, TAIL_DEGREES = 3.0, 4.0
 #: A robust fit is done once no coefficient moves further.
 _STILL = 1e-6
-LEVELS = (0.5, 0.8, 0.9)
+REVEALED_LEVELS = (0.5, 0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ def _robust(design: Floats, target: Floats) -> Floats:
             break
         left = target - design @ found
         scale = max(1.4826 * float(np.median(np.abs(left))), 1e-9)
-        weights = (DEGREES + 1) / (DEGREES + (left / scale) ** 2)
+        weights = (TAIL_DEGREES + 1) / (TAIL_DEGREES + (left / scale) ** 2)
     return found
 
 

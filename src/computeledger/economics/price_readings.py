@@ -5,17 +5,21 @@ Each says what an entry would mean if one mechanism stood behind it, and what sp
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from computeledger.arrays import Num
 from computeledger.facts.editions import load_tiers
-from computeledger.physics.blackboard_context import kv_bytes_per_token, kv_crossover_bytes_per_token
+from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, model_ids
+from computeledger.facts.schema import PRECISION_BYTES, Accelerator
+from computeledger.physics.blackboard_context import kv_crossover_bytes_per_token
+from computeledger.physics.transformer import kv_bytes_per_sequence, n_params_active, state_bytes_per_sequence
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S
 
-#: One layer of the lecture's cache: 8 KV heads of 128, keys and values, one byte each.
-ONE_LAYER_BYTES = float(kv_bytes_per_token(1, 8, 128, 1.0))
+#: Precisions that the threshold formula is tried in, and how near to a model's cache counts as right (assumptions).
+_PRECISIONS, _NEAR_RATIO = ("bf16", "fp8"), 2.0
 #: How long a cache write is held [s].
 LIFETIMES_S = {"cache_write": 5 * MINUTE_S, "cache_write_1h": HOUR_S}
 #: A lifetime within this ratio of a device's drain time could stand for it (assumption).
@@ -49,7 +53,7 @@ def threshold_kv_bytes_per_token(
 ) -> Num:
     """Cache that a threshold would mean if it were a crossover, ``k = 2 N W / (F L*)``: an explanation, no estimator.
 
-    On models whose cache is known it is 12 to 800 times too low.
+    :func:`threshold_errors` tries it on every model, chip and precision that ships.
 
     Parameters
     ----------
@@ -77,35 +81,109 @@ def threshold_kv_bytes_per_token(
     return kv_crossover_bytes_per_token(n_params_active, peak_flop_per_s, hbm_bytes_per_s, threshold_tokens)
 
 
-def crossover_words(kv_bytes_per_token: float, bytes_per_value: float, least_bytes_per_token: float) -> str:
-    """What speaks against a threshold as a crossover.
+@dataclass(frozen=True, slots=True)
+class ThresholdError:
+    """How far the threshold formula is from the cache of a model that ships, at the model's own size.
+
+    Attributes
+    ----------
+    model, accelerator, precision : str
+        The model, and the chip and precision that the formula supposes.
+    ratio : float
+        The model's cache over what the formula makes of the threshold; 1 where it is right [-].
+    """
+
+    model: str
+    accelerator: str
+    precision: str
+    ratio: float
+
+
+@functools.cache
+def threshold_errors(threshold_tokens: float) -> tuple[ThresholdError, ...]:
+    """Try the threshold formula on every model, chip and precision (bf16, fp8) that ships.
+
+    A model's cache is what it keeps of a prompt of that length, over its tokens: windows, latent and linear attention,
+    shared caches and compression count as they are, the state that does not grow is left out. Models of one shape count
+    once.
 
     Parameters
     ----------
-    kv_bytes_per_token : float
-        Cache that it would mean [byte/token].
-    bytes_per_value : float
-        Of a cached value [byte].
-    least_bytes_per_token : float
-        Least that an open model keeps, in bf16 [byte/token].
+    threshold_tokens : float
+        Prompt beyond which a token costs more [token].
+
+    Returns
+    -------
+    tuple of ThresholdError
+        The nearest to 1 from above first.
+
+    Examples
+    --------
+    >>> found = threshold_errors(200e3)
+    >>> found[0].accelerator, 0.5 < found[0].ratio < 1.0
+    ('h20-sxm5-96gb', True)
+    """
+    shapes: dict[tuple[float, float], tuple[str, float, dict[str, float]]] = {}
+    for name in model_ids():
+        model = load_model(name)
+        active, state = float(n_params_active(model)), float(state_bytes_per_sequence(model))
+        cache = {
+            precision: (float(kv_bytes_per_sequence(model, threshold_tokens, PRECISION_BYTES[precision])) - state)
+            / threshold_tokens
+            for precision in _PRECISIONS
+        }
+        if cache["bf16"] > 0:
+            shapes.setdefault((active, cache["bf16"]), (name, active, cache))
+    found = [
+        ThresholdError(name, chip.id, precision, cache[precision] / float(threshold_kv_bytes_per_token(
+            active, chip.peak(precision), chip.hbm_bytes_per_s.value, threshold_tokens)))
+        for chip in map(load_accelerator, accelerator_ids()) for precision in _PRECISIONS
+        if precision in chip.peak_flop_per_s for name, active, cache in shapes.values()
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: one.ratio))
+
+
+def threshold_words(threshold_tokens: float, n_params_active: float, accelerator: Accelerator, precision: str) -> str:
+    """What a threshold would mean as a crossover, and what the models that ship say of the formula.
+
+    Parameters
+    ----------
+    threshold_tokens : float
+        Prompt beyond which a token costs more [token].
+    n_params_active : float
+        Of the model that is sold [-].
+    accelerator : Accelerator
+        That serves it.
+    precision : str
+        That it multiplies in.
 
     Returns
     -------
     str
-        One clause.
+        One sentence.
 
     Examples
     --------
-    >>> crossover_words(1000.0, 1.0, 6000.0)
-    '1,000 bytes per token are 0.49 layers of 8 KV heads x 128: less than one layer'
+    >>> words = threshold_words(200e3, 100e9, load_accelerator("h200-sxm5-141gb"), "fp8")
+    >>> words.partition(" per token")[0]
+    'read as a crossover on h200-sxm5-141gb in fp8, the threshold means 2,425 bytes of cache'
     """
-    layers = kv_bytes_per_token / (ONE_LAYER_BYTES * bytes_per_value)
-    words = f"{kv_bytes_per_token:,.0f} bytes per token are {layers:.2g} layers of 8 KV heads x 128"
-    if layers < 1:
-        return f"{words}: less than one layer"
-    if kv_bytes_per_token < least_bytes_per_token * bytes_per_value / 2:
-        return f"{words}: less than any open model keeps"
-    return f"{words}: the formula was 12 to 800 times too low on 5 of 5 models whose cache is known"
+    peak = accelerator.peak(accelerator.native_precision(precision))
+    k = float(threshold_kv_bytes_per_token(n_params_active, peak, accelerator.hbm_bytes_per_s.value, threshold_tokens))
+    errors = threshold_errors(threshold_tokens)
+    here = [one for one in errors if one.accelerator == accelerator.id and one.precision == precision] or list(errors)
+    least, near = here[0], [one for one in errors if 1 / _NEAR_RATIO <= one.ratio <= _NEAR_RATIO]
+    where = "there" if here != list(errors) else "on all chips"
+    words = (
+        f"read as a crossover on {accelerator.id} in {precision}, the threshold means {k:,.0f} bytes of cache per "
+        f"token; the caches of {len(here)} open shapes are {least.ratio:.2g} ({least.model.rpartition('/')[2]}) to "
+        f"{here[-1].ratio:,.0f} times what the formula gives {where}"
+    )
+    if not near:
+        return f"{words}, and on no chip within a factor of {_NEAR_RATIO:g}"
+    chips = sorted({one.accelerator for one in near})
+    models = len({one.model for one in near})
+    return f"{words}; within a factor of {_NEAR_RATIO:g} it is right for {models} of them, on {', '.join(chips)} alone"
 
 
 def cache_reads_to_break_even(prices: Mapping[str, float], write: str = "cache_write") -> float:

@@ -118,13 +118,13 @@ class Usage:
 
     Attributes
     ----------
-    input_tokens, output_tokens : int
+    prompt_tokens, output_tokens : int
         All of the prompt, what is read from or written to the cache included; and the answer [token].
     cached_read_tokens, cache_write_tokens, cache_write_1h_tokens : int
         Parts of the prompt: found in the cache, written to it for 5 minutes, for an hour [token].
     """
 
-    input_tokens: int = 0
+    prompt_tokens: int = 0
     output_tokens: int = 0
     cached_read_tokens: int = 0
     cache_write_tokens: int = 0
@@ -167,7 +167,7 @@ def bill(sheet: PriceSheet, usage: Usage, mode: str = "standard") -> dict[str, D
         raise InputError(f"{sheet.name} has no mode {shown(mode)}: {nearest(mode, ['standard', *sheet.modes])}")
     rates = {**sheet.rates, **sheet.modes.get(mode, {})}
     left = _leaves(usage, rates)
-    prompt = usage.input_tokens
+    prompt = usage.prompt_tokens
     parts = {kind: rates[kind].price(prompt) * count / _PER for kind, count in left.items() if kind in rates}
     parts["request"] = sheet.request_price
     return {**parts, "total": sum(parts.values(), start=Decimal(0))}
@@ -175,7 +175,7 @@ def bill(sheet: PriceSheet, usage: Usage, mode: str = "standard") -> dict[str, D
 
 def _leaves(usage: Usage, rates: Mapping[str, Rate]) -> dict[str, int]:
     """Tokens by the price they pay."""
-    counts = {kind: getattr(usage, f"{kind}_tokens") for kind in KINDS}
+    counts = {"input": usage.prompt_tokens, **{kind: getattr(usage, f"{kind}_tokens") for kind in KINDS[1:]}}
     for kind, count in counts.items():
         if count < 0 or count != int(count):
             raise InputError(f"{kind} tokens {count}: expected a whole number that is not negative")

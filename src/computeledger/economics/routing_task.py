@@ -87,8 +87,8 @@ class RouteQuestion:
         Verifier, fallback, correlation and limits; its models are replaced.
     difficulty : mapping of str to float
         Share of tasks of each difficulty [-].
-    least_success_fraction : float
-        Success that is needed [-].
+    least_success_fraction : float or None
+        Success that is needed [-]; None for that of the best single model.
     uncertain : mapping of str to float or Range
         Rates of the verifier, correlation of models and success of the person, each with its interval [-].
     """
@@ -96,7 +96,7 @@ class RouteQuestion:
     models: tuple[ModelQuestion, ...]
     settings: RouteTask
     difficulty: Mapping[str, float] = field(default_factory=lambda: {"all": 1.0})
-    least_success_fraction: float = 0.0
+    least_success_fraction: float | None = None
     uncertain: Mapping[str, Uncertain] = field(default_factory=lambda: {"model_correlation": MODEL_RANGE})
 
 
@@ -188,7 +188,7 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
         _count(document, "task.max_tries", task.get("max_tries", 4), 8),
         _count(document, "task.max_depth", task.get("max_depth", 3), 4),
     )  # fmt: skip
-    least = _share(document, "task.min_success", task.get("min_success", 0))
+    least = _share(document, "task.min_success", task["min_success"]) if "min_success" in task else None
     return RouteQuestion(models, settings, shares, least, uncertain)
 
 
@@ -350,8 +350,8 @@ def _attempt_usd(
         raise document.error(f"{name}.cached_tokens", f"{cached:,.0f} exceed the prompt of {whole:,.0f}")
     draws["cached_tokens"] = np.minimum(draws["cached_tokens"], prompt)
     usage = Usage(*(round(median(value)) for value in (prompt, draws["output_tokens"], draws["cached_tokens"])))
-    per_mtok = float(bill(sheet, usage)["total"]) / max(usage.input_tokens + usage.output_tokens, 1) * TOKENS_PER_MTOK
-    per = {kind: float(sheet.rates[kind].price(usage.input_tokens)) for kind in KINDS if kind in sheet.rates}
+    per_mtok = float(bill(sheet, usage)["total"]) / max(usage.prompt_tokens + usage.output_tokens, 1) * TOKENS_PER_MTOK
+    per = {kind: float(sheet.rates[kind].price(usage.prompt_tokens)) for kind in KINDS if kind in sheet.rates}
     if not any(isinstance(value, Range) for value in tokens.values()):
         return float(bill(sheet, usage)["total"]), per_mtok
     cost = (

@@ -14,19 +14,23 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
-from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
-from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
+from computeledger.workloads.intervals import interval_class, interval_of, is_measured_chip
+from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.result import Figure, Term, fact_term
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
 DEFAULTS: Mapping[str, tuple[float, str]] = {
-    "pretraining.sequence": (4096.0, "tokens"),
-    "pretraining.global_batch": (4_194_304.0, "tokens"),
-    "rl.sequence": (16384.0, "tokens"),
-    "rl.longest_over_mean": (3.0, ""),
+    "pretraining.sequence": (DEFAULT_SEQUENCE_TOKENS, "tokens"),
+    "pretraining.global_batch": (DEFAULT_GLOBAL_BATCH_TOKENS, "tokens"),
+    "rl.longest_over_mean": (LONGEST_OVER_MEAN, ""),
     "rl.steps_in_flight": (4.0, ""),
-    "inference.tpot": (0.05, "s"),
+    "inference.tpot": (SLOWEST_TPOT_S, "s"),
 }
 
 
@@ -217,6 +221,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
     if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
         inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+    inputs |= _serving_ratios(plan)
     inputs |= plan.uncertain()
     for section in plan.sections.values():
         if "skip" in section:
@@ -232,6 +237,23 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     return inputs
 
 
+def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
+    """Real over predicted times of what the plan serves: the interval of its class, as ``serve`` has it."""
+    section = plan.sections.get("inference")
+    if section is None or "skip" in section:
+        return {}
+    ids = {str(plan.value(section, "model")), *(one.text("model") for one in section.traffic)} - {None}
+    system, layout = system_of(plan, section), section.text("layout")
+    if len(ids) > 1 and is_measured_chip(system):  # several models share one factor: that of what was not measured
+        return {}
+    is_spread = layout is not None and parse_layout(layout).n_gpus > system.n_gpus_scale_up.value
+    kind = "spread" if is_spread else "aggregated"
+    model = load_model(str(ids.pop()))
+    weights = _precision(plan, section, model).name
+    found = interval_of(interval_class(model, weights, system.id, DEFAULT_ENGINE, kind))
+    return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A section with everything it rests on.
@@ -244,8 +266,8 @@ class Setting:
         What runs.
     machine, typical : Machine
         With samples of the efficiency factors, and with their medians.
-    precision : Precision
-        Of weights and products.
+    precision, training_precision : Precision
+        Of weights and products: of what runs, and of an update, which is bf16 where the plan does not say.
     usd_per_gpu_hour : float or ndarray
         Price [USD/h].
     facility_w_per_gpu : float or ndarray
@@ -263,6 +285,7 @@ class Setting:
     machine: Machine
     typical: Machine
     precision: Precision
+    training_precision: Precision
     usd_per_gpu_hour: Num
     facility_w_per_gpu: Num
     price_term: Term
@@ -382,7 +405,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
     price_term = price_of(plan, section, draws)
     power = draws[f"power.{system.id}"]
     overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
-    typical = {
+    typical = {name: middle(value) for name, value in _serving_ratios(plan).items()}
+    typical |= {
         f"efficiency.{name}": middle(value)
         for name, value in plan.efficiency.values.items()
         if not isinstance(value, str)
@@ -393,6 +417,7 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
         typical=Machine(system, efficiency(draws=typical), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
+        training_precision=_training_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,
         price_term=price_term,
@@ -404,9 +429,13 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
 
 def _precision(plan: Plan, section: Section, model: Model) -> Precision:
     given = plan.value(section, "precision")
-    moe = any(group.feed_forward.n_experts for group in model.layers)
-    if isinstance(given, str):
-        return parse_precision(given, moe)
     if section.name == "pretraining":
-        return parse_precision("bf16", moe)
+        return _training_precision(plan, section, model)
+    if isinstance(given, str):
+        return parse_precision(given, model.is_moe)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
+
+
+def _training_precision(plan: Plan, section: Section, model: Model) -> Precision:
+    given = plan.value(section, "precision") if section.name != "inference" else None  # what only serves trains nothing
+    return parse_training_precision(given if isinstance(given, str) else "bf16", model.is_moe)

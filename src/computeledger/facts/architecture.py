@@ -208,6 +208,11 @@ class Model:
     aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer routes tokens to experts."""
+        return any(group.feed_forward.n_experts for group in self.layers)
+
     @functools.cached_property
     def n_layers(self) -> int:
         """``L``, all layers of the model proper [-]."""

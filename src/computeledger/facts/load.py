@@ -30,7 +30,7 @@ from computeledger.facts.catalog import (
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, check_id, record_values
-from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact, System
+from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, System
 from computeledger.units import format_si
 
 __all__ = [
@@ -103,7 +103,33 @@ def load_system(given: str) -> System:
     path = user_path(given)
     if path is not None:
         return read_system(read_file(path))
-    return _shipped_system(_exact("system", given, system_ids(), accelerator_ids))
+    return _shipped_system(shipped_system_id(given))
+
+
+def shipped_system_id(given: str) -> str:
+    """Id of a shipped system; no file of that name is looked at.
+
+    Parameters
+    ----------
+    given : str
+        In any case.
+
+    Returns
+    -------
+    str
+        As :func:`system_ids` lists it.
+
+    Raises
+    ------
+    UnknownIdError
+        The id names nothing, or an accelerator.
+
+    Examples
+    --------
+    >>> shipped_system_id("H200-NVL8")
+    'h200-nvl8'
+    """
+    return _exact("system", given, system_ids(), accelerator_ids)
 
 
 def load_model(given: str) -> Model:
@@ -134,6 +160,32 @@ def load_model(given: str) -> Model:
     path = user_path(given)
     if path is not None:
         return _user_model(path)
+    return _shipped_model(shipped_model_id(given), unread_alias(normal_id(given)))
+
+
+def shipped_model_id(given: str) -> str:
+    """Full id of a shipped model; no file of that name is looked at.
+
+    Parameters
+    ----------
+    given : str
+        Its id or a short alias, in any case.
+
+    Returns
+    -------
+    str
+        As its publisher writes it.
+
+    Raises
+    ------
+    UnknownIdError
+        The id names nothing, or several models.
+
+    Examples
+    --------
+    >>> shipped_model_id("deepseek-v3")
+    'deepseek-ai/DeepSeek-V3'
+    """
     name = normal_id(given)
     index = model_index()
     if name not in index:
@@ -141,7 +193,7 @@ def load_model(given: str) -> Model:
         raise _no_exact("model", given, name, [*model_ids(), *sum(model_aliases().values(), ())], short)
     if len(index[name]) > 1:
         raise UnknownIdError(f"model {given!r} could mean {' or '.join(sorted(index[name]))}: give the full id")
-    return _shipped_model(index[name][0], unread_alias(name))
+    return index[name][0]
 
 
 @functools.cache
@@ -208,9 +260,9 @@ def read_accelerator(document: Document) -> Accelerator:
     values = record_values(document, Accelerator, base, ("id", "name", "vendor", "scope"))
     peaks: dict[str, Fact] = values.get("peak_flop_per_s", {})
     for precision in peaks:
-        if precision not in PRECISION_BYTES:
+        if precision not in PEAK_PRECISIONS:
             raise document.error(
-                f"peak_flop_per_s.{precision}", f"unknown precision; {nearest(precision, PRECISION_BYTES)}"
+                f"peak_flop_per_s.{precision}", f"unknown precision; {nearest(precision, PEAK_PRECISIONS)}"
             )
     if base is not None:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}

@@ -351,7 +351,8 @@ def _check_keys(
 ) -> None:
     missing = [key for key in required if key not in table]
     if missing:
-        raise document.error(path, f"{', '.join(missing)} missing")
+        hint = "" if path or document.shipped else '; or name a shipped one that supplies them: like = "ID"'
+        raise document.error(path, f"{', '.join(missing)} missing{hint}")
     for key in table:
         if key not in allowed:
             where = f"{path}.{key}" if path else key

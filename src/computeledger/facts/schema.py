@@ -11,8 +11,38 @@ from dataclasses import dataclass, field
 
 from computeledger.arrays import Range, Uncertain
 
-#: Precisions that a peak may be quoted for, and the bytes of one value.
-PRECISION_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5625}
+#: Bytes of one stored value with its scales, by format. NVFP4 has an 8-bit scale for 16 values; int4 a 16-bit scale and
+#: a 4-bit zero point for 128 (AWQ, GPTQ), without the zero point for 64 or 32 (``-g64``, ``-g32``); w8a16 a 16-bit
+#: scale for 128. fp8 and int8 have one for a block, row or column, which is left out.
+PRECISION_BYTES = {
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "fp4": 0.5625,
+    "int8": 1.0,
+    "w8a16": 1.0 + 2 / 128,
+    "int4": 0.5 + 2.5 / 128,
+    "int4-g64": 0.5 + 2 / 64,
+    "int4-g32": 0.5 + 2 / 32,
+    "w4a8": 0.5 + 2.5 / 128,
+}
+#: Formats that products are quoted in and trained in, and those of a cache.
+FLOAT_PRECISIONS = ("bf16", "fp8", "fp4")
+KV_PRECISIONS = (*FLOAT_PRECISIONS, "int8", "int4")
+#: Units that multiply a stored format, the format's own first: int4 and w8a16 are weight-only, their products run in 16
+#: bits; w4a8 keeps weights in int4 and multiplies in fp8.
+_UNITS = {
+    "bf16": ("bf16",),
+    "fp8": ("fp8", "bf16"),
+    "fp4": ("fp4", "fp8", "bf16"),
+    "int8": ("int8", "bf16"),
+    "w8a16": ("bf16",),
+    "int4": ("bf16",),
+    "int4-g64": ("bf16",),
+    "int4-g32": ("bf16",),
+    "w4a8": ("fp8", "bf16"),
+}
+#: What a peak may be quoted for.
+PEAK_PRECISIONS = (*FLOAT_PRECISIONS, "int8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +119,12 @@ class Accelerator:
     announced: bool = False
 
     def peak(self, precision: str) -> float:
-        """Dense peak at a precision, or at the next wider one that the chip has.
+        """Dense peak of the units that multiply a format.
 
         Parameters
         ----------
         precision : str
-            ``bf16``, ``fp8`` or ``fp4``.
+            A key of :data:`PRECISION_BYTES`.
 
         Returns
         -------
@@ -104,19 +134,20 @@ class Accelerator:
         return self.peak_flop_per_s[self.native_precision(precision)].value
 
     def native_precision(self, precision: str) -> str:
-        """Precision in which the chip multiplies weights stored at a precision.
+        """Precision in which the chip multiplies weights stored in a format.
 
-        A chip without fp8 units runs fp8 weights through its bf16 units.
+        A chip without fp8 units runs fp8 weights through its bf16 units; int8 units slower than the bf16 ones (B300)
+        are left idle.
 
         Parameters
         ----------
         precision : str
-            ``bf16``, ``fp8`` or ``fp4``.
+            A key of :data:`PRECISION_BYTES`.
 
         Returns
         -------
         str
-            The same, or the next wider one that the chip has; every chip has bf16.
+            The first of the format's units that the chip has; every chip has bf16.
 
         Examples
         --------
@@ -125,9 +156,9 @@ class Accelerator:
         >>> chip.native_precision("fp4")
         'fp8'
         """
-        order = ("fp4", "fp8", "bf16")
-        wider = order[order.index(precision) :]
-        return next((name for name in wider if name in self.peak_flop_per_s), "bf16")
+        found = next((name for name in _UNITS[precision] if name in self.peak_flop_per_s), "bf16")
+        is_slower = self.peak_flop_per_s[found].value < self.peak_flop_per_s["bf16"].value
+        return "bf16" if is_slower else found
 
 
 @dataclass(frozen=True, slots=True)

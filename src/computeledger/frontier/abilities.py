@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from computeledger.arrays import Num
+import numpy as np
+
+from computeledger.arrays import Z_95, Num, Range, sample
 from computeledger.economics.scaling import tokens_per_param_at_optimum
 from computeledger.errors import InputError
-from computeledger.frontier.systems import DEFAULT_UTILIZATION_FRACTION, TrainingSystem
+from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.text import absorbed_tokens_morris_2025, epochs, text_facts
-from computeledger.physics.blackboard import pretraining_flop
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION, pretraining_flop
 from computeledger.physics.blackboard_training import optimizer_steps
-from computeledger.physics.critical_batch import critical_batch_merrill_2025_tokens
+from computeledger.physics.critical_batch import critical_batch_tokens, exponent_beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Trainable:
     tokens : float or ndarray
         Trained on [token].
     critical_batch_tokens : float or ndarray
-        Largest batch that costs no loss per token, at the end of the run [token].
+        Largest batch that costs no loss per token, at the end of the run; samples, as its growth beyond what was
+        measured is unsure [token].
     steps : float or ndarray
         Optimiser steps at that batch [-].
     step_s : float or ndarray
@@ -71,6 +74,8 @@ class Sparsity:
     compute_ratio: float = 1.0
 
 
+#: Rounds of the fixed point of tokens and compute, which gains a factor of ten or more in each.
+_ROUNDS = 20
 #: Of the documents (assumption): 1:32 takes 6x to 7x less compute (training-systems C084), and about five times the
 #: tokens per active parameter (C086: 4.98 at 1:20).
 MIXTURE = Sparsity(total_over_active_ratio=32.0, tokens_ratio=5.0, compute_ratio=6.5)
@@ -98,8 +103,8 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
     Examples
     --------
     >>> run = trainable(5.76e23, 1e6)
-    >>> f"{run.n_params_active:.3g} {run.tokens:.3g}"
-    '7.22e+10 1.33e+12'
+    >>> f"{run.n_params_active:.3g} {run.tokens:.3g} {np.median(run.critical_batch_tokens):.2g}"
+    '7.22e+10 1.33e+12 2.6e+07'
     >>> abs(pretraining_flop(run.n_params_active, run.tokens) / 5.76e23 - 1) < 1e-9
     True
     """
@@ -107,7 +112,7 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
     ratio = tokens_per_param_at_optimum(flop) * moe.tokens_ratio
     active: Num = (flop / pretraining_flop(1.0, 1.0) / ratio) ** 0.5
     tokens = ratio * active
-    batch = critical_batch_merrill_2025_tokens(tokens)
+    batch = critical_batch_tokens(tokens, exponent_beyond(_scores(flop)))
     steps = optimizer_steps(tokens, batch)
     stock = text_facts()["stock_tokens"].value
     return Trainable(
@@ -124,8 +129,40 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
     )
 
 
+def optimal_tokens(n_params: float) -> float:
+    """Tokens on which a dense model of a size is compute-optimal.
+
+    Parameters
+    ----------
+    n_params : float
+        Of the model [-].
+
+    Returns
+    -------
+    float
+        Tokens at which ``trainable`` of ``6 N D`` gives the model back [token].
+
+    Examples
+    --------
+    >>> tokens = optimal_tokens(72.2e9)
+    >>> f"{tokens:.3g} {float(np.median(trainable(pretraining_flop(72.2e9, tokens), 1e6).n_params_active)):.3g}"
+    '1.33e+12 7.22e+10'
+    """
+    tokens = n_params
+    for _ in range(_ROUNDS):
+        tokens = float(n_params * tokens_per_param_at_optimum(pretraining_flop(n_params, tokens)))
+    return tokens
+
+
+def _scores(flop: Num) -> Num:
+    """Standard normal scores of the growth of the critical batch, one for each sample of the budget."""
+    n_samples = np.size(flop)
+    drawn = sample({"growth of the critical batch": Range(-Z_95, Z_95)}, *((n_samples,) if n_samples > 1 else ()))
+    return drawn["growth of the critical batch"]
+
+
 def trains(
-    system: TrainingSystem, duration_s: float, utilization_fraction: Num = DEFAULT_UTILIZATION_FRACTION
+    system: TrainingSystem, duration_s: float, utilization_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
 ) -> dict[str, Trainable]:
     """What a system trains in some time in bf16: a dense model and a mixture of experts.
 

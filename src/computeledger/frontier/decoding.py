@@ -11,20 +11,20 @@ from computeledger.frontier.steps import training_machine
 from computeledger.frontier.systems import Generation
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision, parse_precision
-from computeledger.physics.transformer import n_params_active, n_params_total
+from computeledger.physics.transformer import n_params_total
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import lengths_of_mean
-from computeledger.workloads.rl_scale_up import LONGEST_OVER_MEAN, domain_use, longest_trace
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN, lengths_of_mean
+from computeledger.workloads.rl_scale_up import domain_use, longest_trace
 from computeledger.workloads.rl_scenario import RLMachines
 from computeledger.workloads.rl_search import rl_machine
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import ServingOption, layouts_that_fit, search_serving
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption, layouts_that_fit, search_serving
 
 #: Model that every system is also asked about (assumption: the best known large mixture of experts).
 REFERENCE_MODEL = "deepseek-v3"
-#: Slowest token that a user is served, and lengths of a request (assumptions).
-SERVED_TPOT_S, INPUT_TOKENS, OUTPUT_TOKENS = 0.05, 1024.0, 1024.0
+#: Lengths of a request (assumptions).
+INPUT_TOKENS, OUTPUT_TOKENS = 1024.0, 1024.0
 #: Mean rollout (assumption; the documents count 10K to 50K tokens).
 ROLLOUT_TOKENS = 30_000.0
 
@@ -95,7 +95,7 @@ class Reinforces:
 
 def _precision(model: Model, generation: Generation) -> tuple[str, Precision]:
     name = "fp8" if generation.accelerator.native_precision("fp8") == "fp8" else "bf16"
-    return name, parse_precision(name, moe=n_params_total(model) > 1.5 * n_params_active(model))
+    return name, parse_precision(name, moe=model.is_moe)
 
 
 def _no_system(generation: Generation) -> str:
@@ -137,14 +137,14 @@ def serves(model: Model, generation: Generation) -> Serves:
         return Serves(model.id, chip, problem=str(error))
     chips = median(generation.chips)
     held = [one for one in options if one.layout.n_gpus <= chips]
-    bearable = [one for one in held if one.tpot_s <= SERVED_TPOT_S]
+    bearable = [one for one in held if one.tpot_s <= SLOWEST_TPOT_S]
     if not bearable:
         if not held:
             least = min(int(one.layout.n_gpus) for one in options)
             return Serves(model.id, chip, problem=f"a replica takes {least} chips or more")
         fastest = min(one.tpot_s for one in held)
         return Serves(
-            model.id, chip, problem=f"the fastest token takes {fastest:.2g} s, {SERVED_TPOT_S:g} s are asked for"
+            model.id, chip, problem=f"the fastest token takes {fastest:.2g} s, {SLOWEST_TPOT_S:g} s are asked for"
         )
     best: ServingOption = max(bearable, key=lambda one: one.output_tokens_per_s_per_gpu)
     rate = best.output_tokens_per_s_per_gpu * generation.chips

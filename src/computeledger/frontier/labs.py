@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import InputError, shown
 from computeledger.frontier.epoch_files import COPY_DATE, ChipCount
 from computeledger.frontier.sites import flop_per_s_8bit, h100e_8bit
 
@@ -61,7 +61,7 @@ def user_of(text: str) -> tuple[str, str]:
 
 
 def lab_names(chips: Sequence[ChipCount]) -> list[str]:
-    """Users that the file names.
+    """Users that the file names; its remarks in their place are left out.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def lab_names(chips: Sequence[ChipCount]) -> list[str]:
     ['xAI']
     """
     found = {user_of(one.user) for one in chips}
-    return sorted({name for name, sure in found if name and sure in CONFIDENCE})
+    return sorted({name for name, sure in found if name and sure in CONFIDENCE and not name.startswith("Assumed")})
 
 
 def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
@@ -90,7 +90,7 @@ def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
     Parameters
     ----------
     lab : str
-        As the file names it, in any case.
+        As the file names it, or a part of that, in any case.
     chips : sequence of ChipCount
         Data.
 
@@ -111,13 +111,21 @@ def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
     >>> [(one.date, one.low, one.high) for one in lab_timeline("xai", counts)]
     [('2025-01-01', 100000.0, 100000.0), ('2025-06-01', 100000.0, 150000.0)]
     """
-    names = {name.lower(): name for name in lab_names(chips)}
-    if lab.lower() not in names:
-        raise InputError(f"lab {shown(lab)}: {nearest(lab, names.values())}")
-    name = names[lab.lower()]
+    name = _named(lab, lab_names(chips))
     own = {one.name for one in chips if user_of(one.user)[0] == name}
     dates = sorted({one.date for one in chips if one.name in own})
     return [found for date in dates if (found := _lab_date(name, date, chips)).high > 0]
+
+
+def _named(lab: str, names: Sequence[str]) -> str:
+    """The name that is meant: as it stands, or the only one that it is a part of."""
+    same = [name for name in names if name.lower() == lab.lower()]
+    part = [name for name in names if lab.strip() and lab.strip().lower() in name.lower()]
+    if same or len(part) == 1:
+        return (same or part)[0]
+    if part:
+        raise InputError(f"lab {shown(lab)}: that is a part of {', '.join(part)}: name one of them")
+    raise InputError(f"lab {shown(lab)}: allowed: {', '.join(names)}")
 
 
 def _lab_date(lab: str, date: str, chips: Sequence[ChipCount]) -> LabDate:

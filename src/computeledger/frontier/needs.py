@@ -13,18 +13,20 @@ from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, reinforces, serves
 from computeledger.frontier.systems import Generation, TrainingSystem, described_system
 from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
-from computeledger.physics.blackboard import inference_flop
+from computeledger.physics.blackboard import (
+    DECODING_UTILIZATION_RATIO,
+    FORWARD_FLOP_PER_PARAM,
+    MEDIAN_BETA_FLOP,
+    inference_flop,
+)
 from computeledger.physics.blackboard_training import cluster_time_s, mfu_fraction
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
 from computeledger.units import HOUR_S
 
-#: Utilisation of decoding over that of pretraining, for chips whose scale-up domain does not hold the reference model
-#: (assumption: memory binds decoding, as the documents say).
-DECODE_UTILIZATION_RATIO = 0.3
 #: Share of RL's FLOP that generates: 2 N of 10 N a token, beside 2 N of log-probabilities and 6 N of the update
 #: (assumption: every rollout is trained on once, no critic).
-GENERATED_FRACTION = 0.2
+GENERATED_FRACTION = FORWARD_FLOP_PER_PARAM / MEDIAN_BETA_FLOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +198,8 @@ def decode_utilization(generation: Generation, pretraining_fraction: float) -> U
     stage("serving on that system")
     served = serves(model, generation)
     if rl.problem or served.problem:
-        assumed = pretraining_fraction * DECODE_UTILIZATION_RATIO
-        why = f"decoding assumed at {DECODE_UTILIZATION_RATIO:g} of pretraining ({rl.problem or served.problem})"
+        assumed = pretraining_fraction * DECODING_UTILIZATION_RATIO
+        why = f"decoding assumed at {DECODING_UTILIZATION_RATIO:.2g} of pretraining ({rl.problem or served.problem})"
         return Used(pretraining_fraction, assumed, assumed, why)
     peak = median(generation.chips) * generation.accelerator.peak("bf16")
     generated, answered = (

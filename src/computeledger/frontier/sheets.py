@@ -9,6 +9,7 @@ import numpy as np
 from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model
+from computeledger.frontier.sites import AGREES_FRACTION
 from computeledger.frontier.trends import date_of, year_of
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.blackboard_training import cluster_flop, mfu_fraction
@@ -19,8 +20,6 @@ from computeledger.units import HOUR_S, MONTH_S, YEAR_S
 UTILIZATION = Range(0.19, 0.46, bounded=True)
 #: Chip of published hours by the name that the publisher gives it (assumption: the SXM form).
 PUBLISHED_CHIPS = {"A100": "a100-sxm4-80gb", "H100": "h100-sxm5-80gb", "H800": "h800-sxm5-80gb"}
-#: Point estimates agree within this share.
-AGREES_FRACTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from computeledger.arrays import median
+from computeledger.arrays import Range, median
 from computeledger.errors import ComputeLedgerError, DoesNotFitError
 from computeledger.facts.architecture import Model
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
@@ -14,6 +14,7 @@ from computeledger.facts.schema import System
 from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.systems import Generation
+from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
@@ -28,8 +29,6 @@ from computeledger.workloads.pretraining_search import PretrainingOption, requir
 
 #: Length of a sequence (assumption: as Llama 3 405B was pretrained).
 SEQUENCE_TOKENS = 8192.0
-#: Batches that a run is timed at, over the critical one.
-BATCHES_OVER_CRITICAL = (1.0, 4.0, 16.0)
 #: A job has one of these times a power of two, so that layouts exist; what is left over, 16 % at most, is idle.
 _ODD = (1, 3, 5, 7, 9, 15)
 
@@ -71,7 +70,7 @@ class RunStep:
     batch_tokens : float
         Of the step [token].
     batch_over_critical : float
-        The same over the critical batch [-].
+        The same over the median of the critical batch [-].
     parts : tuple of GenerationStep
         Data-parallel to each other; the slowest sets the pace.
     step_s, mfu_fraction : float
@@ -278,7 +277,7 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
 
 
 def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "model") -> list[RunStep]:
-    """Time a run at its critical batch and at larger ones, which cost loss per token but keep the chips busier.
+    """Time a run at its critical batch: at the median, and at both ends of its interval where it has one.
 
     Parameters
     ----------
@@ -292,7 +291,7 @@ def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "mo
     Returns
     -------
     list of RunStep
-        By batch.
+        By batch, the smallest first; at the median ``batch_over_critical`` is 1.
 
     Examples
     --------
@@ -301,13 +300,15 @@ def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "mo
     >>> from computeledger.units import MONTH_S
     >>> system = described_system("2048 chips of h100-sxm5-80gb")
     >>> steps = run_steps(trains(system, 4 * MONTH_S)["dense"], system.generations)
-    >>> bool(steps[0].mfu_fraction < steps[1].mfu_fraction)
-    True
+    >>> [round(one.batch_over_critical, 2) for one in steps], bool(steps[0].mfu_fraction < steps[2].mfu_fraction)
+    ([0.34, 1.0, 1.45], True)
     """
     model = run_model(run, name)
-    critical = median(run.critical_batch_tokens)
-    tried = counted(BATCHES_OVER_CRITICAL, "batches")
-    return [run_step(model, generations, median(run.tokens), (critical * over, over)) for over in tried]
+    tokens = median(run.tokens)
+    critical = critical_batch_range(tokens)
+    middle_tokens = float(critical_batch_tokens(tokens))
+    tried = (critical.low, middle_tokens, critical.high) if isinstance(critical, Range) else (middle_tokens,)
+    return [run_step(model, generations, tokens, (batch, batch / middle_tokens)) for batch in counted(tried, "batches")]
 
 
 def run_model(run: Trainable, name: str) -> Model:

@@ -15,11 +15,10 @@ from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.frontier.described import Part, parse_description
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.blackboard_training import cluster_flop, h100e
 from computeledger.units import GIGA, HOURS_PER_YEAR, KILO, MONTH_S
 
-#: Model FLOP over dense peak FLOP of a whole run (assumption: Epoch's runs lie in 19 to 46 %, the documents take 40 %).
-DEFAULT_UTILIZATION_FRACTION = 0.4
 #: Epoch counts H100-equivalents at 8 bit, the source documents at bf16.
 REFERENCE = "h100-sxm5-80gb"
 #: Chips of a system at most (a limit of the search for layouts, not of the world).
@@ -291,7 +290,7 @@ def yearly_usd_per_chip(owned: Ownership) -> Num:
 
 
 def flop_per_month(
-    system: TrainingSystem, utilization_fraction: Num = DEFAULT_UTILIZATION_FRACTION
+    system: TrainingSystem, utilization_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
 ) -> Mapping[str, Num]:
     """Model FLOP of a month by precision.
 

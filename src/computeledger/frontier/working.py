@@ -10,7 +10,7 @@ from computeledger.arrays import Num
 from computeledger.economics.cost import OwnedGpu
 from computeledger.facts.load import load_accelerator, load_system
 from computeledger.frontier.abilities import MIXTURE, Trainable
-from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS, SERVED_TPOT_S
+from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS
 from computeledger.frontier.fits import Fit
 from computeledger.frontier.forecast import Reached
 from computeledger.frontier.growth import Growth
@@ -18,6 +18,7 @@ from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.systems import REFERENCE, Generation, TrainingSystem
 from computeledger.frontier.text import text_facts
 from computeledger.workloads.result import Figure, Term, fact_term
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 _PER = {"chip": "chip TDP", "it": "IT power per chip", "facility": "facility power per chip",
         "capex": "capital per chip", "rent": "hours of a year", "chips": "1"}  # fmt: skip
@@ -106,7 +107,7 @@ def run_figures(
 
     References
     ----------
-    besiroglu-2024; merrill-2025; morris-2025.
+    besiroglu-2024; merrill-2025; zhang-2024-critical-batch; morris-2025.
 
     Examples
     --------
@@ -130,7 +131,8 @@ def _run(name: str, run: Trainable, of: tuple[TrainingSystem, float, Num], step_
     ratio = Term("r, tokens per active parameter", run.tokens / run.n_params_active, "", "calibration", law)
     total = Term("total over active parameters", MIXTURE.total_over_active_ratio if sparse else 1.0, "", "assumption",
                  "of the mixture of experts" if sparse else "dense")  # fmt: skip
-    batch = Term("critical batch", run.critical_batch_tokens, "tokens", "calibration", "merrill-2025, largest measured")
+    grows = "merrill-2025 to 503B tokens; beyond, as zhang-2024-critical-batch"
+    batch = Term("critical batch", run.critical_batch_tokens, "tokens", "calibration", grows)
     steps, length = Term("steps", run.steps, ""), Term("length of the run", length_s, "s", "plan", "--duration")
     text = text_facts()
     peak = Term("dense bf16 peak", system.peak_flop_per_s("bf16"), "FLOP/s")
@@ -176,7 +178,7 @@ def served_figures(sampled_tokens_per_s: Num, output_tokens_per_s: Num, fit: Fit
     """
     model = f"{REFERENCE_MODEL}, in fp8"
     rollout = Term("mean rollout", ROLLOUT_TOKENS, "tokens", "assumption", model)
-    limit = Term("slowest time per token", SERVED_TPOT_S, "s", "assumption", model)
+    limit = Term("slowest time per token", SLOWEST_TPOT_S, "s", "assumption", model)
     return (
         Figure("rl.sampled_tokens_per_s", sampled_tokens_per_s, "tokens/s",
                "scale-up domains x rollouts that fit one / step of the operation model of decoding", (rollout,)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Uncertain, median, sample
+from computeledger.arrays import Num, Range, Uncertain, median, sample
 from computeledger.economics.allocation import (
     PHASES,
     Allocation,
@@ -29,13 +29,17 @@ from computeledger.economics.scaling_sparsity import sparsity_multiplier, sparsi
 from computeledger.errors import InputError, QuantityError, unknown_id
 from computeledger.facts.load import load_system
 from computeledger.interfaces.answers_setting import check_positive, price_of
-from computeledger.physics.blackboard import rl_beta
+from computeledger.physics.blackboard import (
+    BETA_FLOP,
+    DECODING_UTILIZATION_RATIO,
+    PRETRAINING_UTILIZATION_FRACTION,
+    rl_beta,
+)
 from computeledger.physics.blackboard_estimates import lifetime_tokens
-from computeledger.units import format_si, parse_quantity
+from computeledger.units import format_percent, format_si, parse_quantity
+from computeledger.validation.rl_beta import published_utilization
 from computeledger.workloads.result import quantities
 
-#: What stands in the utilisations' place where the question is silent: an assumption, e = 1/3.
-UTILIZATIONS = {"pretraining": 0.4, "rl": 0.4 / 3, "inference": 0.4 / 3}
 _OPTIONAL = ("tokens_pretraining", "tokens_rl", "tokens_inference", "n_params", "n_params_reference", "rate", "life",
              "rl_gain", "rl_mid", "rl_exponent", "unique_tokens", "sparsity_multiplier")  # fmt: skip
 #: Whose GPU-hours ScaleRL's sigmoids count.
@@ -114,7 +118,8 @@ def _with_preset(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
-    inputs: dict[str, Uncertain] = {"beta": options["beta"], "elasticity": options["elasticity"]}
+    beta = BETA_FLOP if options["beta"] is None else options["beta"]
+    inputs: dict[str, Uncertain] = {"beta": beta, "elasticity": options["elasticity"]}
     if options["samples_per_kept"] is not None:
         check_positive("--samples-per-kept", options["samples_per_kept"])
         inputs["samples_per_kept"] = options["samples_per_kept"]
@@ -129,7 +134,7 @@ def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
     for phase in PHASES:
         given = options[f"utilization_{phase}"]
         check_positive(f"--utilization-{phase}", given)
-        inputs[f"utilization_{phase}"] = UTILIZATIONS[phase] if given is None else given
+        inputs[f"utilization_{phase}"] = _utilization(phase, options)[0] if given is None else given
     _check_pairs(options)
     if options["sparsity_ratio"] is not None and options["sparsity_multiplier"] is None:
         inputs["sparsity_multiplier"] = sparsity_multiplier(options["sparsity_ratio"], options["unverified"])
@@ -137,6 +142,21 @@ def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
     if unit == "usd" or options["price"] is not None:
         inputs["price"] = price_of(load_system(options["system"]), options["price"])[0]
     return inputs, unit
+
+
+def _utilization(phase: str, options: Mapping[str, Any]) -> tuple[Uncertain, str]:
+    """Utilisation of a phase where the question is silent, and the words of its assumption."""
+    if phase == "rl":
+        kind = "moe" if (options["sparsity_ratio"] or 1.0) > 1 else "dense"
+        used = published_utilization(kind)
+        name = "mixtures of experts" if kind == "moe" else "dense models"
+        return used, f"utilisation of rl {_ends(used, format_percent)}: published RL steps of {name}, waiting included"
+    share = PRETRAINING_UTILIZATION_FRACTION * (1.0 if phase == "pretraining" else DECODING_UTILIZATION_RATIO)
+    return share, f"utilisation of {phase} {format_percent(share)}"
+
+
+def _ends(of: Range, say: Callable[[float], str]) -> str:
+    return f"{say(float(of.quantile(0.0)))} ({say(of.low)} to {say(of.high)})"
 
 
 def _check_pairs(options: Mapping[str, Any]) -> None:
@@ -304,7 +324,10 @@ def _beyond(name: str, ratio: float, ends: list[float]) -> str:
 def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num], law: LossLaw) -> list[str]:
     sure = "intervals hold how sure the law's coefficients are, and not whether its form holds"
     out = [sure if law.covariance else "the law's coefficients count as exact: how sure they are was not published"]
-    out += [f"utilisation of {p} {UTILIZATIONS[p]:.3g}" for p in PHASES if options[f"utilization_{p}"] is None]
+    out += [_utilization(p, options)[1] for p in PHASES if options[f"utilization_{p}"] is None]
+    if options["beta"] is None and options["samples_per_kept"] is None:
+        parts = "6 to train, 2 to sample, 0 to 4 to score"
+        out.append(f"beta of {_ends(BETA_FLOP, format_si)} FLOP per parameter and RL token: {parts}")
     if _served(draws) is None and options["n_params"] is None:
         out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
     if options["tokens_rl"] is None and options["rl_gain"] is None and options["n_params"] is None:

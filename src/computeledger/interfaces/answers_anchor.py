@@ -8,12 +8,11 @@ from typing import Any
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.interfaces.answers_setting import is_moe
-from computeledger.interfaces.training_question import filled
-from computeledger.physics.parallelism import check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training import RECOMPUTE
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
+from computeledger.physics.roofline import Machine, parse_training_precision
+from computeledger.physics.training import RECOMPUTE, Batch
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
 from computeledger.workloads.pretraining import (
@@ -26,7 +25,7 @@ from computeledger.workloads.pretraining import (
 )
 
 MEASURES = {
-    "tokens_per_s_per_gpu": AnchorKey("count"), "step": AnchorKey("s", "s"), "mfu": AnchorKey("fraction"),
+    "tokens_per_s_per_gpu": AnchorKey("count"), "step": AnchorKey("s"), "mfu": AnchorKey("fraction"),
 }  # fmt: skip
 KEYS = {
     **MEASURES,
@@ -57,7 +56,7 @@ def anchored_result(
             f"{format_si(limit_s, 's')}: check gpus, layout and global_batch"
         )
     target = estimate_pretraining(scenario, machine)
-    held = anchor(target.step_s, model.step_s, measured_s, spread_of(is_moe(there.model)), _same(there, scenario))
+    held = anchor(target.step_s, model.step_s, measured_s, spread_of(there.model.is_moe), _same(there, scenario))
     least = estimate_pretraining(scenario, Machine(machine.system)).step_s
     described = {
         "layout": str(there.layout),
@@ -89,14 +88,19 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
         sequence_tokens=sequence,
         global_sequences=float(batch_sequences(float(said.get("global_batch", held)), sequence)),
         microbatch_sequences=float(said.get("microbatch", batch.microbatch_sequences)),
-        virtual_stages=float(said.get("virtual_stages", batch.virtual_stages if "layout" not in said else 1.0)),
+        virtual_stages=float(said.get("virtual_stages", _pieces(batch, layout, model))),
         recompute=recompute,
-        sharded_weights=batch.sharded_weights if "layout" not in said else False,
     )
     precision = scenario.precision
-    if "precision" in said:
-        precision = parse_precision(str(said["precision"]), is_moe(model))
+    if "precision" in said and parse_training_precision(str(said["precision"]), model.is_moe).name != precision.name:
+        precision = parse_training_precision(str(said["precision"]), model.is_moe)
     return replace(scenario, model=model, layout=layout, batch=batch, precision=precision)
+
+
+def _pieces(batch: Batch, layout: Layout, model: Model) -> float:
+    """Virtual stages of the question, where another layout or model can have them."""
+    pieces = median(batch.virtual_stages)
+    return pieces if int(layout.pp) > 1 and int(layout.pp) * pieces <= model.n_layers else 1.0
 
 
 def _step_s(said: Mapping[str, float | str], model: PretrainingResult) -> float:

@@ -8,7 +8,12 @@ from typing import Any
 
 from computeledger.errors import InputError
 from computeledger.interfaces import documents_serving
-from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S, add_asked_model, layouts_to_search
+from computeledger.interfaces.answers_serving_parts import (
+    add_asked_model,
+    aim_of_the_search,
+    layouts_to_search,
+    speculation,
+)
 from computeledger.interfaces.answers_setting import whole_number
 from computeledger.interfaces.launch_flags import launch_text
 from computeledger.physics.efficiency import IDEAL, middle
@@ -17,7 +22,7 @@ from computeledger.units import format_si
 from computeledger.workloads.disaggregated import estimate_disaggregated
 from computeledger.workloads.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import layouts_that_fit, pareto_front, search_serving
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, layouts_that_fit, pareto_front, search_serving
 
 #: Options that are built for one layout only.
 _ONE_LAYOUT = ("batch", "layout", "requests_per_s", "working", "html", "kv_tiers")
@@ -75,8 +80,8 @@ def answer_disaggregated(asked: Asked) -> dict[str, Any]:
         document["meets"] = documents_serving.meets_document(result, limits)
     add_asked_model(document, asked.options, asked.middles.model)
     document["remarks"] += documents_serving.wider_products(asked.scenario.precision, system)
-    if asked.options["tpot"] is None:
-        document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
+    document["assumptions"] |= aim_of_the_search(asked.options, chosen.tpot_s)
+    document |= speculation(asked.options)
     if asked.options.get("emit"):
         document["launch"] = {"engine": asked.options["emit"], "text": launch_text(asked.options["emit"], document)}
     return document
@@ -91,7 +96,7 @@ def _choose(found: list[PoolOption], options: Mapping[str, Any]) -> PoolOption:
             best = format_si(min(getattr(one, f"{name}_s") for one in found), "s")
             raise InputError(f"--{name} {format_si(limit, 's')}: no two pools are that fast; the best take {best}")
         found = within
-    fast = [one for one in found if one.tpot_s <= limits.get("tpot", DEFAULT_TPOT_S)] or found
+    fast = [one for one in found if one.tpot_s <= limits.get("tpot", SLOWEST_TPOT_S)] or found
     return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,9 @@ from computeledger.facts.load import (
 from computeledger.facts.reading import read_file
 from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import Accelerator, Fact, System
+from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
 from computeledger.interfaces import documents
+from computeledger.interfaces.wording import show
 from computeledger.physics.roofline import parse_precision
 from computeledger.sources import bibtex, load_sources
 from computeledger.workloads.result import quantity
@@ -102,11 +107,30 @@ def answer_fact(given: str) -> dict[str, Any]:
         system = load_system(given)
         document = _document(system.id, "system", system.name, fact_rows(system))
         return document | {"accelerator": system.accelerator.id}
+    if given in _site_rows():
+        return _document(given, "site", given, _site_rows()[given])
     if given in load_reliability():
         stops = load_reliability()[given]
         return _document(stops.id, "reliability", f"interruptions: {stops.name}", stops.facts)
     model = _model(given)
     return _document(model.id, "model", model.id, model.published) | {"notes": list(model.notes)}
+
+
+@functools.cache
+def _site_rows() -> Mapping[str, Mapping[str, Fact]]:
+    """Sites of data centres, each as it stands at its last date of the copy that is no projection."""
+    units = {"facility_w": ("w", "W"), "it_w": ("w", "W"), "h100e_8bit": ("count", ""), "capex_usd": ("usd", "USD")}
+    last: dict[str, SiteDate] = {}
+    for one in shipped_sites():
+        if one.name not in last or last[one.name].date < one.date <= COPY_DATE:
+            last[one.name] = one
+    return {
+        name: {
+            field: Fact(value, unit, show(value, said), "epoch-data-centers", site.date, f"{name}, {site.date}")
+            for field, (unit, said) in units.items() if (value := getattr(site, field)) is not None
+        }
+        for name, site in last.items()
+    }  # fmt: skip
 
 
 def _model(given: str) -> Model:
@@ -145,7 +169,7 @@ _WORDS = {
 
 
 def answer_search(query: str) -> dict[str, Any]:
-    """Answer ``computeledger facts search``."""
+    """Answer ``computeledger facts search``: what the words begin a name of comes before what only mentions them."""
     words = query.lower().split()
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
@@ -159,13 +183,29 @@ def answer_search(query: str) -> dict[str, Any]:
             text = " ".join(parts).lower()
             if all(word in text for word in words):
                 found.append({"id": given, "kind": document["kind"], "name": name, **fact})
-    return {"query": query, "results": found}
+    return {"query": query, "results": sorted(found, key=lambda one: _rank(words, one))}
+
+
+def _rank(words: Sequence[str], found: Mapping[str, Any]) -> int:
+    """0 where the id is of what was asked, 1 where id and fact hold every word, 2 where a note or source does."""
+    own = re.split(r"[/_ ]", found["id"].lower())
+    if any(part.startswith(word) for part in own for word in words):
+        return 0
+    return 1 if all(word in f"{found['id']} {found['name']}".lower() for word in words) else 2
 
 
 def _searched() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every record that a search looks through."""
-    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability()]:
+    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
         yield given, answer_fact(given)
+
+
+def fact_counts() -> dict[str, int]:
+    """How many facts a search looks through, by the kind of record that they belong to."""
+    counts: Counter[str] = Counter()
+    for _, document in _searched():
+        counts[document["kind"]] += len(document["facts"])
+    return dict(counts)
 
 
 def _exists(path: str) -> bool:

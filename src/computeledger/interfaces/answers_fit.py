@@ -22,6 +22,7 @@ _LEFT_OUT = {
     "fifth": "a fifth of the points left out",
     "pair": "one architecture on one system left out",
     "model": "one architecture left out",
+    "chip": "one generation of chips left out",
 }
 
 
@@ -42,7 +43,7 @@ def answer_fit(what: str, data_folder: str, quick: bool) -> tuple[dict[str, Any]
 
 
 def _serving(folder: Path, quick: bool) -> tuple[dict[str, Any], str]:
-    found = fit_serving(folder / "measured" / "serving_points.csv", () if quick else ("fifth", "pair", "model"))
+    found = fit_serving(folder / "measured" / "serving_points.csv", () if quick else ("fifth", "pair", "model", "chip"))
     document = {
         "fit": "serving",
         "n": len(found.points),

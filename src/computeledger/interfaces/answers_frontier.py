@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,12 @@ from computeledger.arrays import Range, median
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.frontier.abilities import MIXTURE, trains
+from computeledger.frontier.abilities import MIXTURE, optimal_tokens, trains
 from computeledger.frontier.decoding import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
     REFERENCE_MODEL,
     ROLLOUT_TOKENS,
-    SERVED_TPOT_S,
     reinforces,
     serves,
 )
@@ -42,6 +42,7 @@ from computeledger.frontier.growth import (
     largest_systems,
     load_scenarios,
     project,
+    years_to_grow,
 )
 from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.memory import hbm_share
@@ -53,6 +54,7 @@ from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, l
 from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import text_facts
+from computeledger.frontier.trends import Series, date_of, year_of
 from computeledger.frontier.working import (
     growth_figures,
     reached_figures,
@@ -64,10 +66,12 @@ from computeledger.frontier.working import (
 from computeledger.interfaces import documents_frontier as documents
 from computeledger.interfaces.answers_setting import check_positive, whole_number
 from computeledger.interfaces.documents import figure_document
+from computeledger.physics.critical_batch import critical_batch_tokens
 from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
 from computeledger.units import KILO, MONTH_S
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 #: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
 EXCHANGE_SHARE = 1 / 6
@@ -102,7 +106,7 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "utilization_fraction": utilization,
         "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
-        "served_tpot_s": SERVED_TPOT_S,
+        "served_tpot_s": SLOWEST_TPOT_S,
         "served_input_tokens": INPUT_TOKENS,
         "served_output_tokens": OUTPUT_TOKENS,
         "mean_rollout_tokens": ROLLOUT_TOKENS,
@@ -192,6 +196,8 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     if options["by"] is not None:
         day = checked_day(options["by"], "--by")
         document["probability_by"] = {"date": day, "probability": reached.probability_by(day)}
+    if options["scenario"] is not None:
+        document["scenarios"] = _scenario_dates(options["scenario"], series, target)
     needed = needed_system(target, options["accelerator"], duration, utilization)
     document["needs"] = documents.system_document(needed.system)
     document["trains"] = {
@@ -218,6 +224,17 @@ def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     return document | {"credit": CREDIT}
 
 
+def _scenario_dates(given: str, series: Series, target: float) -> list[dict[str, Any]]:
+    """When the largest run reaches a size if it grows as the largest system does in a scenario: a date, no interval."""
+    fits, known, last = fitted_growth(), float(series.values[-1]), year_of(series.dates[-1])
+    found = []
+    for one in load_scenarios(given).values():
+        years = years_to_grow(one, fits, target / known)
+        date = date_of(last + years) if math.isfinite(years) else None
+        found.append({"scenario": one.name, "note": one.note, "date": date})
+    return found
+
+
 def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
     """A run over several sites."""
     model, params = _spread_model(options)
@@ -229,7 +246,9 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
     given = None if options["step"] is None else middle(options["step"])
     check_positive("--step", given)
     check_positive("--params", params)
-    check_positive("--batch-tokens", middle(options["batch_tokens"]))
+    batch = options["batch_tokens"]
+    batch_tokens = float(critical_batch_tokens(optimal_tokens(params))) if batch is None else middle(batch)
+    check_positive("--batch-tokens", batch_tokens)
     check_positive("--bytes-per-gradient", options["bytes_per_gradient"])
     if options["distance_km"] < 0:
         raise InputError(f"--distance-km {options['distance_km']:g}: must not be negative")
@@ -241,7 +260,7 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
         local_steps=options["local_steps"],
         bytes_per_gradient=options["bytes_per_gradient"],
     )
-    domains = _spread_domains(model, run, options) if placed else []
+    domains = _spread_domains(model, run, options, batch_tokens / options["sites"]) if placed else []
     if given is None:
         own = next(
             one for one in domains if one.n_scale_up == int(load_system(options["system"]).n_gpus_scale_up.value)
@@ -250,7 +269,7 @@ def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(f"--system {options['system']}: {own.problem}")
         run = replace(run, step_s=own.step_s)
     exchange = float(run.step_s) * EXCHANGE_SHARE if options["exchange"] is None else middle(options["exchange"])
-    return documents.spread_document(run, levers(run, exchange), domains)
+    return documents.spread_document(run, levers(run, exchange), domains) | {"batch_tokens": batch_tokens}
 
 
 def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
@@ -264,9 +283,8 @@ def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
     return shaped_model("dense", params), params
 
 
-def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any]) -> list[DomainStep]:
+def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any], share: float) -> list[DomainStep]:
     gpus = whole_number("--gpus", options["gpus"]) or 1
-    share = middle(options["batch_tokens"]) / options["sites"]
     estimate_spread(replace(run, step_s=MONTH_S), MONTH_S)  # sites and local steps are checked before the search
     return steps_by_domain(model, load_system(options["system"]), (gpus, share), run, EXCHANGE_SHARE)
 

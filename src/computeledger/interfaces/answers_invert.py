@@ -22,10 +22,13 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.documents import figure_document
 from computeledger.interfaces.price_source import load_sheet
 from computeledger.physics.efficiency import middle
+from computeledger.units import format_si
 from computeledger.workloads.result import quantity
 
 #: Below so many effective samples the weights are rough.
 FEW_SAMPLES = 200
+#: How much larger a ratio of output to input price is said what of.
+_RATIO_TRIED = 4.0
 
 
 def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
@@ -83,7 +86,7 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
     document["prices"] = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
     document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
     document["elasticities"] = _elasticities()
-    document["not_identified"] = _not_identified()
+    document["not_identified"] = _not_identified(found)
     document["readings"] = _readings(sheet, clues)
     document["questions"] |= {
         f"cache lifetime, {kind}": _hypotheses(found)
@@ -157,15 +160,32 @@ def _cache_words(found: PriceEvidence) -> str:
     return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
 
 
-def _not_identified() -> list[str]:
+def _not_identified(inverted: Inversion) -> list[str]:
     """What the shipped prices say of quantities that they hardly reveal."""
     found = price_evidence()
+    active, total = inverted.n_params_regressed
+    clipped = (
+        f"total parameters are set to the active ones: the regression alone gives {format_si(total)} total and "
+        f"{format_si(active)} active, fewer than are multiplied"
+    )
     return [
+        *([clipped] if total < active else []),
         _cache_words(found),
-        f"the ratio of output to input price says nothing about size (R2 {found.ratio_r2:.3f} over {found.n_models})",
-        "the 200K-threshold formula was too low on 5 of 5 models whose cache is known, in a study not repeated here",
+        _ratio_words(found),
+        *([inverted.threshold_words] if inverted.threshold_words else []),
         "size and margin are one product: the same price is a larger model or a wider margin",
     ]
+
+
+def _ratio_words(found: PriceEvidence) -> str:
+    """What the ratio of output to input price tells: nothing of the size, something of the sparsity."""
+    fit = fit_sizes(shipped_points())
+    active, total = (_RATIO_TRIED ** float(slopes[2]) for slopes in (fit.active, fit.total))
+    return (
+        f"the ratio of output to input price alone says nothing about sqrt(active x total) (R2 {found.ratio_r2:.3f}, "
+        f"{found.n_models} models); at one input price it tells sparsity: {_RATIO_TRIED:g} times the ratio means "
+        f"{active:.2g} times the active and {total:.2g} times the total parameters"
+    )
 
 
 def _readings(sheet: PriceSheet, clues: PriceClues) -> dict[str, Any]:

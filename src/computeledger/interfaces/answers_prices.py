@@ -70,9 +70,12 @@ def _whole(kind: str, tokens: Uncertain) -> int:
 
 def bill_document(names: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """One request at one or more sheets, cheapest first."""
-    kinds = ("input", "output", "cached_read", "cache_write", "cache_write_1h")
-    usage = Usage(*(_whole(kind, options[f"{kind}_tokens"]) for kind in kinds))
-    if not usage.input_tokens and not usage.output_tokens:
+    kinds = ("input", "output", "cached", "cache_write", "cache_write_1h")
+    new, output, cached, *written = (_whole(kind, options[f"{kind}_tokens"]) for kind in kinds)
+    if sum(written) > new:
+        raise InputError(f"--input-tokens {new}: fewer than the {sum(written)} that are written to the cache")
+    usage = Usage(new + cached, output, cached, *written)  # a sheet's tiers go by the whole prompt
+    if not usage.prompt_tokens and not usage.output_tokens:
         raise InputError("a request of no tokens costs nothing: give --input-tokens, --output-tokens, or both")
     rows = []
     for name in names:

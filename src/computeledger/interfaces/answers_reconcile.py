@@ -20,6 +20,7 @@ from computeledger.actuals.reconcile import Money, Reconciliation, Settled, Vari
 from computeledger.actuals.sums import LEDGERS, Sums
 from computeledger.economics.plan import load_plan
 from computeledger.errors import InputError, shown
+from computeledger.interfaces.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S, MEGA, format_si
 from computeledger.workloads.result import quantities
 
@@ -32,6 +33,11 @@ VARIANCE_WORDS = {
     "utilization": "more or less GPU-time per token, at the planned price",
     "unplanned": "phases that no plan has (idle, checkpoints, evaluation, work done again), at the planned price",
     "price": "another price, for every GPU-hour",
+}
+#: Two shares of the peak that one run has, and why they differ.
+SHARE_WORDS = {
+    "utilization_fraction": UTILIZATION_WORDS,
+    "mfu_fraction": f"{MFU_WORDS}, over the GPU-time of planned work",
 }
 
 
@@ -184,7 +190,7 @@ def reconciliation_document(found: Reconciliation, read: Sequence[ReadFile], hin
         "contradictions": [asdict(one) for one in found.contradictions],
         "remarks": remarks,
         "files": [_file_document(one) for one in read],
-        "definitions": dict(VARIANCE_WORDS),
+        "definitions": {**VARIANCE_WORDS, **SHARE_WORDS},
     }
 
 

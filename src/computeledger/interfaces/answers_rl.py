@@ -13,7 +13,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces import documents, documents_rl
-from computeledger.interfaces.answers_rl_run import LONGEST_OVER_MEAN, Asked, read_run
+from computeledger.interfaces.answers_rl_run import Asked, read_run
 from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
@@ -24,8 +24,9 @@ from computeledger.validation.tables import read_rows
 from computeledger.workloads.rl import estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl_coverage import fit_coverage, pass_at_k
 from computeledger.workloads.rl_generation import decode_bound
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl_levers import levers
-from computeledger.workloads.rl_returns import FARTHEST, fit_reward
+from computeledger.workloads.rl_returns import FARTHEST_FORECAST, fit_reward
 from computeledger.workloads.rl_run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl_scale_up import domain_use, largest_model, longest_trace
 from computeledger.workloads.rl_search import VERIFIER_HEADROOM, next_gpu, rl_machine
@@ -184,7 +185,7 @@ def _columns(path: str, names: Sequence[str]) -> list[list[float]]:
 def _answer_reward(path: str, at: float | None) -> dict[str, Any]:
     compute, reward = _columns(path, ("compute", "reward"))
     fits = [fit_reward(compute, reward, law) for law in ("sigmoid", "power law")]
-    return {**documents_rl.reward_document(fits, at), "farthest_forecast": FARTHEST}
+    return {**documents_rl.reward_document(fits, at), "farthest_forecast": FARTHEST_FORECAST}
 
 
 def _answer_coverage(path: str, at: float | None) -> dict[str, Any]:
@@ -197,10 +198,10 @@ def _answer_coverage(path: str, at: float | None) -> dict[str, Any]:
         sizes, seen = _columns(path, ("k", "coverage"))
     table = list(zip(sizes, seen, strict=True))
     inside = [(k, value) for k, value in table if 0 < value < 1]
-    if at is not None and at > FARTHEST * max(sizes, default=0.0):
+    if at is not None and at > FARTHEST_FORECAST * max(sizes, default=0.0):
         raise InputError(
-            f"--forecast {at:g}: the points reach to {max(sizes):g} samples, and a forecast at most {FARTHEST:g} "
-            "times as far"
+            f"--forecast {at:g}: the points reach to {max(sizes):g} samples, and a forecast at most "
+            f"{FARTHEST_FORECAST:g} times as far"
         )
     fit = fit_coverage([k for k, _ in inside], [value for _, value in inside])
     return documents_rl.coverage_document(fit, table, at)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from computeledger.arrays import Num, Range, Uncertain, median
-from computeledger.errors import DoesNotFitError, InputError, QuantityError, nearest, shown
+from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
@@ -17,7 +19,6 @@ from computeledger.frontier.text import text_facts
 from computeledger.interfaces.answers_setting import (
     check_positive,
     draw_machine,
-    is_moe,
     precision_of,
     price_of,
     whole_number,
@@ -25,29 +26,26 @@ from computeledger.interfaces.answers_setting import (
 from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
-from computeledger.progress import counted
-from computeledger.units import parse_quantity
+from computeledger.units import format_percent, parse_quantity
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import Lengths, empirical_lengths, lengths_of_mean, lognormal_lengths
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
-from computeledger.workloads.rl_search import (
-    SplitOption,
-    TrainerQuestion,
-    rl_machine,
-    search_generation,
-    search_split,
-    search_trainer,
-    with_share,
+from computeledger.workloads.rl_lengths import (
+    Lengths,
+    default_longest,
+    empirical_lengths,
+    lengths_of_mean,
+    lognormal_lengths,
 )
+from computeledger.workloads.rl_placement import Stated, place_run
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
+from computeledger.workloads.rl_search import SplitOption, rl_machine
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import layouts_that_fit
 
-#: Longest rollout over the mean where nothing is said (assumption).
-LONGEST_OVER_MEAN = 3.0
+#: Shares that add up to 1 but for their rounding.
+ROUNDING = 5e-3
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5
 #: Options that are numbers, certain or not, and must be greater than 0.
@@ -156,70 +154,37 @@ class _Question:
 
     def _typical(self) -> RLScenario:
         """The run at the middle of its ranges, with layouts and split found where they are not given."""
-        gpus = whole_number("--gpus", self.options["gpus"]) or int(self.system.n_gpus_scale_up.value)
-        trains, lag = whole_number("--training-gpus", self.options["training_gpus"]), self.options["max_lag"]
+        options, model = self.options, self.model
+        gpus = whole_number("--gpus", options["gpus"]) or int(self.system.n_gpus_scale_up.value)
+        trains, lag = whole_number("--training-gpus", options["training_gpus"]), options["max_lag"]
         if lag < 0:
             raise InputError(f"--max-lag {lag}: must not be negative; 0 is synchronous")
+        if options["in_flight"] and not lag:
+            raise InputError(
+                "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
         if trains is not None and trains >= gpus:
             raise InputError(f"--training-gpus {trains}: of {gpus} GPUs some must generate")
-        bare = self._with(self.middles, None)
-        check_context(self.model, bare.sampling)
-        apart = trains is not None or lag > 0
-        in_flight = self.options["in_flight"]
-        n_training = float(trains or max(gpus // 2, 1)) if apart else float(gpus)
-        split = Split(gpus - n_training if apart else gpus, n_training, not apart, lag, in_flight)
-        if apart and gpus < 2:
-            raise InputError("--gpus 1: a lag needs GPUs of its own for training")
-        one = replace(bare, split=split)
-        if self.options["search"] or (apart and trains is None):
-            return self._searched(one, gpus)
-        one = replace(one, trainer=self._trainer(one, int(n_training)))
-        return replace(one, engine=replace(one.engine, layout=self._layout(one)))
-
-    def _searched(self, one: RLScenario, gpus: int) -> RLScenario:
-        """The cheapest split, the trainer's cut of the model searched on all, a half and a quarter of the GPUs."""
-        found: dict[tuple[float, bool], SplitOption] = {}
-        refused: InputError | None = None
-        for share in counted((1, 2, 4), "cuts of the GPUs"):
-            try:
-                cut = replace(one, trainer=self._trainer(one, max(gpus // share, 1)))
-                options = search_split(cut, self.typical_machines, self.options["max_lag"])
-            except (DoesNotFitError, QuantityError) as error:
-                refused = refused or error
-                continue
-            for option in options:
-                key = (float(option.split.n_generation), option.split.is_colocated)
-                if key not in found or option.gpu_s_per_token < found[key].gpu_s_per_token:
-                    found[key] = option
-        if not found:
-            raise refused or DoesNotFitError("no split of the GPUs fits")
-        self.options_found = sorted(found.values(), key=lambda option: option.gpu_s_per_token)[:SHOWN]
-        best = self.options_found[0]
-        return replace(one, split=best.split, engine=replace(one.engine, layout=best.layout), trainer=best.trainer)
-
-    def _trainer(self, one: RLScenario, n_gpus: int) -> Trainer:
-        text, recompute = self.options["training_layout"], self.options["recompute"]
+        recompute = options["recompute"]
         if recompute is not None and recompute not in RECOMPUTE:
             raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
-        precision = parse_precision(self.options["training_precision"], is_moe(self.model))
-        if text:
-            layout = check_layout(parse_layout(text), self.model)
-            if layout.n_gpus > n_gpus:
-                raise InputError(f"--training-layout {layout}: takes {int(layout.n_gpus)} of {n_gpus} training GPUs")
-            trainer = Trainer(layout, precision, recompute=recompute or "full")
-            return with_share(trainer, float(n_gpus)) if layout.dp == 1 else trainer
-        question = TrainerQuestion(self.model, precision, n_gpus, recompute)
-        return search_trainer(question, one, self.typical_machines.training)
-
-    def _layout(self, one: RLScenario) -> Layout:
-        text = self.options["layout"]
-        if text:
-            layout = check_layout(parse_layout(text), self.model)
-            return search_generation(one, [layout], self.typical_machines)
-        longest = median(one.sampling.lengths.longest_tokens)
-        held = replace(one.engine, input_tokens=median(one.sampling.prompt_tokens), output_tokens=longest, batch=1.0)
-        layouts = layouts_that_fit(held, self.typical_machines.generation)
-        return search_generation(one, layouts, self.typical_machines)
+        bare = self._with(self.middles, None)
+        check_context(model, bare.sampling)
+        layout, trainer = options["layout"], options["training_layout"]
+        stated = Stated(
+            n_gpus=gpus,
+            n_training=trains,
+            max_lag=lag,
+            is_in_flight=options["in_flight"],
+            generation=check_layout(parse_layout(layout), model) if layout else None,
+            trainer=check_layout(parse_layout(trainer), model) if trainer else None,
+            precision=parse_training_precision(options["training_precision"], model.is_moe),
+            recompute=recompute,
+            is_wide=options["search"],
+        )
+        placed, found = place_run(bare, stated, self.typical_machines)
+        self.options_found = found[:SHOWN]
+        return placed
 
     def _with(self, numbers: Mapping[str, Num], found: RLScenario | None) -> RLScenario:
         """The run with given numbers, and with layouts and split where they have been found."""
@@ -275,19 +240,19 @@ class _Question:
             )
         if given == ["rollout_lengths"]:
             return empirical_lengths(read_lengths(options["rollout_lengths"]))
+        room = (self.model.max_context_tokens or np.inf) - numbers["prompt"]
         if given == ["rollout_p50"]:
             if options["rollout_p95"] is None:
                 raise InputError("--rollout-p50: needs --rollout-p95 beside it")
-            return lognormal_lengths(
-                numbers["rollout_p50"],
-                numbers["rollout_p95"],
-                numbers.get("longest", LONGEST_OVER_MEAN * numbers["rollout_p95"]),
-            )
-        return lengths_of_mean(numbers["rollout"], numbers.get("longest", LONGEST_OVER_MEAN * numbers["rollout"]))
+            p50, p95 = numbers["rollout_p50"], numbers["rollout_p95"]
+            longest = np.maximum(default_longest(room, p50, p95), p50)
+            return lognormal_lengths(p50, p95, numbers.get("longest", longest))
+        longest = np.maximum(default_longest(room, numbers["rollout"]), numbers["rollout"])
+        return lengths_of_mean(numbers["rollout"], numbers.get("longest", longest))
 
     def _domains(self, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
         if self.options["verifier"]:
-            return tuple(parse_domain(text) for text in self.options["verifier"])
+            return check_mixture(tuple(parse_domain(text) for text in self.options["verifier"]))
         if not self.options["verifier_time"]:
             return ()
         return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
@@ -311,7 +276,7 @@ def parse_domain(text: str) -> Domain:
     try:
         share, time_s, cores = (
             parse_quantity(part, dimension, unit)
-            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", "s", ""), strict=True)
+            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", None, ""), strict=True)
         )
     except InputError as error:
         raise InputError(f"--verifier {error}") from None
@@ -320,6 +285,17 @@ def parse_domain(text: str) -> Domain:
     if cores < 1:
         raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
     return Domain(share, time_s, cores)
+
+
+def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Refuse kinds of tasks that are not all of them."""
+    total = sum(median(one.share_fraction) for one in domains)
+    if abs(total - 1) > ROUNDING:
+        raise InputError(
+            f"--verifier: the shares add up to {format_percent(total)}, not to 100 %; rollouts whose verdict takes no "
+            "time are a kind too, such as 70%:0s:1"
+        )
+    return domains
 
 
 def read_lengths(path: str) -> list[float]:

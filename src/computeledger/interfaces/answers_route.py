@@ -45,13 +45,16 @@ def answer_question(
     tasks = {kind: route_task(question, kind) for kind in kinds}
     whole = {kind: evaluate_policies(task) for kind, task in tasks.items()}
     out = _mixed(whole, question.difficulty)
-    best = best_policy(out, question.least_success_fraction)
     front = [int(place) for place in pareto_policies(out)]
     singles = [place for place, policy in enumerate(out.policies) if len(policy) == 1 and policy[0].kind == "once"]
+    least = question.least_success_fraction
+    if least is None:
+        least = float(out.success_fraction[singles].max())
+    best, freest = best_policy(out, least), best_policy(out)
     person = [place for place, policy in enumerate(out.policies) if not policy]
     bests = _bests(out, singles)
-    by_kind = {kind: best_policy(one, _reachable(one, question)) for kind, one in whole.items()}
-    listed = list(dict.fromkeys([best, *singles, *person, *bests.values(), *front, *by_kind.values()]))
+    by_kind = {kind: best_policy(one, min(least, float(one.success_fraction.max()))) for kind, one in whole.items()}
+    listed = list(dict.fromkeys([best, freest, *singles, *person, *bests.values(), *front, *by_kind.values()]))
     drawn = _draws(question, [out.policies[place] for place in listed], options)
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
                    question.difficulty)  # fmt: skip
@@ -62,10 +65,12 @@ def answer_question(
         row["on_front"], row["break_even_price_ratio"] = place in front, break_even_price_ratio(out, place, best)
         row["single"] = place in singles
     document = {
-        "best": rows[0], "options": rows, "policies_compared": len(out.policies),
+        "best": rows[0], "cheapest_without_a_floor": rows[listed.index(freest)],
+        "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]), "policies_compared": len(out.policies),
         "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in bests.items()},
         "by_difficulty": _by_difficulty(whole, question, names, [(by_kind, listed, drawn)]),
-        "least_success_fraction": question.least_success_fraction,
+        "least_success_fraction": least,
+        "least_success_is": "the best single model's" if question.least_success_fraction is None else "stated",
         "model_correlation": _shown(question.uncertain["model_correlation"]),
         "retry_correlation": {model.name: _shown(model.retry_correlation_fraction) for model in question.models},
         "attempts": list(facts) or None,
@@ -115,10 +120,6 @@ def _question(options: Mapping[str, Any]) -> tuple[RouteQuestion, tuple[dict[str
         given = read_route(options["task_file"], load_sheet)
     uncertain = {**given.uncertain, "model_correlation": fit.model_correlation_fraction}
     return replace(given, models=fit.models, difficulty=fit.difficulty, uncertain=uncertain), fit.facts
-
-
-def _reachable(out: Outcome, question: RouteQuestion) -> float:
-    return min(question.least_success_fraction, float(out.success_fraction.max()))
 
 
 def _mixed(by_kind: Mapping[str, Outcome], shares: Mapping[str, float]) -> Outcome:
@@ -224,5 +225,5 @@ def _remark(question: RouteQuestion, out: Outcome, singles: list[int]) -> str:
             return f"the cheap token is the dear task: {token} has the cheapest tokens, {task} completes for less"
     cheap = names[int(np.argmin(out.usd_per_task[singles]))]
     if cheap == task:
-        return f"{cheap} is the cheapest by the attempt and by the completed task"
-    return f"{cheap} is the cheapest by the attempt, {task} by the completed task"
+        return f"of single models {cheap} is the cheapest by the attempt and by the completed task"
+    return f"of single models {cheap} is the cheapest by the attempt, {task} by the completed task"

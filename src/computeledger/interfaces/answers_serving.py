@@ -20,11 +20,12 @@ from computeledger.facts.schema import System
 from computeledger.interfaces import documents, documents_serving
 from computeledger.interfaces.answers_disaggregated import Asked, answer_disaggregated
 from computeledger.interfaces.answers_serving_parts import (
-    DEFAULT_TPOT_S,
     Answered,
     add_parts,
+    aim_of_the_search,
     check_parts,
     layouts_to_search,
+    speculation,
 )
 from computeledger.interfaces.answers_setting import (
     check_positive,
@@ -43,7 +44,9 @@ from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving_burst import PREFILL_FIRST, start_wait_s
 from computeledger.workloads.serving_search import (
+    SLOWEST_TPOT_S,
     Fleet,
     ServingOption,
     Slo,
@@ -107,12 +110,12 @@ def answer_serve(options: Mapping[str, Any]) -> dict[str, Any]:
     curve = price_of_speed(at_middles, typical)
     document |= documents_serving.serve_document(result, ideal, curve, gpus)
     document["multiplied_in"] = multiplied_in(system.accelerator, [at.precision.attention, at.precision.experts])
-    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine}
+    document |= {"price": price_ground, "backend": engine, "efficiency_profile": engine, **speculation(options)}
     document |= _carried(anchor_document, sure, draws)
     document |= {"interval": _interval_document(sure, engine), "assumptions": documents_serving.serving_assumptions()}
-    if batch is None and options["tpot"] is None:
-        document["assumptions"]["slowest_tpot_s_of_the_search"] = DEFAULT_TPOT_S
-    add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical))
+    if batch is None:
+        document["assumptions"] |= aim_of_the_search(options, chosen.tpot_s)
+    add_parts(document, Answered(options, chosen, found, result, machine, at_middles, typical, layouts))
     if options["working"] or options.get("html"):
         document["working"] = documents.working_document(serving_figures(result), price_ground)
         document["efficiency"] = documents.efficiency_document(engine)
@@ -132,8 +135,15 @@ def _way_of_serving(scenario: ServingScenario, options: Mapping[str, Any]) -> Se
         )
     if rounds is not None and (rounds < 1 or rounds % 1 != 0):
         raise InputError(f"--rounds {rounds:g}: expected one whole number, at least 1")
+    start_wait_s(0.0, 1.0, options["statistic"])
+    if rounds is None and (options["equal_lengths"] or options["statistic"] != "mean"):
+        raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
     rounds = float("inf") if rounds is None else rounds
-    return replace(scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds)
+    if options["equal_lengths"] and options["backend"] in PREFILL_FIRST:
+        rounds = 1.0  # every round starts together
+    return replace(
+        scenario, draft_tokens=drafts, tokens_per_step=accepted, rounds=rounds, statistic=options["statistic"]
+    )
 
 
 def profile_path(given: str, options: Mapping[str, Any]) -> str:
@@ -151,7 +161,8 @@ def _sureness(model: Model, system: System, engine: str, options: Mapping[str, A
     kind, stated = options.get("mode", "aggregated"), options.get("layout")
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
-    return None if engine not in ENGINES else interval_of(interval_class(model, system.id, engine, kind))
+    weights = _asked_precision(options, model).name
+    return None if engine not in ENGINES else interval_of(interval_class(model, weights, system.id, engine, kind))
 
 
 def _anchored(
@@ -251,7 +262,7 @@ def _choose(found: list[ServingOption], batch: int | None, options: Mapping[str,
     if batch is not None:
         in_order = sorted(found, key=lambda one: str(one.layout))
         return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
-    limit = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+    limit = middle(options["tpot"]) if options["tpot"] is not None else SLOWEST_TPOT_S
     if options["ttft"] is not None:
         first = middle(options["ttft"])
         best_ttft_s = min(one.ttft_s for one in found)

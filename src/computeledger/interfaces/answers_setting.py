@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.bounds import MOST_COUNT
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
@@ -19,27 +20,24 @@ from computeledger.physics.efficiency_training import load_all_factors, training
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 
 
-def is_moe(model: Model) -> bool:
-    """Whether a model has routed experts."""
-    return any(group.feed_forward.n_experts for group in model.layers)
-
-
 def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
     """The precision that was asked for, or the one the weights are stored in."""
     if given is not None:
-        return parse_precision(given, is_moe(model), kv)
+        return parse_precision(given, model.is_moe, kv)
     parse_precision("bf16", False, kv)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
 
 
 def whole_number(name: str, value: Uncertain | None) -> int | None:
-    """A count that must be one positive whole number."""
+    """A count that must be one positive whole number, and none that no search ends with."""
     if value is None:
         return None
     if isinstance(value, Range) or value != int(value) or value < 1:
         raise InputError(
             f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
         )
+    if value > MOST_COUNT:
+        raise InputError(f"{name} {value:g}: at most {MOST_COUNT:,}")
     return int(value)
 
 

@@ -28,14 +28,13 @@ from computeledger.simulation.steady import LEAST_REQUESTS, MOST_REQUESTS, Estim
 from computeledger.simulation.step_times import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.traces import Trace, read_trace
 from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import layouts_that_fit, search_serving
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
 #: that tell the lengths of one that does; most of a report's own sweep.
 DEFAULT_REQUESTS, SAMPLE_REQUESTS, SWEEP_REQUESTS = 2000, 20_000, 20_000
 #: Loads of a report's sweep, and share of requests that may be cut to fit the context.
 SWEEP_POINTS, CUT_FRACTION = 7, 0.1
-DEFAULT_TPOT_S = 0.05
 
 Records = Mapping[str, Any]
 
@@ -235,7 +234,7 @@ def _layout(question: ServingScenario, machine: Machine, options: Mapping[str, A
     """The layout that was given, or the cheapest that is fast enough in steady state."""
     if options["layout"] is not None:
         return check_layout(parse_layout(options["layout"]), question.model)
-    limit = DEFAULT_TPOT_S if options["tpot"] is None else middle(options["tpot"])
+    limit = SLOWEST_TPOT_S if options["tpot"] is None else middle(options["tpot"])
     found = search_serving(question, layouts_that_fit(question, machine), machine)
     fast = [one for one in found if one.tpot_s <= limit]
     if not fast:

@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 
 from computeledger.errors import InputError
-from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.interfaces import documents_serving
-from computeledger.interfaces.answers_serving_parts import DEFAULT_TPOT_S
 from computeledger.interfaces.answers_setting import precision_of, price_of, whole_number
 from computeledger.interfaces.executors import local_workers, open_executor, open_parquet
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.workloads.intervals import interval_class, interval_of
+from computeledger.workloads.intervals import Interval, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_questions import ServingQuestion, sweep_questions
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 from computeledger.workloads.sweep import Columns
 
 _ASKED = ("model", "system", "precision", "input_tokens", "output_tokens")
@@ -32,7 +31,7 @@ _ASKED = ("model", "system", "precision", "input_tokens", "output_tokens")
 def answer_sweep(options: Mapping[str, Any]) -> dict[str, Any]:
     """Answer ``computeledger sweep``."""
     questions, labels = _questions(options)
-    limit_s = middle(options["tpot"]) if options["tpot"] is not None else DEFAULT_TPOT_S
+    limit_s = middle(options["tpot"]) if options["tpot"] is not None else SLOWEST_TPOT_S
     asked = whole_number("--workers", options["workers"])
     if asked is not None and options["cluster"] is not None:
         raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")
@@ -68,15 +67,19 @@ def _questions(options: Mapping[str, Any]) -> tuple[list[ServingQuestion], list[
         precision = precision_of(model, width, options["kv_precision"])
         price = middle(price_of(system, options["price"])[0])
         scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
-        questions.append(ServingQuestion(len(labels), scenario, _machine(model, system), gpus))
+        sure = _sureness(scenario, system)
+        questions.append(ServingQuestion(len(labels), scenario, _machine(sure, system), gpus))
         labels.append({"model": model.id, "system": system.id, "precision": width or precision.name,
-                       "input_tokens": given, "output_tokens": written})  # fmt: skip
+                       "interval_class": sure.name, "input_tokens": given, "output_tokens": written})  # fmt: skip
     return questions, labels
 
 
-def _machine(model: Model, system: System) -> Machine:
+def _sureness(scenario: ServingScenario, system: System) -> Interval:
+    return interval_of(interval_class(scenario.model, scenario.precision.name, system.id, DEFAULT_ENGINE))
+
+
+def _machine(sure: Interval, system: System) -> Machine:
     """One GPU at the medians that ``serve`` answers with: those of the question's interval class."""
-    sure = interval_of(interval_class(model, system.id, DEFAULT_ENGINE))
     middles = {"efficiency.serving_ratio": middle(sure.tpot), "efficiency.first_token_ratio": middle(sure.ttft)}
     return Machine(system, efficiency(DEFAULT_ENGINE, middles))
 

@@ -10,7 +10,7 @@ from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.interfaces import documents, documents_training
 from computeledger.interfaces.answers_anchor import anchored_result
-from computeledger.interfaces.answers_setting import is_moe, multiplied_in
+from computeledger.interfaces.answers_setting import multiplied_in
 from computeledger.interfaces.training_question import Question, read_question
 from computeledger.physics.critical_batch import growing_batch
 from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
@@ -18,23 +18,21 @@ from computeledger.workloads.anchor import Anchored, spread_of
 from computeledger.workloads.effective_run import EffectiveRun, estimate_run
 from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.megatron import megatron_launch
-from computeledger.workloads.pipeline import with_schedule
 from computeledger.workloads.pretraining import (
     PretrainingResult,
     PretrainingScenario,
-    check_shared,
     estimate_pretraining,
 )
 from computeledger.workloads.pretraining_candidates import Limits, candidates
 from computeledger.workloads.pretraining_scaling import counts_around, grow, margins, n_level, scale
-from computeledger.workloads.pretraining_search import Swept, chosen, evaluate, require_fit
+from computeledger.workloads.pretraining_search import Swept, configured_run, evaluate
 from computeledger.workloads.step_working import step_working
 
 #: The first part of a run with a growing batch has this share of the last batch (assumption: Llama 3 405B began with a
 #: quarter, DeepSeek-V3 with a fifth).
 FIRST_BATCH_FRACTION = 0.125
 #: Scale-up domains that a growing batch is also tried on.
-DOMAINS = (72, 576)
+LARGER_DOMAINS = (72, 576)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +89,12 @@ def _find(question: Question, options: Mapping[str, Any]) -> Found:
     scenario, n_gpus = question.scenario, question.n_gpus
     if options.get("objective") == "gpu-hours":
         n_gpus = _leanest(question)
-    if question.layout is None:
-        every = candidates(scenario, n_gpus, question.limits)
-        try:
-            swept = require_fit(scenario, every, question.typical, (n_gpus, question.limits))
-        except DoesNotFitError as error:
-            raise DoesNotFitError(f"{error}; {_instead(question, n_gpus)}") from None
-        return Found(chosen(scenario, swept.best(1)[0]), n_gpus, swept)
-    own = evaluate(scenario, candidates(scenario, n_gpus, _only(question)), question.typical).best(1)
-    scenario = (
-        chosen(scenario, own[0])
-        if own
-        else check_shared(replace(scenario, batch=with_schedule(scenario.batch, question.limits.schedules[0])))
-    )
+    try:
+        scenario, swept = configured_run(scenario, n_gpus, _only(question), question.typical)
+    except DoesNotFitError as error:
+        raise DoesNotFitError(f"{error}; {_instead(question, n_gpus)}") from None
+    if swept is not None:
+        return Found(scenario, n_gpus, swept)
     every = candidates(scenario, n_gpus, question.limits)
     return Found(scenario, n_gpus, evaluate(scenario, every, question.typical) if every.size else None)
 
@@ -136,7 +127,7 @@ def _beside(
     """What stands beside the answer: other layouts, what binds and what to change, scaling, launch arguments."""
     factor = 1.0 if held is None else median(held.factor)
     best = found.swept.best(options["top"]) if found.swept is not None else []
-    within = spread_of(is_moe(found.scenario.model)).within
+    within = spread_of(found.scenario.model.is_moe).within
     compared = margins(found.scenario, best, question.machine, within) if best else []
     out: dict[str, Any] = {"best_layouts": [documents_training.margin_document(one, factor) for one in compared]}
     out["n_configurations"] = found.swept.candidates.size if found.swept is not None else 0
@@ -181,7 +172,7 @@ def _growing(question: Question, found: Found) -> dict[str, Any]:
     last = median(found.scenario.global_batch_tokens)
     phases = growing_batch(FIRST_BATCH_FRACTION * last, last, median(found.scenario.tokens))
     domain = int(question.machine.system.n_gpus_scale_up.value)
-    larger = next((size for size in DOMAINS if size > domain), 8 * domain)
+    larger = next((size for size in LARGER_DOMAINS if size > domain), 8 * domain)
     setting = question.typical, question.typical_reliability, question.limits
     grown = grow(found.scenario, found.n_gpus, phases, setting, larger)
     return documents_training.grown_document(grown, domain, larger)

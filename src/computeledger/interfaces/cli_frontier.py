@@ -130,6 +130,7 @@ def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> Non
 @frontier.command("forecast")
 @click.argument("flop", callback=quantity_option("flop", "FLOP"))
 @click.option("--by", metavar="YYYY-MM-DD", help="Day of which the chance is asked.")
+@click.option("--scenario", metavar="NAME|FILE", help="Of growth, as in frontier growth: the date it would give.")
 @_accelerator
 @_months
 @_use
@@ -153,10 +154,8 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 @click.option("--gpus", callback=parse_count, metavar="N", help="Of one site.")
 @click.option(
     "--batch-tokens",
-    default="16.8M",
-    show_default=True,
     callback=quantity_option("tokens", "tokens"),
-    help="Of a step, over all sites.",
+    help="Of a step, over all sites. [default: the critical batch of the compute-optimal run]",
 )
 @click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
 @click.option("--sites", default=2, show_default=True, help="Sites.")

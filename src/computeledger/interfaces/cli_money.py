@@ -71,7 +71,7 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--rate", callback=_rate, metavar="N/s", help="Tokens served per second; with --life.")
 @click.option("--life", callback=parse_seconds, metavar="TIME", help="Time in service; with --rate.")
 @click.option("--rl-tokens", "tokens_rl", callback=parse_tokens, metavar="N", help="Tokens of RL.")
-@click.option("--beta", default="6", callback=_ratio, show_default=True, help="FLOP of RL per parameter and token.")
+@click.option("--beta", callback=_ratio, help="FLOP of RL per parameter and token. [default: 8 to 12, median 10]")
 @click.option("--samples-per-kept", callback=_ratio, metavar="N", help="RL samples per one trained on: sets beta.")
 @click.option("--rl-gain", callback=_ratio, metavar="LOSS", help="Loss that unlimited RL is worth; with --rl-mid.")
 @click.option("--rl-mid", callback=_flop, metavar="FLOP", help="RL compute at which half of it is reached.")
@@ -80,7 +80,9 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--elasticity", default="0", help="Demand falls as price^-elasticity; a number, or 'published'.")
 @click.option("--at-n-params", "n_params_reference", callback=parse_count, metavar="N", help="Size of that demand.")
 @click.option("--utilization-pretraining", callback=_fraction, metavar="F", help="FLOP over peak; 40 % assumed.")
-@click.option("--utilization-rl", callback=_fraction, metavar="F", help="Of RL; a third of pretraining's assumed.")
+@click.option(
+    "--utilization-rl", callback=_fraction, metavar="F", help="Of RL, waiting included; that of published steps."
+)
 @click.option("--utilization-inference", callback=_fraction, metavar="F", help="Of inference; a third assumed.")
 @click.option("--system", default="h100-nvl8", show_default=True, help="System whose GPUs are counted.")
 @click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out.")
@@ -243,22 +245,22 @@ _tokens: dict[str, Any] = {"default": "0", "callback": parse_tokens, "metavar": 
 
 @prices.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("--input-tokens", **_tokens, help="The whole prompt, cached tokens included.")
+@click.option("--input-tokens", **_tokens, help="New input, as in serve: the prompt without what the cache holds.")
 @click.option("--output-tokens", **_tokens, help="The answer.")
-@click.option("--cached-read-tokens", **_tokens, help="Of the prompt, read from the cache.")
+@click.option("--cached-tokens", **_tokens, help="Cached prefix, as in serve: the rest of the prompt.")
 @click.option(
     "--cache-write-tokens",
     default="0",
     callback=parse_tokens,
     metavar="N",
-    help="Of the prompt, written to the cache for 5 minutes.",
+    help="Of the new input, written to the cache for 5 minutes.",
 )
 @click.option(
     "--cache-write-1h-tokens",
     default="0",
     callback=parse_tokens,
     metavar="N",
-    help="Of the prompt, written to it for an hour.",
+    help="Of the new input, written to it for an hour.",
 )
 @click.option("--mode", default="standard", show_default=True, help="Or batch, priority: what the sheet has.")
 @json_option

@@ -13,13 +13,15 @@ from typing import Any
 
 import click
 
+from computeledger.bounds import MOST_COUNT
 from computeledger.errors import ComputeLedgerError, InputError, shown
 
+#: More samples than this say nothing more of a 90 % interval.
+MOST_SAMPLES = 1_000_000
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
-samples_option = click.option("--samples", default=4096, show_default=True, help="Samples of uncertain inputs.")
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
 
 
@@ -95,7 +97,9 @@ def _check_target(path: str, target: Path, read_from: str | None) -> None:
         raise InputError(f"{path}: is the file that was read; the report needs one of its own")
 
 
-def quantity_option(dimension: str, default_unit: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+def quantity_option(
+    dimension: str, default_unit: str | None
+) -> Callable[[click.Context, click.Parameter, str | None], Any]:
     """Parse an option's quantity, so that the message names the option."""
 
     def parse(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
@@ -112,15 +116,28 @@ def quantity_option(dimension: str, default_unit: str) -> Callable[[click.Contex
     return parse
 
 
-def at_least_one(_context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse a count below 1."""
-    if value < 1:
-        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
-    return value
+def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
+    """Refuse a count below 1, and one that no memory holds or no search ends with."""
+
+    def check(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+        """Check one option."""
+        if value is not None and value < 1:
+            raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+        if value is not None and value > most:
+            raise InputError(f"{parameter.opts[0]} {value}: at most {most:,}")
+        return value
+
+    return check
 
 
+at_least_one, number_of_samples = counted_to(MOST_COUNT), counted_to(MOST_SAMPLES)
+
+
+samples_option = click.option(
+    "--samples", default=4096, show_default=True, callback=number_of_samples, help="Samples of uncertain inputs."
+)
 parse_tokens = quantity_option("tokens", "tokens")
-parse_seconds = quantity_option("s", "s")
+parse_seconds = quantity_option("s", None)  # 50 may be ms or s
 parse_price = quantity_option("usd_per_hour", "$/h")
 parse_count = quantity_option("count", "")
 
@@ -132,7 +149,11 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--system", required=True, help="System id, or path to a system TOML."),
         click.option("--gpus", callback=parse_count, metavar="N", help="GPUs at hand."),
         click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
-        click.option("--precision", metavar="P", help="bf16, fp8 or fp4; left out: as stored, bf16 to pretrain."),
+        click.option(
+            "--precision",
+            metavar="P",
+            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8; left out: as stored, bf16 to pretrain.",
+        ),
         click.option(
             "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."
         ),

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from computeledger.interfaces.cli_options import (
-    at_least_one,
     json_option,
+    number_of_samples,
     parse_count,
     parse_price,
     parse_seconds,
@@ -37,7 +37,11 @@ _ABOUT = [
     _count("--training-gpus", None, "Of them, those that only train; all take turns, or are searched with a lag."),
     click.option("--layout", metavar="tp8-ep8", help="Of one generation replica; searched when left out."),
     click.option("--training-layout", metavar="tp2-pp4", help="Of the trainer; searched when left out."),
-    click.option("--precision", metavar="P", help="Of rollouts: bf16, fp8 or fp4; as stored when left out."),
+    click.option(
+        "--precision",
+        metavar="P",
+        help="Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8; as stored when left out.",
+    ),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Of the KV cache."),
     click.option("--training-precision", default="bf16", show_default=True, metavar="P", help="Of the update."),
     click.option("--backend", default="vllm", show_default=True, metavar="E", help="Generation engine, or ideal."),
@@ -70,7 +74,7 @@ _ALGORITHM = [
     _count("--reward-ratio", "0", "Size of a reward model on the trainer over the policy; 0 without one."),
     click.option(
         "--verifier-time",
-        default="0",
+        default="0s",
         show_default=True,
         callback=parse_seconds,
         metavar="T",
@@ -116,7 +120,9 @@ _SPLIT = [
         help="Versions a rollout may be behind; 0 is synchronous.",
     ),
     click.option(
-        "--in-flight", is_flag=True, help="Live rollouts go on with new weights, so that generation never drains."
+        "--in-flight/--drained",
+        default=None,
+        help="Under a lag live rollouts go on with new weights (the default), or generation drains first.",
     ),
     _count("--live-limit", "1024", "Rollouts that a replica decodes at once at most."),
     _count("--draft-tokens", "0", "Speculative decoding: tokens drafted per step."),
@@ -157,7 +163,7 @@ _COMPARED = [
     ),
     click.option("--forecast", type=float, metavar="X", help="Compute, or samples, to forecast the fit at."),
     click.option(
-        "--samples", default=512, show_default=True, callback=at_least_one, help="Samples of uncertain inputs."
+        "--samples", default=512, show_default=True, callback=number_of_samples, help="Samples of uncertain inputs."
     ),
     seed_option,
     working_option,

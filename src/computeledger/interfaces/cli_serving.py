@@ -78,6 +78,18 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Requests per client when all clients start at once, as benchmarks do; left out: steady state.",
 )
 @click.option(
+    "--equal-lengths",
+    is_flag=True,
+    help="With --rounds: all requests alike; on sglang, which reads prompts first, every round is then a burst.",
+)
+@click.option(
+    "--statistic",
+    default="mean",
+    show_default=True,
+    metavar="S",
+    help="With --rounds: time to first token as mean, median, p90 or last of the requests.",
+)
+@click.option(
     "--anchor",
     multiple=True,
     metavar="A",

@@ -10,6 +10,7 @@ import click
 from computeledger.interfaces.cli_options import (
     CONTEXT,
     at_least_one,
+    counted_to,
     help_alone,
     json_option,
     parse_price,
@@ -21,11 +22,13 @@ from computeledger.interfaces.cli_options import (
     write_file,
 )
 
+#: Loads that one command simulates.
+_MOST_LOADS = 1000
 _FLEET = (
     click.option("--model", required=True, help="Model id, or path to a config.json."),
     click.option("--system", required=True, help="System id, or path to a system TOML."),
     click.option("--layout", metavar="tp8-ep8", help="Of one replica; searched when left out."),
-    click.option("--precision", metavar="P", help="bf16, fp8 or fp4; left out: as stored."),
+    click.option("--precision", metavar="P", help="bf16, fp8, fp4, int8, int4, w8a16, w4a8; left out: as stored."),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache."),
     click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."),
     click.option(
@@ -35,7 +38,11 @@ _FLEET = (
         "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
     ),
     click.option(
-        "--prefill-replicas", type=int, metavar="N", help="Further replicas that only read prompts (disaggregated)."
+        "--prefill-replicas",
+        type=int,
+        callback=at_least_one,
+        metavar="N",
+        help="Further replicas that only read prompts (disaggregated).",
     ),
     click.option("--prefill-layout", metavar="tp4", help="Of one of those; the same layout when left out."),
     click.option(
@@ -45,7 +52,11 @@ _FLEET = (
         help="Rate at which a cache moves between them; one replica's NICs when left out.",
     ),
     click.option(
-        "--max-batch", type=int, metavar="B", help="Most live sequences of a replica. [default: what memory holds]"
+        "--max-batch",
+        type=int,
+        callback=at_least_one,
+        metavar="B",
+        help="Most live sequences of a replica. [default: what memory holds]",
     ),
     click.option(
         "--chunk-tokens",
@@ -71,7 +82,11 @@ _LOAD = (
     ),
     click.option("--arrivals", metavar="P", help="poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s."),
     click.option(
-        "--requests", type=int, metavar="N", help="How many to measure at least. [default: 2000, or the whole trace]"
+        "--requests",
+        type=int,
+        callback=at_least_one,
+        metavar="N",
+        help="How many to measure at least. [default: 2000, or the whole trace]",
     ),
     click.option("--pace", default=1.0, show_default=True, help="Speed of the arrivals over the trace's own."),
     click.option(
@@ -88,7 +103,7 @@ _LOAD = (
     click.option("--good", default=0.9, show_default=True, metavar="F", help="Share of requests that must be good."),
 )
 _CHANGES = (
-    click.option("--autoscale", type=int, metavar="N", help="Scale between N and --replicas."),
+    click.option("--autoscale", type=int, callback=at_least_one, metavar="N", help="Scale between N and --replicas."),
     click.option(
         "--target-requests", default=32.0, show_default=True, help="Requests in flight a replica is meant to carry."
     ),
@@ -151,7 +166,13 @@ def simulate(context: click.Context) -> None:
 @simulate.command("serve")
 @_with(_FLEET, _LOAD)
 @click.option("--find-load", is_flag=True, help="Find the largest stable load, within --ttft and --tpot.")
-@click.option("--sweep", type=int, metavar="N", help="Simulate N loads from a quarter to twice this one.")
+@click.option(
+    "--sweep",
+    type=int,
+    callback=counted_to(_MOST_LOADS),
+    metavar="N",
+    help="Simulate N loads from a quarter to twice this one.",
+)
 @_with(_CHANGES, _RUN)
 def simulate_serve(**options: Any) -> None:
     """A fleet under a load, request by request: percentiles, goodput, cost, saturation.

@@ -31,11 +31,17 @@ _STEP = [
         "--global-batch-tokens", default="4M", show_default=True, callback=parse_tokens, metavar="T",
         help="Tokens per optimiser step.",
     ),
-    click.option("--microbatch-sequences", type=int, metavar="M", help="Sequences that pass a stage at once."),
+    click.option(
+        "--microbatch-sequences", type=int, callback=at_least_one, metavar="M",
+        help="Sequences that pass a stage at once.",
+    ),
     click.option(
         "--recompute", metavar="WHAT", help="none, selective, full, or of core_attn, layernorm, mla_up_proj, moe_act."
     ),
-    click.option("--virtual-stages", type=int, metavar="V", help="Interleaved pieces of the model per stage."),
+    click.option(
+        "--virtual-stages", type=int, callback=at_least_one, metavar="V",
+        help="Interleaved pieces of the model per stage.",
+    ),
     click.option(
         "--schedule", default="1f1b", show_default=True, metavar="NAME", help="1f1b, zero-bubble, dualpipe or any."
     ),
@@ -48,8 +54,14 @@ _STEP = [
     ),
     click.option("--moment-precision", metavar="NAME", help="Of the optimiser's two moments: fp32 or bf16."),
     click.option("--recipe", metavar="NAME", help="Scales of 8- and 4-bit products: of a tensor, a row or a block."),
-    click.option("--mtp-layers", type=int, metavar="N", help="Multi-token-prediction modules beside the model."),
-    click.option("--lora-rank", type=int, metavar="R", help="Train adapters of this rank, the model frozen."),
+    click.option(
+        "--mtp-layers", type=int, callback=at_least_one, metavar="N",
+        help="Multi-token-prediction modules beside the model.",
+    ),
+    click.option(
+        "--lora-rank", type=int, callback=at_least_one, metavar="R",
+        help="Train adapters of this rank, the model frozen.",
+    ),
     click.option("--lora-targets", metavar="WHICH", help="attention or all (dense MLPs too; the default)."),
 ]  # fmt: skip
 _RUN = [
@@ -112,6 +124,10 @@ def pretrain(**options: Any) -> None:
         write_file(options["html_file"], pretrain_report(document))
     if options["as_json"]:
         print_json(document)
+        return
+    if "launch" in document and not (options["working"] or options["scaling"] or options["growing_batch"] or
+                                     options["html_file"] is not None):  # fmt: skip
+        click.echo(document["launch"]["text"])
         return
     from computeledger.interfaces.tables_training import print_pretrain
 

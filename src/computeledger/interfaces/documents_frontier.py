@@ -50,7 +50,7 @@ def trainable_document(one: Trainable) -> dict[str, Any]:
 
 
 def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
-    """A run with its step from the operation model, at the critical batch and at larger ones."""
+    """A run with its step from the operation model, at the critical batch and at both ends of its interval."""
     document = trainable_document(one)
     document["step_s_allowed"] = document.pop("step_s")
     batches = [
@@ -58,7 +58,8 @@ def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, An
     ]
     for row in batches:
         row |= {name: None for name in ("step_s", "mfu_fraction", "busy_s", "calendar_s") if row["problem"]}
-    return document | {"step_s": batches[0]["step_s"], "step_basis": "operation model", "batches": batches}
+    critical = next(row for row in batches if row["batch_over_critical"] == 1)
+    return document | {"step_s": critical["step_s"], "step_basis": "operation model", "batches": batches}
 
 
 _RATES = {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"}

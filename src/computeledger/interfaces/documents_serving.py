@@ -18,6 +18,7 @@ from computeledger.workloads.pool_search import PoolOption
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving import ServingResult
 from computeledger.workloads.serving_breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
+from computeledger.workloads.serving_burst import STATISTICS
 from computeledger.workloads.serving_margins import DISTINGUISHABLE, Rival
 from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
 
@@ -28,9 +29,22 @@ def wider_products(precision: Precision, system: System) -> list[str]:
     peaks = system.accelerator.peak_flop_per_s
     return [
         f"{name}: {system.accelerator.id} has no {name} units; weights are stored in it, products run wider"
-        for name in ("fp8", "fp4")
+        for name in ("fp8", "fp4", "int8")
         if name in asked and name not in peaks
     ]
+
+
+def dear_reads(result: ServingResult) -> list[str]:
+    """Why a cached token costs more than a new one, where it does."""
+    if median(result.usd_per_mtok_cached_read) <= median(result.usd_per_mtok_input):
+        return []
+    return [_DEAR_READ]
+
+
+_DEAR_READ = (
+    "cached read above input: every new token of the prompt attends to all of a cached prefix, but only to the half of "
+    "the new tokens that stand before it, and a cached entry crosses the network"
+)
 
 
 def serving_assumptions() -> dict[str, float]:
@@ -58,6 +72,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "output_tokens": median(scenario.output_tokens),
         "precision": {name: getattr(scenario.precision, name) for name in ("attention", "dense", "experts", "kv")},
         **quantities(serve_figures(result)),
+        **_first_tokens(result),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "bound": main_bound(result.decode),
         "prefill_bound": main_bound(result.prefill),
@@ -71,6 +86,17 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "largest_batch": median(result.memory.largest_batch),
         "physical_limit": quantities(serve_figures(ideal)),
         "price_of_speed": speed_document(curve),
+    }
+
+
+def _first_tokens(result: ServingResult) -> dict[str, Any]:
+    """Times to first token over the requests of a run that starts at once."""
+    if np.all(np.isinf(result.scenario.rounds)):
+        return {}
+    return {
+        "rounds_per_burst": median(result.scenario.rounds),
+        "statistic": result.scenario.statistic,
+        "ttft_statistics_s": {name: quantity(result.ttft_statistic_s(name), "s") for name in STATISTICS},
     }
 
 
@@ -154,7 +180,8 @@ def _step_document(step: StepBreakdown) -> dict[str, Any]:
     return {
         "time_s": step.time_s,
         "limit_s": step.limit_s,
-        "rest_s": step.rest_s,
+        "limit_fraction": step.limit_s / step.time_s,
+        "beside_s": dict(step.beside_s),
         "operations": [_operation_document(one, step) for one in step.operations],
     }
 

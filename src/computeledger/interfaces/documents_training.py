@@ -200,13 +200,14 @@ def grown_document(grown: list[GrownPhase], domain: int, larger: int) -> dict[st
         for one in grown
     ]
     days = {name: sum(getattr(one, name).elapsed_s for one in grown) / DAY_S for name in ("here", "larger")}
+    facts = critical_batch_facts()
     return {
         "phases": rows,
         "n_scale_up": domain,
         "n_scale_up_larger": larger,
         "effective_days": {name: value if math.isfinite(value) else None for name, value in days.items()},
-        "critical_batch_tokens": critical_batch_facts()["plateau_batch_tokens"].value,
-        "source": critical_batch_facts()["plateau_batch_tokens"].source,
+        "measured_batch_tokens": facts["plateau_batch_tokens"].value,
+        "sources": [facts[name].source for name in ("plateau_batch_tokens", "exponent_ratio")],
     }
 
 
@@ -217,6 +218,7 @@ def launch_document(launch: Launch) -> dict[str, Any]:
         "command": launch.command,
         "arguments": {name.removeprefix("--"): value or True for name, value in launch.arguments},
         "remarks": list(launch.remarks),
+        "text": launch.text,
     }
 
 
@@ -242,6 +244,7 @@ def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, 
         "phases_s": working.phase_s,
         "step_s": working.step_s,
         "limit_s": working.limit_s,
+        "limit_fraction": working.limit_s / working.step_s,
         "timeline": timeline_document(result),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.units import format_percent
 from computeledger.validation.anchor_gain import anchor_gain
 from computeledger.validation.compare import (
-    QUANTILES,
+    SHARES,
     Comparison,
     Deviation,
     comparison_document,
@@ -79,9 +79,7 @@ def _deviation_document(comparison: Comparison, one: Deviation) -> dict[str, Any
         "source": row.get("source") or row.get("silicon_data_source", ""),
         "suspect": row.get(COLUMN, "no"),
         "measured": one.measured,
-        "predicted": {
-            f"p{round(100 * level):02d}": value for level, value in zip(QUANTILES, one.predicted, strict=True)
-        },
+        "predicted": {f"p{round(100 * level):02d}": value for level, value in zip(SHARES, one.predicted, strict=True)},
         "ratio": one.ratio,
         "unit": comparison.units.get(one.quantity, ""),
     }

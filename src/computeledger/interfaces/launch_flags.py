@@ -6,6 +6,7 @@ deployment, SGLang's server arguments, ``trtllm-serve``.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Any
 
 from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
-from computeledger.interfaces.answers_setting import is_moe
 from computeledger.interfaces.wording import point, show
 from computeledger.physics.memory import CACHE_FRACTION
 from computeledger.physics.operations import CHUNK_TOKENS
@@ -64,6 +64,10 @@ class Launch:
         Share of HBM for everything, and for weights and cache alone [-].
     short : bool
         Whether the answer's own batch needs more than an engine may take.
+    drafts : int
+        Tokens drafted per step [-]; 0 without speculative decoding.
+    is_drafted_by_mtp : bool
+        Whether the model's own multi-token-prediction layers draft them.
     """
 
     model: str
@@ -77,6 +81,8 @@ class Launch:
     whole_fraction: float
     static_fraction: float
     short: bool
+    drafts: int = 0
+    is_drafted_by_mtp: bool = False
 
     @property
     def per_rank(self) -> int:
@@ -92,8 +98,8 @@ def engine_runs(engine: str, layout: Layout) -> bool:
 
 def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     """Commands that start what a serving document describes; raises where the engine cannot run it."""
-    if engine not in ENGINES:
-        raise unknown_id("engine", engine, ENGINES)
+    if engine not in LAUNCHERS:
+        raise unknown_id("engine", engine, LAUNCHERS)
     pools = document.get("pools")
     if pools is None:
         return "\n".join([*_comments(engine, document), *_commands(engine, _launch(engine, document, document, ""))])
@@ -110,7 +116,7 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
 
 def _commands(engine: str, one: Launch) -> list[str]:
     most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
-    return [*([most] if one.short else []), *ENGINES[engine](one)]
+    return [*([most] if one.short else []), *_draft_note(one), *LAUNCHERS[engine](one)]
 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
@@ -142,7 +148,24 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         whole_fraction=_share((beside + cache) / capacity),
         static_fraction=_share((held["weights"] + cache) / capacity),
         short=held["total"] > MOST_FRACTION * capacity,
+        drafts=_drafts(engine, document),
+        is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
     )
+
+
+def _drafts(engine: str, document: Mapping[str, Any]) -> int:
+    """Tokens drafted per step, which engines take as a whole number."""
+    drafts = float(document.get("draft_tokens", 0.0))
+    if drafts % 1:
+        raise InputError(f"--emit {engine}: --draft-tokens {drafts:g}: the engine drafts a whole number of tokens")
+    return int(drafts)
+
+
+def _draft_note(one: Launch) -> list[str]:
+    """Whose drafts the answer counts on."""
+    if not one.drafts or one.is_drafted_by_mtp:
+        return []
+    return ["# set DRAFT_MODEL to the EAGLE-3 head that was trained for this model: the model has none of its own"]
 
 
 def _share(fraction: float) -> float:
@@ -153,7 +176,7 @@ def _share(fraction: float) -> float:
 def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
     """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
     model, asked = load_model(document["model"]), document["precision"]
-    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if is_moe(model) else {})
+    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
     pairs = {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items()}
     if all(stored == wanted for stored, wanted in pairs):
         return False
@@ -172,6 +195,20 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     figures = (("TTFT", "ttft_s", "s"), ("TPOT", "tpot_s", "s"), ("tokens/s/GPU", "output_tokens_per_s_per_gpu", ""))
     said = ", ".join(f"{label} {_ends(document[name], unit)}" for label, name, unit in figures)
     where = document["layout"] if "pools" not in document else "prefill and decode apart"
+    fleet = document.get("fleet")
+    started = []
+    if fleet is not None:
+        replicas, gpus = format_count(fleet["n_replicas"], "replica"), format_count(fleet["n_gpus"], "GPU")
+        started.append(
+            f"# for the load asked about: start {replicas}, {gpus} in all, {fleet['load_fraction']:.0%} loaded, behind "
+            "a load balancer"
+        )
+    drafts = document.get("draft_tokens", 0)
+    if drafts:
+        started.append(
+            f"# predicted with {drafts:g} drafted tokens per step of which {document['tokens_per_step'] - 1:g} are "
+            "accepted on average: measure that on your own requests"
+        )
     batch = "" if "pools" in document else f" at batch {document['batch']:.0f}"
     assumed = f"longest request {LONGEST_RATIO:g} times that, prefill in chunks of "
     stated = document.get("assumptions", {}).get("context_tokens")
@@ -182,6 +219,7 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         *longer,
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
+        *started,
         f"# {_SHARES[engine]}",
         f"# assumed: {assumed}{CHUNK_TOKENS:.0f} tokens; CUDA graphs and overlap as {engine} sets them",
     ]
@@ -211,6 +249,10 @@ def _vllm(one: Launch) -> list[str]:
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += [f"--kv-cache-dtype {_KV_NAMES['vllm']}"] if one.kv == "fp8" else []
     options += ["--enable-prefix-caching"] if one.cached else []
+    if one.drafts:
+        drafter = {"method": "mtp"} if one.is_drafted_by_mtp else {"method": "eagle3", "model": "'\"$DRAFT_MODEL\"'"}
+        said = json.dumps({**drafter, "num_speculative_tokens": one.drafts}, separators=(",", ":"))
+        options.append("--speculative-config '" + said.replace('\\"', '"') + "'")
     if one.role:
         connector = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
         options.append(f"--kv-transfer-config '{connector}'")
@@ -242,6 +284,11 @@ def _sglang(one: Launch) -> list[str]:
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += [f"--kv-cache-dtype {_KV_NAMES['sglang']}"] if one.kv == "fp8" else []
     options += ["--disable-radix-cache"] if not one.cached else []
+    if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
+        options.append(f"--speculative-algorithm {'EAGLE' if one.is_drafted_by_mtp else 'EAGLE3'}")
+        options += [] if one.is_drafted_by_mtp else ['--speculative-draft-model-path "$DRAFT_MODEL"']
+        options += [f"--speculative-num-steps {one.drafts}", "--speculative-eagle-topk 1"]
+        options += [f"--speculative-num-draft-tokens {one.drafts + 1}"]
     options += [f"--disaggregation-mode {one.role}"] if one.role else []
     notes = []
     if layout.dp > 1:
@@ -272,8 +319,13 @@ def _trtllm(one: Launch) -> list[str]:
         notes.append("# trtllm-serve disaggregated -c FILE joins the servers: FILE lists their addresses")
         settings += ["cache_transceiver_config:", "  backend: DEFAULT"]
         settings += ["disable_overlap_scheduler: true"] if one.role == "prefill" else []
-    file = [f"cat > {name} <<'END'", *settings, "END"]
+    if one.drafts:
+        settings += ["speculative_config:", f"  decoding_type: {'MTP' if one.is_drafted_by_mtp else 'Eagle3'}"]
+        settings += [f"  max_draft_len: {one.drafts}"]
+        settings += [] if one.is_drafted_by_mtp else ["  speculative_model: $DRAFT_MODEL"]
+    end = "END" if one.drafts and not one.is_drafted_by_mtp else "'END'"  # the variable is filled in
+    file = [f"cat > {name} <<{end}", *settings, "END"]
     return [*notes, *file, *_shell(f"trtllm-serve {one.model}", options)]
 
 
-ENGINES: dict[str, Callable[[Launch], list[str]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
+LAUNCHERS: dict[str, Callable[[Launch], list[str]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}

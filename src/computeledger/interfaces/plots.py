@@ -39,8 +39,8 @@ from computeledger.workloads.result import quantity
 def shares_figure(document: Mapping[str, Any]) -> Spec:
     """Shares of the ledgers in FLOP beside their shares in GPU-time.
 
-    Two stacked bars joined by ribbons show how the life-cycle shears between the currencies; below, each ledger's
-    two shares with their 90 % intervals.
+    Two stacked bars joined by ribbons show how the life-cycle shears between the currencies: medians as shares of their
+    sum, since medians of shares need not add up to one. Below, each ledger's two shares with their 90 % intervals.
 
     Parameters
     ----------
@@ -63,12 +63,15 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     bars_px, row_px, gap_px = 180, 64, 16
     height = bars_px + gap_px + row_px * len(names)
     data: list[Spec] = []
-    notes = [parts.note("share of FLOP", 1.42, "y2"), parts.note("share of GPU-time", -0.42, "y2")]
+    wholes = [sum(point(share) for share in shares.values()) or 1.0 for shares in (flop, time)]
+    notes = [parts.note("medians of FLOP, as shares of their sum", 1.42, "y2"),
+             parts.note("medians of GPU-time, as shares of their sum", -0.42, "y2")]  # fmt: skip
     starts = [0.0, 0.0]
     segments: list[tuple[str, int, float, float]] = []
     marks: list[tuple[Any, float, str, str]] = []
     for name in names:
-        ends = [start + point(share) for start, share in zip(starts, (flop[name], time[name]), strict=True)]
+        sizes = (point(flop[name]) / wholes[0], point(time[name]) / wholes[1])
+        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
         data.append(_ribbon(name, starts, ends))
         segments += [(name, y, start, end) for y, start, end in zip((1, 0), starts, ends, strict=True)]
         starts = ends
@@ -136,11 +139,6 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
     -------
     dict
         A plotly figure.
-
-    Examples
-    --------
-    >>> phases_figure.__name__
-    'phases_figure'
     """
     unit, title = {"gpu_hours": ("GPU-hours", "GPU-hours"), "usd": ("USD", "cost, USD")}[measure]
     data: list[Spec] = []
@@ -179,11 +177,6 @@ def roofline_figure(ledger: Ledger) -> Spec:
     -------
     dict
         A plotly figure; points grow with their share of the step's time.
-
-    Examples
-    --------
-    >>> roofline_figure.__name__
-    'roofline_figure'
     """
     groups: list[tuple[str, str, str, list[Spec]]] = []
     for name, phase in ledger.phases.items():
@@ -319,11 +312,6 @@ def bounds_figure(ledger: Ledger) -> Spec:
     -------
     dict
         A plotly figure.
-
-    Examples
-    --------
-    >>> bounds_figure.__name__
-    'bounds_figure'
     """
     steps = [(name, step, one) for name, phase in ledger.phases.items() for step, one in phase.operations.items()]
     rows = list(range(len(steps)))[::-1]
@@ -367,11 +355,6 @@ def speed_figure(ledger: Ledger) -> Spec:
     -------
     dict
         A plotly figure; the ring is the batch in use, its whiskers the 90 % intervals.
-
-    Examples
-    --------
-    >>> speed_figure.__name__
-    'speed_figure'
     """
     phase = ledger.phases["inference"]
     data: list[Spec] = []

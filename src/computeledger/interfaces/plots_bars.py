@@ -10,6 +10,8 @@ from computeledger.interfaces.plot_parts import Spec, plain, rounded
 from computeledger.interfaces.wording import interval_words, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
+#: Medians of shares that add up to one so nearly need no remark.
+_UNEVEN = 0.005
 #: Parts smaller than this share of the whole are nothing to the eye.
 _SEEN, _NEARLY_NOTHING = 1e-4, "under 0.01 %"
 #: Paul Tol's muted scheme, told apart by readers who see few colours; for its indigo his blue, which dark pages show.
@@ -102,19 +104,23 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
         size = point(value)
         said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
         notes.append(_line(name, color, said, band, -place - 1.0))
-        share = said if unit == "fraction" else percent(size / whole)
+        share = percent(size / whole)
         data.append({
             "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
             "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
             "text": [share if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
             "hovertemplate": f"{plain(name)}: {said}<extra></extra>",
         })  # fmt: skip
+    rows = len(shown)
+    if unit == "fraction" and abs(whole - 1) > _UNEVEN:
+        rows += 1
+        notes.append(parts.note(f"the bar: shares of the sum of these medians, {percent(whole)}", -rows))
     layout = parts.layout(
-        _LINE_PX * (len(shown) + 2),
+        _LINE_PX * (rows + 2),
         notes,
         barmode="stack",
         xaxis={"range": [0, whole], "visible": False, "fixedrange": True},
-        yaxis={"range": [-len(shown) - 0.6, 1.2], **parts.ROWS},
+        yaxis={"range": [-rows - 0.6, 1.2], **parts.ROWS},
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
     )
     return {"data": data, "layout": layout}

@@ -30,11 +30,6 @@ def serving_roofline(document: Mapping[str, Any]) -> Spec:
     -------
     dict
         A plotly figure.
-
-    Examples
-    --------
-    >>> serving_roofline.__name__
-    'serving_roofline'
     """
     marks = {"decode": "circle", "prefill": "square"}
     groups = [(step, STEP_COLORS[step], marks[step], document["components"][step]) for step in STEP_COLORS]
@@ -53,11 +48,6 @@ def pareto_figure(document: Mapping[str, Any]) -> Spec:
     -------
     dict
         A plotly figure; the ring is the answer, its whiskers the 90 % intervals.
-
-    Examples
-    --------
-    >>> pareto_figure.__name__
-    'pareto_figure'
     """
     speed, cost = "output_tokens_per_s_per_user", "usd_per_mtok_output"
     curve = document["price_of_speed"]["curve"]

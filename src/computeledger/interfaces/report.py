@@ -47,11 +47,6 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
     -------
     str
         A whole HTML page with its styles, scripts and data inside.
-
-    Examples
-    --------
-    >>> plan_report.__name__
-    'plan_report'
     """
     figures = _figures(ledger, document)
     context: Context = {
@@ -269,6 +264,7 @@ _DETAILS = {
     "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
     "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled",
     "cached_tokens": "read from the cache", "output_tokens": "generated", "goodput_fraction": "goodput",
+    "unpaid_gpu_time_fraction": "GPU-time that nobody pays for",
 }  # fmt: skip
 
 

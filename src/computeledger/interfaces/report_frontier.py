@@ -11,7 +11,7 @@ from computeledger.interfaces import plot_parts
 from computeledger.interfaces import plots_frontier as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import Spec
-from computeledger.interfaces.tables_frontier import run_rows, step_months, system_rows
+from computeledger.interfaces.tables_frontier import run_rows, step_months, system_rows, system_sentence
 from computeledger.interfaces.wording import interval_words, percent, point, words
 from computeledger.units import format_si
 
@@ -90,12 +90,13 @@ def _system_tables(system: Document, trains: Document) -> list[Table]:
     return [_steps_table(trains), ("The system", _QUANTITIES, _rows(system_rows(system))), *runs]
 
 
-_STEPS = ("Model", "batch", "step", "MFU", "months, no stop", "with stops", "layout")
+_STEPS = ("Model", "batch", "over critical", "step", "MFU", "months, no stop", "with stops", "layout")
 
 
 def _steps_table(trains: Document) -> Table:
     rows: list[tuple[str, ...]] = [
-        (said, words(row["batch_tokens"], "tokens"), *_step_cells(row)) for name, said in _RUN_NAMES.items()
+        (said, words(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:.2g}x", *_step_cells(row))
+        for name, said in _RUN_NAMES.items()
         for row in trains[name]["batches"]
     ]  # fmt: skip
     return "The step, from the operation model", _STEPS, rows
@@ -109,8 +110,8 @@ def _step_cells(row: Document) -> tuple[str, ...]:
 
 
 _BATCHES = (
-    "The dense model and the mixture of experts that fill the time, at 1, 4 and 16 times the critical batch: what lies "
-    "beyond it costs loss per token."
+    "The dense model and the mixture of experts that fill the time, at the critical batch and at both ends of its 90 % "
+    "interval: what lies beyond it costs loss per token."
 )
 _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
@@ -186,12 +187,9 @@ def _systems(document: Document) -> Page:
     ]  # fmt: skip
     counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
     bf16, eight_bit = counts
-    months, tokens = document["trains"]["months"], words(point(dense["tokens"]), "tokens")
     lead = (
-        f"{words(point(document['chips']), '')} chips, {bf16} H100-equivalents in bf16 and {eight_bit} in 8 bit: in "
-        f"{months:.3g} months at {percent(document['trains']['utilization_fraction'])} of the peak "
-        f"{words(point(dense['flop']), 'FLOP')}, a dense model of "
-        f"{words(point(dense['n_params_active']), 'params')} parameters on {tokens}"
+        f"{words(point(document['chips']), '')} chips, {bf16} H100-equivalents in bf16 and {eight_bit} in 8 bit. "
+        f"{system_sentence(document)}"
     )
     given = document["assumptions"]
     asked = (

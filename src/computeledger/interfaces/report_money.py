@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.economics.allocation import PHASES
 from computeledger.economics.scaling import LossLaw, pretraining_loss
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.interfaces.wording import PHASE_NAMES, joined, point, show
+from computeledger.interfaces.wording import PHASE_NAMES, joined, point, route_words, show
 from computeledger.units import format_percent, format_si, format_usd
 
-_PHASES = ("pretraining", "rl", "inference")
 _CONTOUR_WORDS = "Lines of equal loss; along the dotted line the pretraining compute is the same."
 
 
@@ -36,7 +36,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     data = [
         {"type": "scatter", "mode": "lines", "x": x, "y": rounded(100 * row[f"{phase}_flop_fraction"] for row in rows),
          "name": PHASE_NAMES[phase], "line": {"color": parts.PHASE_COLORS[phase], "width": 2.2}}
-        for phase in _PHASES
+        for phase in PHASES
     ]  # fmt: skip
     spec = _axes(300, "tokens served over tokens trained on", "% of FLOP")
     spec["xaxis"] |= parts.log_axis(x, "{:g}".format, 0.0)
@@ -47,7 +47,7 @@ def returns_figure(document: Mapping[str, Any]) -> Spec:
     """What one more GPU-hour of each ledger takes off the loss, as the ledger shrinks and grows."""
     rows = document["return_curves"]
     data: list[Spec] = []
-    for phase in _PHASES:
+    for phase in PHASES:
         kept = [row for row in rows if row[phase] > 0 and row[phase] < math.inf]
         data.append({
             "type": "scatter", "mode": "lines", "x": rounded(row["factor"] for row in kept), "name": PHASE_NAMES[phase],
@@ -135,7 +135,7 @@ def write_allocation(path: str, document: Mapping[str, Any]) -> None:
     ]
     rows = [(PHASE_NAMES[phase], format_si(point(document[f"tokens_{phase}"]), "tokens"),
              format_si(point(document["flop"][phase]), "FLOP"),
-             format_percent(point(document["shares"]["gpu_time"][phase]))) for phase in _PHASES]  # fmt: skip
+             format_percent(point(document["shares"]["gpu_time"][phase]))) for phase in PHASES]  # fmt: skip
     title = f"{format_si(point(document['n_params_active']))} parameters on {rows[0][1]}"
     _write(path, title, figures, (("ledger", "tokens", "FLOP", "share of GPU-time"), rows),
            [*([document["warning"]] if document["warning"] else []), *document["assumptions"]])  # fmt: skip
@@ -153,11 +153,9 @@ def write_route(path: str, document: Mapping[str, Any]) -> None:
     rows = [
         (row["policy"].replace(" checked", ""), _between(row, "usd_per_completed_task", format_usd),
          _between(row, "success_fraction", format_percent), show(row["seconds"], "s"))
-        for row in sorted(document["options"], key=lambda one: one["usd_per_task"]) if row["on_front"]
+        for row in document["options"] if row["on_front"]
     ]  # fmt: skip
-    title = (
-        f"{document['best']['policy']} for {format_usd(document['best']['usd_per_completed_task'])} a completed task"
-    )
+    title = route_words(document)[0]
     head = ("policy", "cost per completed task", "success", "time")
     _write(path, title, figures, (head, rows), document["assumptions"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from computeledger.interfaces import plot_parts
@@ -34,10 +35,14 @@ def reconcile_report(document: Mapping[str, Any]) -> str:
         tiles=_tiles(document),
         phases=[_phase(document, name, phase) for name, phase in document["phases"].items()],
         contradictions=[contradiction_words(one) for one in document["contradictions"]],
-        files=[(one, entries_words(one["entries"]), damage_words(one)) for one in document["files"]],
+        files=[
+            ({**one, "file": PurePath(one["file"]).name}, entries_words(one["entries"]), damage_words(one))
+            for one in document["files"]
+        ],
         remarks=document["remarks"],
         calibration=_calibration(document),
-        plan=document["plan"],
+        shares="; ".join(document["definitions"][key] for key in ("utilization_fraction", "mfu_fraction")),
+        plan=PurePath(document["plan"]).name,
         version=version(),
         data=script_json(data),
         plotly=plotly_script(),

@@ -103,7 +103,7 @@ def _lead(document: Mapping[str, Any]) -> Context:
         "share": percent(document["bound_fractions"][document["bound"]]),
         "longest": longest["name"],
         "longest_share": percent(longest["share_fraction"]),
-        "reached": percent(found["limit_s"] / found["time_s"]),
+        "reached": percent(found["limit_fraction"]),
         "limit": words(found["limit_s"], "s"),
     }
 
@@ -131,7 +131,7 @@ def _step(document: Mapping[str, Any], phase: str) -> Context:
         "time": words(step["time_s"], "s"),
         "place": place_words(document, phase),
         "limit": words(step["limit_s"], "s"),
-        "reached": percent(step["limit_s"] / step["time_s"]),
+        "reached": percent(step["limit_fraction"]),
         "bars": [
             {"label": label, "time": words(step[f"{kind}_s"], "s"),
              "segments": _segments(step["operations"], f"{kind}_s", scale)}
@@ -139,7 +139,10 @@ def _step(document: Mapping[str, Any], phase: str) -> Context:
         ],
         "bounds": _bounds(step["operations"]),
         "rows": [_row(one, known, document["breakdown"]["constants"], phase) for one in step["operations"]],
-        "rest": words(step["rest_s"], "s") if abs(step["rest_s"]) > NEGLIGIBLE * step["time_s"] else "",
+        "beside": [
+            (name, words(value, "s")) for name, value in step["beside_s"].items()
+            if abs(value) > NEGLIGIBLE * step["time_s"]
+        ],
         "whole": "TPOT" if phase == "decode" else "TTFT",
         "terms": [(name, words(value, "s")) for name, value in totals.items()],
         "total": words(sum(totals.values()), "s"),

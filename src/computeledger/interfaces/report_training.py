@@ -33,11 +33,6 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
     -------
     str
         A whole HTML page with its styles, scripts and data inside.
-
-    Examples
-    --------
-    >>> pretrain_report.__name__
-    'pretrain_report'
     """
     step = document["step"]
     figures = {
@@ -54,7 +49,7 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
         "tiles": [{"label": label, **_amount(document[key], unit)} for key, label, unit in _TILES],
         "figures": list(figures),
         "timeline_words": _timeline_words(step["timeline"]),
-        "limit": percent(step["limit_s"] / step["step_s"]),
+        "limit": percent(step["limit_fraction"]),
         "operations": [_operation(one) for one in step["operations"]],
         "phases": [(name, words(value, "s")) for name, value in step["phases_s"].items() if value > 0],
         "losses": _losses(document["goodput"]),

@@ -10,7 +10,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from computeledger.interfaces.wording import PHASE_NAMES, choice_words, joined, point, show
+from computeledger.interfaces.fitting import FittingTable, Page
+from computeledger.interfaces.wording import PHASE_NAMES, UTILIZATION_WORDS, choice_words, joined, point, show
 from computeledger.units import format_si
 
 DIM = "bright_black"
@@ -18,12 +19,8 @@ ACCENT = "cyan"
 
 
 def console() -> Console:
-    """A console as wide as the terminal, and at least 100 columns when output goes to a file.
-
-    Words in square brackets are units and names, no markup.
-    """
-    found = Console(highlight=False, markup=False)
-    return found if found.is_terminal else Console(highlight=False, markup=False, width=max(found.width, 120))
+    """A console as wide as the terminal or as ``COLUMNS`` says; words in square brackets are units, no markup."""
+    return Page()
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -43,7 +40,7 @@ def interval(value: Any, unit: str) -> Text:
 def new_table(title: str, *columns: str) -> Table:
     """An empty table; a column whose name starts with ``>`` holds numbers and is set right."""
     named = any(columns)
-    table = Table(
+    table = FittingTable(
         title=title or None,
         title_justify="left",
         title_style="bold",
@@ -55,7 +52,7 @@ def new_table(title: str, *columns: str) -> Table:
     )
     for name in columns:
         justify: JustifyMethod = "right" if name.startswith(">") else "left"
-        table.add_column(name.removeprefix(">"), justify=justify, no_wrap=name in ("operation", "time", "share"))
+        table.add_column(name.removeprefix(">"), justify=justify)
     return table
 
 
@@ -116,13 +113,17 @@ def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
                 .append(modelled)
                 .append(" GPU-hours", style=DIM)
             )
+    for name, phase in phases.items():
+        if "unpaid_gpu_time_fraction" in phase["details"]:
+            share = interval(phase["details"]["unpaid_gpu_time_fraction"], "fraction")
+            out.print(Text(f"{PHASE_NAMES[name]}: of its GPU-time nobody pays for ", style=DIM).append(share))
     if document["assumptions"]:
         silent = [f"{one['name']} = {show(point(one['value']), one['unit'])}" for one in document["assumptions"]]
         note(out, f"assumed because the plan is silent: {'; '.join(silent)}")
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     note(
         out,
-        f"editions: {editions}; utilisation is against the dense bf16 peak; efficiency factors are fitted or "
+        f"editions: {editions}; {UTILIZATION_WORDS}; efficiency factors are fitted or "
         "assumed; --working shows every formula, input and source",
     )
     if working:

@@ -46,8 +46,6 @@ def _print_step(out: Console, name: str, step: Mapping[str, Any]) -> None:
         out.print(Text(f"{label:<9}", style=DIM).append(bar).append(f" {show(total_s, 's')}"))
     out.print(_legend(operations))
     table = new_table("", "operation", ">FLOP", ">moves", ">reaches", ">time", "of limit", "share", "binds")
-    for column in table.columns:
-        column.no_wrap = True
     for one in operations:
         close = _gauge(one["limit_fraction"], "green").append(_whole(one["limit_fraction"]))
         style = BOUND_STYLES[one["bound"]]
@@ -61,9 +59,10 @@ def _print_step(out: Console, name: str, step: Mapping[str, Any]) -> None:
             _gauge(one["share_fraction"], style).append(_whole(one["share_fraction"])),
             Text(one["bound"], style=style),
         )
-    if abs(step["rest_s"]) > NEGLIGIBLE * step["time_s"]:
-        left = _whole(step["rest_s"] / step["time_s"])
-        table.add_row("not modelled", "", "", "", show(step["rest_s"], "s"), Text("has none", style=DIM), left, "")
+    for label, value in step["beside_s"].items():
+        if abs(value) > NEGLIGIBLE * step["time_s"]:
+            left = _whole(value / step["time_s"])
+            table.add_row(label, "", "", "", show(value, "s"), Text("has none", style=DIM), left, "")
     out.print(table)
 
 
@@ -119,8 +118,6 @@ def _legend(operations: list[Mapping[str, Any]]) -> Text:
 def _print_constants(out: Console, constants: list[Mapping[str, Any]]) -> None:
     title = "Rests on: change of each time when the constant grows by 1 %"
     table = new_table(title, "constant", ">value", "range", ">TPOT", ">TTFT", "moves", "ground")
-    for column in table.columns[:5]:
-        column.no_wrap = True
     for one in constants:
         moved = {key: value for key, value in one["elasticity"].items() if ": " in key}
         strongest = sorted(moved, key=lambda key: -abs(moved[key]))

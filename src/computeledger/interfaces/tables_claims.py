@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from computeledger.interfaces.tables import DIM, console
+from computeledger.interfaces.tables import DIM, console, new_table
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_percent, format_si, format_usd
 
 VERDICT_WORDS = {
@@ -128,9 +126,7 @@ def print_claims(document: Mapping[str, Any]) -> None:
         for claim in claims:
             _print_one(out, claim)
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style=DIM, padding=(0, 2, 0, 0))
-    for name, width in (("id", 4), ("verdict", 13), ("said", 18), ("recomputed", 18), ("claim", None)):
-        table.add_column(name, min_width=width, max_width=22 if width == 18 else None)
+    table = new_table("", "id", "verdict", "said", "recomputed", "claim")
     for claim in claims:
         text = Text(claim["claim"])
         if len(claims) <= _WITH_REASON:
@@ -177,11 +173,9 @@ def _print_one(out: Any, claim: Mapping[str, Any]) -> None:
     )
     out.print(head)
     out.print(Padding(Text(f"{claim['claim']}."), (0, 0, 0, 2)))
-    rows = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    rows.add_column(style=DIM, no_wrap=True)
-    rows.add_column()
+    rows = new_table("", "", "")
     for name, text in _lines(claim):
-        rows.add_row(name, Text(text))
+        rows.add_row(Text(name, style=DIM), Text(text))
     out.print(Padding(rows, (0, 0, 0, 2)))
 
 

@@ -51,17 +51,12 @@ def _part(value: Any) -> Text:
     return Text("–", style=DIM) if value is None else interval(value, "USD/h")
 
 
-#: Columns of a terminal that has room for a fact's whole name.
-_WIDE = 100
-
-
 def print_diff(document: Mapping[str, Any]) -> None:
     """Print facts that differ."""
     out = console()
     differences = document["differences"]
     title = f"{len(differences)} facts differ, {document['n_equal']} are equal"
     table = new_table(title, "fact", document["a"], document["b"], ">change", "sources")
-    table.columns[0].overflow, table.columns[0].no_wrap = "fold", out.width >= _WIDE
     for one in differences:
         sides = [one[side]["given"] if one[side] else "–" for side in ("a", "b")]
         sources = " → ".join(dict.fromkeys(_source(one[side]) for side in ("a", "b") if one[side]))

@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 #: Time with stops over that without beyond which a run hardly advances.
 MOST_STOPPED = 10.0
 #: Site-dates listed with their reason, at most.
-MOST_ROWS = 60
+MOST_SITE_ROWS = 60
 
 
 def print_frontier(command: str, document: Document) -> None:
@@ -71,7 +71,9 @@ def _print_systems(out: Console, document: Document) -> None:
     _pairs(out, document["spec"], system_rows(document))
     _pairs(out, "FLOP of a month", [(name, value, "FLOP") for name, value in document["flop_per_month"].items()])
     trains = document["trains"]
-    title = f"Trains in {trains['months']:.3g} months at {format_percent(trains['utilization_fraction'])} of bf16 peak"
+    out.print(Text(system_sentence(document) + "."))
+    share = format_percent(trains["utilization_fraction"])
+    title = f"Runs that fill {trains['months']:.3g} months of the bf16 peak at {share}"
     _pairs(out, title, [row for name in ("dense", "moe") for row in run_rows(name, trains[name])])
     _print_steps(out, trains)
     _print_decoding(out, document)
@@ -86,15 +88,35 @@ def step_months(row: Document) -> tuple[str, str]:
     return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else "hardly advances"
 
 
+def system_sentence(document: Document) -> str:
+    """What the system trains, with the utilisation and the months that the operation model gives."""
+    trains = document["trains"]
+    run, given = trains["dense"], format_percent(trains["utilization_fraction"])
+    size, tokens = show(point(run["n_params_active"]), ""), show(point(run["tokens"]), "tokens")
+    work, months = show(point(run["flop"]), "FLOP"), f"{trains['months']:.3g} months"
+    asked = f"{work}, {months} of the bf16 peak at {given}, make a dense model of {size} parameters on {tokens}"
+    row = next(one for one in run["batches"] if one["batch_over_critical"] == 1)
+    if row["problem"]:
+        return f"{asked}; the operation model finds no step: {row['problem']}"
+    busy, stops = step_months(row)
+    stopped = f"{stops} with stops" if stops[0].isdigit() else f"with stops it {stops}"
+    others = [step_months(one)[0] for one in run["batches"] if not one["problem"]]
+    ends = f" ({others[-1]} to {others[0]} over that batch's interval)" if len(others) > 1 else ""
+    return (
+        f"{asked}. By the operation model, at the critical batch, it runs at {format_percent(row['mfu_fraction'])} MFU "
+        f"and takes {busy} months without a stop{ends}, {stopped}"
+    )
+
+
 def _print_steps(out: Console, trains: Document) -> None:
     """Steps from the operation model by batch."""
     table = new_table(
-        "The step, from the operation model: larger batches cost loss per token and keep the chips busier",
+        "The step, from the operation model, at the critical batch and at both ends of its 90 % interval",
         "model", ">batch", ">over critical", ">step", ">MFU", ">months, no stop", ">with stops", "layout",
     )  # fmt: skip
     for name in ("dense", "moe"):
         for row in trains[name]["batches"]:
-            batch, over = show(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:g}x"
+            batch, over = show(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:.2g}x"
             if row["problem"]:
                 table.add_row(name, batch, over, "", "", "", "", row["problem"])
                 break
@@ -155,7 +177,7 @@ def _print_sites(out: Console, document: Document) -> None:
     columns = ("site", "date", ">facility", ">90 % interval", ">published H100e", ">recomputed", "remark")
     table = new_table("Sites", *columns)
     shown = [row for row in document["sites"] if row["published_h100e_8bit"]]
-    for row in shown[-MOST_ROWS:]:
+    for row in shown[-MOST_SITE_ROWS:]:
         found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
         power = ["", ""]
         if row["facility_w"] is not None:
@@ -164,8 +186,8 @@ def _print_sites(out: Console, document: Document) -> None:
         remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
         table.add_row(row["name"], row["date"], *power, format_si(row["published_h100e_8bit"]), found, remark)
     out.print(table)
-    if len(shown) > MOST_ROWS:
-        note(out, f"{len(shown) - MOST_ROWS} earlier rows are not shown; --site NAME or --json")
+    if len(shown) > MOST_SITE_ROWS:
+        note(out, f"{len(shown) - MOST_SITE_ROWS} earlier rows are not shown; --site NAME or --json")
     _print_interval(out, document)
     for name, one in document["agreement"].items():
         note(out, f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}")
@@ -225,6 +247,8 @@ def _print_forecast(out: Console, document: Document) -> None:
     if "probability_by" in document:
         by = document["probability_by"]
         out.print(Text(f"by {by['date']}: {format_percent(by['probability'])}"))
+    for one in document.get("scenarios", ()):
+        out.print(Text(f"{one['scenario']} ({one['note']}): {one['date'] or 'not within 50 years'}"))
     powered = document["largest_site_has_the_power"]["date"]
     ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
     note(out, f"the largest site has that power: {powered['p50']} ({ends})")
@@ -262,6 +286,8 @@ def _print_spread(out: Console, document: Document) -> None:
             "bit/s",
         ),
     ]
+    if document["domains"]:
+        asked.insert(3, ("batch of a step, over all sites", document["batch_tokens"], "tokens"))
     _pairs(out, "Training over several sites", asked)
     table = new_table(
         "Links, each way; exchanges take the same share of the time",

@@ -8,12 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from computeledger.economics.allocation import PHASES
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
 from computeledger.interfaces.tables_tiers import span_words
-from computeledger.interfaces.wording import PHASE_NAMES, interval_words, joined, point
+from computeledger.interfaces.wording import PHASE_NAMES, interval_words, joined, point, route_words
 from computeledger.units import format_percent, format_si, format_usd
 
-PHASES = ("pretraining", "rl", "inference")
 _ROWS = 18
 _READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
 
@@ -131,8 +131,9 @@ def print_inversion(document: Mapping[str, Any]) -> None:
     for key, name in _INVERTED.items():
         value = document[key]
         ends = " – ".join(_number(point(value, end), key) for end in ("p05", "p95"))
-        told = "" if document["identified"][key] else "not identified: prior and physics"
-        table.add_row(name, f"{_number(point(value), key)}  {ends}", f"{document['bits'][key]:.2f}", told)
+        is_told = document["identified"][key]
+        bits, told = (f"{document['bits'][key]:.2f}", "") if is_told else ("–", "not identified: prior and physics")
+        table.add_row(name, f"{_number(point(value), key)}  {ends}", bits, told)
     out.print(table)
     clues = new_table("What each clue tells alone, in bits", "", *(f">{name}" for name in document["informed_by"]))
     for key, name in _INVERTED.items():
@@ -185,10 +186,10 @@ def _number(value: float, key: str) -> str:
 def print_route(document: Mapping[str, Any]) -> None:
     """Print policies by cost and success."""
     out = console()
-    best = document["best"]
-    out.print(Text(f"{best['policy']}: {format_usd(best['usd_per_completed_task'])} per completed task, "
-                   f"{format_percent(best['success_fraction'])} succeed", style="bold"))  # fmt: skip
-    note(out, document["remark"])
+    answer, cheaper = route_words(document)
+    out.print(Text(answer, style="bold"))
+    for text in filter(None, (cheaper, document["remark"])):
+        note(out, text)
     rows = [row for row in document["options"] if row["on_front"] or row["single"]]
     table = new_table(f"The front of {document['policies_compared']:,} policies, and single models", "policy",
                       ">per completed", "90 %", ">success", "90 %", ">if indep.", ">wrong", ">time [s]")  # fmt: skip

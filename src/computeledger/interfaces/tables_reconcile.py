@@ -14,6 +14,7 @@ from computeledger.units import format_si
 #: Quantity, its words and unit.
 QUANTITIES = (
     ("tokens", "tokens", "tokens"), ("gpu_hours", "GPU-hours", ""), ("utilization_fraction", "utilisation", "fraction"),
+    ("mfu_fraction", "MFU", "fraction"),
     ("usd", "cost", "USD"), ("usd_per_gpu_hour", "GPU-hour", "USD/h"), ("energy_j", "energy, at the facility", "J"),
     ("beta_flop", "beta, FLOP", ""), ("beta_gpu_time", "beta, GPU-time", ""),
 )  # fmt: skip
@@ -86,6 +87,7 @@ def print_reconciliation(document: Mapping[str, Any]) -> None:
         out.print(table)
         parts = ", ".join(f"{part} {percent(one['fraction'])}" for part, one in phase["parts"].items())
         note(out, f"GPU-time: {parts}")
+    note(out, f"{document['definitions']['utilization_fraction']}; {document['definitions']['mfu_fraction']}")
     for one in document["contradictions"]:
         out.print(Text(f"contradicts physics: {contradiction_words(one)}", style="red"))
     _print_files(out, document)
@@ -106,7 +108,7 @@ def _print_files(out: Any, document: Mapping[str, Any]) -> None:
         span = one["utilization"]
         note(
             out,
-            f"{calibration['file']}: {PHASE_NAMES[name]} reached {percent(span['p50'])} of the dense bf16 peak "
+            f"{calibration['file']}: {PHASE_NAMES[name]} reached a utilisation of {percent(span['p50'])} "
             f"({percent(span['p05'])} to {percent(span['p95'])}); computeledger plan {document['plan']} --calibration "
             f"{calibration['file']} uses it",
         )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note, print_working
-from computeledger.interfaces.wording import point, show
+from computeledger.interfaces.wording import interval_words, point, show
 from computeledger.units import KILO, format_count, format_percent, format_si
 
 RL_ROWS = [
@@ -108,8 +108,16 @@ def _print_demand(out: Console, demand: Mapping[str, Any]) -> None:
     share = interval(demand["passes_over_the_stock"], "fraction")
     note(out, f"{budget} of RL like this: {tokens} tokens sampled in {steps} steps, at {places} places of a text")
     note(out, f"that is {text} tokens of text, {share} of all that is public")
-    hours, days = interval(demand["gpu_hours"], "GPU-hours"), interval(demand["days"], "days")
-    note(out, f"and {hours}, {days} on these GPUs")
+    units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
+    hours, days, cost = (_in_words(demand[key], unit) for key, unit in units)
+    note(out, f"and {hours}, {days} on these GPUs, {cost}")
+
+
+def _in_words(value: Any, unit: str) -> str:
+    """Median with its unit, and the 90 % interval in brackets."""
+    ends = interval_words(value, unit)
+    middle = f"{show(point(value), unit)}{' GPU-hours' if unit == 'GPU-hours' else ''}"
+    return f"{middle} ({ends})" if ends else middle
 
 
 def _print_options(out: Console, options: Sequence[Mapping[str, Any]]) -> None:

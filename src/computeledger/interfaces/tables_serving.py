@@ -23,11 +23,13 @@ from computeledger.interfaces.tables_breakdown import print_breakdown
 from computeledger.interfaces.tables_tiers import print_kv_tiers
 from computeledger.interfaces.wording import (
     anchor_words,
+    burst_words,
     engine_words,
     margins_words,
     meets_words,
     place_words,
     point,
+    pools_words,
     show,
     sureness_words,
     width_words,
@@ -100,6 +102,8 @@ def _print_headline(out: Console, document: Mapping[str, Any]) -> None:
             limit = Text(show(point(document["physical_limit"][key]), unit), style=DIM)
             table.add_row(label, interval(document[key], unit), limit)
     out.print(table)
+    if "ttft_statistics_s" in document:
+        note(out, burst_words(document))
     for name, one in document.get("meets", {}).items():
         note(out, meets_words(name, one))
 
@@ -111,6 +115,8 @@ def _print_search(out: Console, document: Mapping[str, Any]) -> None:
         one = document["aggregated"]
         words = f"{one['layout']} at batch {one['batch']}: {format_si(one['output_tokens_per_s_per_gpu'])} tokens/s/GPU"
         out.print(Text("One pool as fast per token  ", style="bold").append(words, style="not bold"))
+    if "two_pools" in document:
+        out.print(Text("Two pools would give more  ", style="bold").append(pools_words(document), style="not bold"))
     if "margins" in document:
         _print_margins(out, document["margins"])
 

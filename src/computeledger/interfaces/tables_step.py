@@ -13,7 +13,7 @@ from computeledger.interfaces.wording import point, show
 from computeledger.units import format_percent, format_si
 
 #: Rows of a timeline that are drawn; of a longer pipeline the middle stages are left out.
-MOST_ROWS = 16
+MOST_STAGE_ROWS = 16
 _STYLES = {"forward": "cyan", "backward": "blue", "weights": "green"}
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -32,8 +32,6 @@ def print_step(out: Console, document: Mapping[str, Any]) -> None:
         wire = [show(one[key], "s") if one[key] > 0 else "" for key in ("exposed_s", "hidden_s")]
         share = bar(one["share_fraction"], 8).append(format_percent(one["share_fraction"]))
         table.add_row(one["name"], *work, show(point(one["time_s"]), "s"), share, reached, *wire, one["bound"])
-    for column in table.columns:
-        column.no_wrap = True
     out.print(table)
     _print_phases(out, step)
     print_timeline(out, step["timeline"])
@@ -75,8 +73,8 @@ def timeline_rows(drawn: Mapping[str, Any], width: int) -> list[tuple[str, list[
     """Cells of a timeline: stage, then a sign and its kind for each slice of time."""
     stages, scale = drawn["n_stages"], width / drawn["pipeline_end_s"]
     kept = list(range(stages))
-    if stages > MOST_ROWS:
-        half = MOST_ROWS // 2
+    if stages > MOST_STAGE_ROWS:
+        half = MOST_STAGE_ROWS // 2
         kept = [*range(half), *range(stages - half, stages)]
     rows: dict[int, list[tuple[str, str]]] = {stage: [("·", "")] * width for stage in kept}
     for stage, kind, microbatch, _, start, end in drawn["bars"]:

@@ -20,9 +20,9 @@ from computeledger.interfaces.tables import (
     print_working,
 )
 from computeledger.interfaces.tables_step import print_step
-from computeledger.interfaces.wording import point, show, width_words, words
+from computeledger.interfaces.wording import MFU_WORDS, UTILIZATION_WORDS, point, show, width_words, words
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.units import format_count, format_percent, format_si
-from computeledger.workloads.pretraining import USABLE_FRACTION
 
 #: Rounding that is worth a word.
 ROUNDED_FRACTION = 0.01
@@ -32,6 +32,7 @@ STEP_ROWS = [
     ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
     ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
     ("HFU", "hfu_fraction", "fraction"),
+    ("utilisation", "utilization_fraction", "fraction"),
 ]
 RUN_ROWS = [
     ("GPU-hours", "gpu_hours", "effective_gpu_hours", "GPU-hours"),
@@ -52,6 +53,7 @@ def print_pretrain(document: Mapping[str, Any], working: bool = False) -> None:
     for label, key, unit in STEP_ROWS:
         table.add_row(label, interval(document[key], unit))
     out.print(table)
+    note(out, f"{MFU_WORDS}; HFU counts recomputation too; {UTILIZATION_WORDS}")
     _print_run(out, document)
     if "anchor" in document:
         _print_anchor(out, document["anchor"])
@@ -78,7 +80,7 @@ def _fit_words(document: Mapping[str, Any]) -> str:
     """Whether it fits into what a job may fill; some published jobs fill more."""
     if document["fits"]:
         return "fits"
-    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / USABLE_FRACTION
+    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / TRAINING_HBM_FRACTION
     if held["total"] <= hbm_bytes:
         return f"TIGHT: more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"
     return "DOES NOT FIT"
@@ -253,7 +255,8 @@ def _short(problem: str) -> str:
 def _print_growing(out: Console, grown: Mapping[str, Any]) -> None:
     here, larger = grown["n_scale_up"], grown["n_scale_up_larger"]
     table = new_table(
-        f"A batch that grows with the critical batch ({grown['source']}), scale-up domains of {here} and {larger} GPUs",
+        f"A batch that grows with the critical batch ({', '.join(grown['sources'])}), scale-up domains of {here} and "
+        f"{larger} GPUs",
         ">from token", ">batch", f"layout ({here})", ">MFU", ">days", f"layout ({larger})", ">MFU", ">days",
     )  # fmt: skip
     for one in grown["phases"]:
@@ -272,13 +275,9 @@ def _print_growing(out: Console, grown: Mapping[str, Any]) -> None:
         words = (
             f"{format_si(days['here'])} days in all, {format_si(days['larger'])} on the larger domain ({saved} less)"
         )
-        note(
-            out, f"{words}; growing stops at {format_si(grown['critical_batch_tokens'])} tokens, where it was measured"
-        )
+        note(out, f"{words}; the critical batch is measured to {format_si(grown['measured_batch_tokens'])} tokens")
 
 
 def _print_launch(out: Console, launch: Mapping[str, Any]) -> None:
     out.print(Text(f"Launch with {launch['framework']}", style="bold"))
-    out.print(Text(launch["command"]), soft_wrap=True)
-    for remark in launch["remarks"]:
-        note(out, f"# {remark}")
+    out.print(Text(launch["text"]), soft_wrap=True)

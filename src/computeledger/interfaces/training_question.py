@@ -10,11 +10,11 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.interfaces.answers_setting import check_positive, draw_machine, is_moe, price_of, whole_number
+from computeledger.interfaces.answers_setting import check_positive, draw_machine, price_of, whole_number
 from computeledger.physics.efficiency import middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
+from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE, Batch, Stack
 from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, SHARDING, parse_recompute
 from computeledger.units import YEAR_S
@@ -30,7 +30,7 @@ _STOPS = {"checkpoint_pause": "pause_s", "restart": "restart_s", "stragglers": "
 _POSITIVE = (
     "tokens", "sequence_tokens", "global_batch_tokens", "microbatch_sequences", "virtual_stages", "lora_rank",
     "mtp_layers",
-    "interruptions_per_gpu_year", "checkpoint_interval", "restart", "checkpoint_pause",
+    "checkpoint_interval", "restart", "checkpoint_pause",
 )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def read_question(options: Mapping[str, Any]) -> Question:
     )
     batch = _batch(options)
     scenario = PretrainingScenario(
-        model, Layout(), parse_precision(options["precision"] or "bf16", is_moe(model)), batch,
+        model, Layout(), parse_training_precision(options["precision"] or "bf16", model.is_moe), batch,
         drawn["tokens"], drawn["price"], lora=_lora(options),
     )  # fmt: skip
     n_gpus, layout = _layout(options, scenario, int(system.n_gpus_scale_up.value))
@@ -171,13 +171,6 @@ def _layout(options: Mapping[str, Any], scenario: PretrainingScenario, domain: i
     layout = filled(parse_layout(options["layout"]), gpus)
     check_layout(layout, scenario.model, gpus)
     return int(layout.n_gpus), layout
-
-
-def filled(layout: Layout, n_gpus: int | None) -> Layout:
-    """A layout without dp takes as many data-parallel ranks as the GPUs allow."""
-    if n_gpus is not None and layout.dp == 1 and n_gpus % int(layout.n_gpus) == 0:
-        return replace(layout, dp=n_gpus // int(layout.n_gpus))
-    return layout
 
 
 def _limits(options: Mapping[str, Any], domain: int) -> Limits:

@@ -12,6 +12,13 @@ from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, format_perc
 
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
+#: What each share of the peak counts, so that no two of them are taken for one.
+UTILIZATION_WORDS = (
+    "utilisation counts 6 N FLOP a trained and 2 N a forward token (attention and recomputation left out) over the "
+    "dense bf16 peak and all GPU-time held"
+)
+MFU_WORDS = "MFU counts attention's FLOP too, recomputation left out, over the dense bf16 peak"
+
 _MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h", "USD/kWh": "/kWh", "USD/W": "/W", "USD/year": "/year"}
 _SPELT = {
     "usd": "USD",
@@ -133,6 +140,24 @@ def sureness_words(sure: Mapping[str, Any]) -> str:
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
+
+
+def burst_words(document: Mapping[str, Any]) -> str:
+    """Times to first token of a run whose clients start at once, by statistic."""
+    parts = [f"{name} {words(point(one), 's')}" for name, one in document["ttft_statistics_s"].items()]
+    rounds = document["rounds_per_burst"]
+    start = "every round starts at once" if rounds == 1 else f"one start for {rounds:g} rounds"
+    return f"time to first token, {start}: {', '.join(parts)}; above: {document['statistic']}"
+
+
+def pools_words(document: Mapping[str, Any]) -> str:
+    """What two pools reach where one answers."""
+    one = document["two_pools"]
+    rates = [format_si(rate) for rate in (one["output_tokens_per_s_per_gpu"], point(document[_RATE]))]
+    return f"--mode disaggregated: {rates[0]} tokens/s/GPU instead of {rates[1]} ({one['layout']})"
+
+
+_RATE = "output_tokens_per_s_per_gpu"
 
 
 def anchor_words(anchor: Mapping[str, Any]) -> str:
@@ -368,6 +393,40 @@ def model_words(model: str) -> str:
     ('deepseek-ai/DeepSeek-V3', 'own-moe/config.json')
     """
     return "/".join(PurePath(model).parts[-2:]) if model.endswith(".json") else model
+
+
+def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The answer of a route in one sentence, and the cheaper policy that a lower success would allow, if any.
+
+    Parameters
+    ----------
+    document : mapping
+        Of the route.
+
+    Returns
+    -------
+    tuple of str
+        The second empty where no policy that fails more often is cheaper.
+
+    Examples
+    --------
+    >>> best = {"policy": "large", "usd_per_completed_task": 0.541, "success_fraction": 0.74}
+    >>> document = {"best": best, "cheapest_without_a_floor": best, "least_success_fraction": 0.7,
+    ...             "least_success_is": "stated"}
+    >>> route_words(document)[0].replace(chr(160), " ")
+    'large: $0.541 per completed task, 74 % completed; the cheapest that completes at least 70 % (stated)'
+    """
+    best, free = document["best"], document["cheapest_without_a_floor"]
+    floor = f"{percent(document['least_success_fraction'])} ({document['least_success_is']})"
+    answer = f"{_policy_words(best)}; the cheapest that completes at least {floor}"
+    if free["policy"] == best["policy"]:
+        return answer, ""
+    return answer, f"without that floor {_policy_words(free)}, {percent(1 - free['success_fraction'])} not"
+
+
+def _policy_words(row: Mapping[str, Any]) -> str:
+    cost = f"{words(row['usd_per_completed_task'], 'USD')} per completed task"
+    return f"{row['policy']}: {cost}, {percent(row['success_fraction'])} completed"
 
 
 def margins_words(margins: Mapping[str, Any]) -> str:

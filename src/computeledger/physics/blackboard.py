@@ -12,12 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, Range
 
 #: Multiply and add once per active parameter and token; backward does it for inputs and for weights.
 FORWARD_FLOP_PER_PARAM = 2.0
 BACKWARD_FLOP_PER_PARAM = 4.0
 TRAINING_FLOP_PER_PARAM = FORWARD_FLOP_PER_PARAM + BACKWARD_FLOP_PER_PARAM
+#: Beta in FLOP where a question does not say (assumption): 6 to train, 2 to sample, 2 to score once more. 8 is the
+#: least, 12 scores with a reference model too; published steps count 9.6 to 9.9.
+MEDIAN_BETA_FLOP = 10.0
+BETA_FLOP = Range(8.0, 12.0, mid=MEDIAN_BETA_FLOP)
+#: Model FLOP over dense peak FLOP of a pretraining run where nothing is said (assumption: the documents'; Epoch's runs
+#: lie in 19 to 46 %), and of decoding over that (assumption: memory binds decoding).
+PRETRAINING_UTILIZATION_FRACTION = 0.4
+DECODING_UTILIZATION_RATIO = 1 / 3
 
 
 def pretraining_flop(n_params_active: Num, tokens: Num) -> Num:

@@ -7,9 +7,7 @@ table.
 from __future__ import annotations
 
 from computeledger.arrays import Num
-
-#: Gradients are exchanged in fp32 (C095).
-GRADIENT_BYTES = 4.0
+from computeledger.physics.training_memory import GRADIENT_BYTES
 
 
 def scale_up_ratio(scale_up_bytes_per_s: Num, scale_out_bytes_per_s: Num) -> Num:

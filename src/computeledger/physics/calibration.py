@@ -57,7 +57,9 @@ class Calibration:
     intervals : mapping of str to mapping
         Quantiles of measured over predicted by class.
     deployments : frozenset of str
-        Architecture, system and engine of what was fitted.
+        Architecture, format, system and engine of what was fitted.
+    chips : frozenset of str
+        Accelerators that it was fitted on.
     """
 
     data: str
@@ -67,6 +69,7 @@ class Calibration:
     constants: tuple[Constant, ...]
     intervals: Mapping[str, Mapping[str, Any]]
     deployments: frozenset[str]
+    chips: frozenset[str]
 
     def of(self, engine: str) -> dict[str, Constant]:
         """Constants that hold for an engine, its own and the shared ones.
@@ -120,4 +123,5 @@ def load_calibration() -> Calibration:
         constants=constants,
         intervals=table["intervals"],
         deployments=frozenset(table["deployments"]["fitted"]),
+        chips=frozenset(table["deployments"]["chips"]),
     )

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import Z_95, Num, Range
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.reading import read_facts, read_file
 from computeledger.facts.schema import Fact
 
-_LAW = "critical_batch_merrill_2025"
+_LAW = "critical_batch"
 
 
 @functools.cache
@@ -23,7 +23,8 @@ def critical_batch_facts() -> dict[str, Fact]:
     Returns
     -------
     dict of str to Fact
-        ``first_seen_tokens``, ``first_batch_tokens``, ``plateau_seen_tokens``, ``plateau_batch_tokens``.
+        ``first_seen_tokens``, ``first_batch_tokens``, ``plateau_seen_tokens``, ``plateau_batch_tokens``,
+        ``exponent_ratio``.
 
     Examples
     --------
@@ -34,16 +35,19 @@ def critical_batch_facts() -> dict[str, Fact]:
     return read_facts(document, _LAW, document.table[_LAW])
 
 
-def critical_batch_merrill_2025_tokens(seen_tokens: Num) -> Num:
-    """Largest batch that costs no loss per token, ``min(B1, B1 (t / t1)^p)`` with ``p = ln(B1 / B0) / ln(t1 / t0)``.
+def critical_batch_tokens(seen_tokens: Num, exponent: Num | None = None) -> Num:
+    """Tokens of a step beyond which a larger batch trains worse per token, ``B (t / t0)^p``.
 
-    A power law through the two published points, flat from the second on. It does not depend on the size of the model
-    (1B and 7B agree). Published large runs go beyond it early (Llama 3 405B trains with 8M tokens after 252M).
+    The level is measured: 8.4M tokens after 168B and 16.8M after 503B, on 1B and 7B models; it does not depend on the
+    size of the model. Up to there ``p`` is the slope between the two points. Beyond, nobody measured it: ``p`` is
+    that of smaller runs (85M to 1.2B parameters), and :func:`exponent_beyond` says how unsure it is.
 
     Parameters
     ----------
     seen_tokens : float or ndarray
-        Tokens the model was trained on so far; measured to 6e11 [token].
+        Tokens the model was trained on so far; measured to 5.03e11 [token].
+    exponent : float or ndarray, optional
+        Beyond the measured range; the published median when left out [-].
 
     Returns
     -------
@@ -52,15 +56,67 @@ def critical_batch_merrill_2025_tokens(seen_tokens: Num) -> Num:
 
     References
     ----------
-    merrill-2025.
+    merrill-2025; zhang-2024-critical-batch.
 
     Examples
     --------
-    >>> float(critical_batch_merrill_2025_tokens(503e9)) / 4096
+    >>> float(critical_batch_tokens(503e9)) / 4096
     4096.0
+    >>> round(float(critical_batch_tokens(15e12)) / 1e6, 1)
+    82.7
     """
-    first, plateau = _points()
-    return plateau[1] * np.minimum((np.maximum(seen_tokens, 1.0) / plateau[0]) ** _exponent(first, plateau), 1.0)
+    first, last = _points()
+    times = np.maximum(seen_tokens, 1.0) / last[0]
+    beyond = critical_batch_facts()["exponent_ratio"].value if exponent is None else exponent
+    return last[1] * times ** np.where(times > 1, beyond, _measured_exponent(first, last))
+
+
+def exponent_beyond(score: Num) -> Num:
+    """Exponent of the growth beyond the measured range, at a standard normal score.
+
+    The 5 % end takes the plateau that the last measured points showed as lasting (no growth), the 95 % end the growth
+    measured before it (0.63); the median is what smaller runs gave (assumption: these ends are 90 %).
+
+    Parameters
+    ----------
+    score : float or ndarray
+        Standard normal score [-].
+
+    Returns
+    -------
+    float or ndarray
+        Between the two ends [-].
+
+    Examples
+    --------
+    >>> [round(float(exponent_beyond(score)), 2) for score in (-1.645, 0.0, 1.645)]
+    [0.0, 0.47, 0.63]
+    """
+    ends = [0.0, critical_batch_facts()["exponent_ratio"].value, _measured_exponent(*_points())]
+    return np.asarray(np.interp(score, [-Z_95, 0.0, Z_95], ends))
+
+
+def critical_batch_range(seen_tokens: float) -> Range | float:
+    """Interval of the critical batch: exact to the eye within what was measured, wider the further beyond.
+
+    Parameters
+    ----------
+    seen_tokens : float
+        Tokens the model was trained on so far [token].
+
+    Returns
+    -------
+    Range or float
+        90 % interval with its median [token].
+
+    Examples
+    --------
+    >>> found = critical_batch_range(15e12)
+    >>> [round(value / 1e6) for value in (found.low, found.mid, found.high)]
+    [17, 83, 143]
+    """
+    low, mid, high = (float(critical_batch_tokens(seen_tokens, exponent_beyond(z))) for z in (-Z_95, 0.0, Z_95))
+    return Range(low, high, mid=mid) if low < high else mid
 
 
 def _points() -> tuple[tuple[float, float], tuple[float, float]]:
@@ -72,8 +128,16 @@ def _points() -> tuple[tuple[float, float], tuple[float, float]]:
     )
 
 
-def _exponent(first: tuple[float, float], plateau: tuple[float, float]) -> float:
-    return math.log(plateau[1] / first[1]) / math.log(plateau[0] / first[0])
+def _measured_exponent(first: tuple[float, float], last: tuple[float, float]) -> float:
+    return math.log(last[1] / first[1]) / math.log(last[0] / first[0])
+
+
+def _allowed_after(batch_tokens: float) -> float:
+    """Tokens seen at which the critical batch reaches a batch."""
+    first, last = _points()
+    over = batch_tokens / last[1]
+    exponent = critical_batch_facts()["exponent_ratio"].value if over > 1 else _measured_exponent(first, last)
+    return float(last[0] * over ** (1 / exponent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +163,14 @@ class BatchPhase:
 
 
 def growing_batch(first_batch_tokens: float, last_batch_tokens: float, run_tokens: float) -> list[BatchPhase]:
-    """Let a batch double whenever the critical batch allows twice as much.
+    """Let a batch double whenever the critical batch, at its median, allows twice as much.
 
     Parameters
     ----------
     first_batch_tokens : float
         Tokens per step at the start [token].
     last_batch_tokens : float
-        Where it stops growing; the plateau of the critical batch is never exceeded by growing [token].
+        Where it stops growing [token].
     run_tokens : float
         Tokens of the run [token].
 
@@ -119,11 +183,12 @@ def growing_batch(first_batch_tokens: float, last_batch_tokens: float, run_token
     --------
     >>> [round(one.batch_tokens / 2**20) for one in growing_batch(2**21, 2**24, 1e12)]
     [2, 4, 8, 16]
+    >>> [round(one.batch_tokens / 2**20) for one in growing_batch(2**23, 2**26, 15e12)]
+    [8, 16, 32, 64]
     """
-    first, plateau = _points()
     phases, start, batch = [], 0.0, first_batch_tokens
-    while batch < last_batch_tokens and 2 * batch <= plateau[1]:
-        allowed = plateau[0] * (2 * batch / plateau[1]) ** (1 / _exponent(first, plateau))
+    while batch < last_batch_tokens:
+        allowed = _allowed_after(2 * batch)
         if allowed >= run_tokens:
             break
         if allowed > start:

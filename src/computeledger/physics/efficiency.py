@@ -128,7 +128,7 @@ class Efficiency:
         Parameters
         ----------
         precision : str
-            ``bf16``, ``fp8`` or ``fp4``.
+            Of the units: ``bf16``, ``fp8``, ``fp4``, or ``int8``, which takes the factor of fp8 (assumption).
 
         Returns
         -------
@@ -141,7 +141,7 @@ class Efficiency:
         0.5
         """
         factors = {"bf16": self.gemm_fraction_bf16, "fp8": self.gemm_fraction_fp8, "fp4": self.gemm_fraction_fp4}
-        return factors[precision]
+        return factors["fp8" if precision == "int8" else precision]
 
 
 #: The physical limit: every peak reached, nothing launched, no host.

@@ -35,8 +35,6 @@ REFERENCE_CHIPS = {
     "blackwell": "b200-sxm",
     "tpu": "tpu-v5p",
 }
-#: Recipes of low-precision training: one scale per tensor, per row, or per block of 16 to 128 values.
-RECIPES = ("tensor", "row", "block")
 
 
 @dataclass(frozen=True, slots=True)

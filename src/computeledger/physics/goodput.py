@@ -12,7 +12,7 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import QuantityError
-from computeledger.units import DAY_S, MINUTE_S
+from computeledger.units import DAY_S, MINUTE_S, YEAR_S
 
 #: What a stop costs where the question does not say. Each rests on published runs (``facts/data/reliability.toml``);
 #: none states the spread over runs, so the ranges are assumptions.
@@ -30,6 +30,8 @@ ASSUMED_STOPS: dict[str, tuple[Uncertain, str]] = {
     ),
 }  # fmt: skip
 
+#: Time between the failures of a job that has none: checkpoints then cost next to nothing.
+NEVER_S = 10_000 * YEAR_S
 #: Where a checkpoint and a restart together outlast the time between failures this often, no work gets done.
 LARGEST_EXPONENT = 20.0
 
@@ -110,7 +112,7 @@ class Goodput:
 
 
 def mean_time_between_failures_s(n_gpus: Num, interruptions_per_gpu_s: Num) -> Num:
-    """Time between unexpected stops of a synchronous job, ``1 / (n f)``.
+    """Time between unexpected stops of a synchronous job, ``1 / (n f)``; ten thousand years where nothing fails.
 
     Parameters
     ----------
@@ -130,10 +132,10 @@ def mean_time_between_failures_s(n_gpus: Num, interruptions_per_gpu_s: Num) -> N
 
     Examples
     --------
-    >>> round(mean_time_between_failures_s(16384, 6.5e-3 / 8 / 86400) / 3600, 1)
+    >>> round(float(mean_time_between_failures_s(16384, 6.5e-3 / 8 / 86400)) / 3600, 1)
     1.8
     """
-    return 1 / (n_gpus * interruptions_per_gpu_s)
+    return 1 / np.maximum(n_gpus * interruptions_per_gpu_s, 1 / NEVER_S)
 
 
 def checkpoint_interval_young_s(pause_s: Num, mean_time_s: Num) -> Num:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, check_record
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.units import format_count
 
+_DEGREES = dict.fromkeys(("tp", "pp", "dp", "cp", "ep"), AT_LEAST_ONE)
 _PART = re.compile(r"(tp|pp|dp|cp|ep)(\d+)")
 
 
@@ -34,6 +37,9 @@ class Layout:
     dp: Num = 1
     cp: Num = 1
     ep: Num = 1
+
+    def __post_init__(self) -> None:
+        check_record(self, **_DEGREES)
 
     @property
     def n_gpus(self) -> Num:
@@ -198,7 +204,7 @@ def serving_layouts(model: Model, n_gpus: int, n_scale_up: int) -> list[Layout]:
         for pp in powers_of_two(min(world, 8)):
             for tp in powers_of_two(min(world // pp, n_scale_up)):
                 dp, rest = divmod(world, pp * tp)
-                is_moe = any(group.feed_forward.n_experts for group in model.layers)
+                is_moe = model.is_moe
                 if rest or (dp > 1 and not is_moe):
                     continue
                 for ep in {1, tp * dp} if is_moe else {1}:
@@ -210,25 +216,52 @@ def serving_layouts(model: Model, n_gpus: int, n_scale_up: int) -> list[Layout]:
     return sorted(found, key=lambda one: (int(one.n_gpus), int(one.pp), int(one.tp), int(one.ep)))
 
 
-def stack_layouts(layouts: list[Layout]) -> Layout:
-    """Put many layouts on one axis.
+def filled(layout: Layout, n_gpus: int | None) -> Layout:
+    """Give a layout without ``dp`` as many data-parallel ranks as the GPUs allow.
 
     Parameters
     ----------
-    layouts : list of Layout
-        Scalars.
+    layout : Layout
+        Scalar.
+    n_gpus : int or None
+        GPUs of the job; None where nobody says [-].
 
     Returns
     -------
     Layout
-        Whose degrees are arrays of shape (n, 1), so that a second axis may hold batches.
+        The same where it states ``dp``, or where its GPUs do not divide those of the job.
 
     Examples
     --------
-    >>> stack_layouts([Layout(tp=1), Layout(tp=2)]).tp.shape
-    (2, 1)
+    >>> str(filled(Layout(tp=2), 64)), str(filled(Layout(tp=2, dp=4), 64))
+    ('tp2-dp32', 'tp2-dp4')
     """
-    columns = {
-        name: np.array([[float(getattr(one, name))] for one in layouts]) for name in ("tp", "pp", "dp", "cp", "ep")
-    }
-    return Layout(**columns)
+    if n_gpus is not None and layout.dp == 1 and n_gpus % int(layout.n_gpus) == 0:
+        return replace(layout, dp=n_gpus // int(layout.n_gpus))
+    return layout
+
+
+def stack_layouts(layouts: Sequence[Layout], trailing_axes: int = 1) -> Layout:
+    """Put many layouts on one axis.
+
+    Parameters
+    ----------
+    layouts : sequence of Layout
+        Scalars.
+    trailing_axes : int
+        Axes of length 1 behind that of the layouts, such as one that batches broadcast against [-].
+
+    Returns
+    -------
+    Layout
+        Whose degrees are arrays of shape (n, 1, ...).
+
+    Examples
+    --------
+    >>> two = [Layout(tp=1), Layout(tp=2)]
+    >>> stack_layouts(two).tp.shape, stack_layouts(two, trailing_axes=0).tp.shape
+    ((2, 1), (2,))
+    """
+    shape = (len(layouts), *(1,) * trailing_axes)
+    names = ("tp", "pp", "dp", "cp", "ep")
+    return Layout(**{name: np.array([float(getattr(one, name)) for one in layouts]).reshape(shape) for name in names})

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, nearest
-from computeledger.facts.schema import PRECISION_BYTES, System
+from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.efficiency import IDEAL, Efficiency
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, TrainingEfficiency
 
@@ -222,7 +223,7 @@ def bound(operations: Iterable[Operation]) -> NDArray[np.str_]:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Precision of each kind of value: ``bf16``, ``fp8`` or ``fp4``.
+    """Format of each kind of value: ``bf16``, ``fp8``, ``fp4``, ``int8`` (W8A8), ``int4`` (W4A16), ``w8a16``, ``w4a8``.
 
     Attributes
     ----------
@@ -252,12 +253,13 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     Parameters
     ----------
     text : str
-        ``bf16``, ``fp8`` or ``fp4``. Four-bit checkpoints of MoE models quantise the experts and keep the rest in
-        8 bits, so ``fp4`` means that for them.
+        ``bf16``, ``fp8``, ``fp4``, ``int8`` (weights and activations), ``int4`` (weight-only: multiplied in 16 bits;
+        ``int4-g32`` and ``int4-g64`` with a scale for 32 or 64 values), ``w8a16`` (weight-only) or ``w4a8``. fp4
+        checkpoints of MoE models quantise the experts and keep the rest in 8 bits, so ``fp4`` means that for them.
     moe : bool
         Whether the model has routed experts.
     kv : str
-        Precision of the KV cache.
+        Format of the KV cache.
 
     Returns
     -------
@@ -267,18 +269,49 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     Raises
     ------
     UnknownIdError
-        A precision that is not listed.
+        A format that is not listed.
 
     Examples
     --------
     >>> parse_precision("fp4", moe=True)
     Precision(attention='fp8', dense='fp8', experts='fp4', kv='bf16', scores='bf16')
     """
-    for name in (text, kv):
-        if name not in PRECISION_BYTES:
-            raise UnknownIdError(f"unknown precision {name!r}: {nearest(name, PRECISION_BYTES)}")
+    for name, known in ((text, PRECISION_BYTES), (kv, KV_PRECISIONS)):
+        if name not in known:
+            raise UnknownIdError(f"unknown precision {name!r}: {nearest(name, known)}")
     rest = "fp8" if text == "fp4" and moe else text
     return Precision(attention=rest, dense=rest, experts=text, kv=kv)
+
+
+def parse_training_precision(text: str, moe: bool = False) -> Precision:
+    """Read the precision of a training step: of the formats that products are trained in.
+
+    Parameters
+    ----------
+    text : str
+        ``bf16``, ``fp8`` or ``fp4``.
+    moe : bool
+        Whether the model has routed experts.
+
+    Returns
+    -------
+    Precision
+        By kind of value.
+
+    Raises
+    ------
+    UnknownIdError
+        A format that is not listed, or one for serving alone.
+
+    Examples
+    --------
+    >>> parse_training_precision("int4")
+    Traceback (most recent call last):
+    computeledger.errors.UnknownIdError: unknown precision of training 'int4': allowed: bf16, fp4, fp8
+    """
+    if text not in FLOAT_PRECISIONS:
+        raise UnknownIdError(f"unknown precision of training {text!r}: {nearest(text, FLOAT_PRECISIONS)}")
+    return parse_precision(text, moe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +332,16 @@ class Machine:
     efficiency: Efficiency = IDEAL
     training: TrainingEfficiency = IDEAL_TRAINING
 
+    def __post_init__(self) -> None:
+        check_record(self)
+
     def gemm_flop_per_s(self, precision: str) -> Num:
         """Rate of matrix products: the peak at the narrowest precision that the chip has, times its factor.
 
         Parameters
         ----------
         precision : str
-            ``bf16``, ``fp8`` or ``fp4``; a chip without it runs the next wider one.
+            A stored format; a chip without its units runs the next wider ones.
 
         Returns
         -------

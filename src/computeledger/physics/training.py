@@ -15,7 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.efficiency_training import chip_family
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
-from computeledger.physics.training_batch import RECOMPUTE, SCHEDULES, Batch, Stack
+from computeledger.physics.training_batch import BUBBLE_RATIOS, RECOMPUTE, Batch, Stack
 from computeledger.physics.training_counts import layer_counts, trained_layers
 from computeledger.physics.training_memory import (
     GRADIENT_BYTES,
@@ -28,8 +28,8 @@ from computeledger.physics.training_memory import (
 from computeledger.physics.training_operations import microbatch
 
 __all__ = [
+    "BUBBLE_RATIOS",
     "RECOMPUTE",
-    "SCHEDULES",
     "Batch",
     "Stack",
     "StepTime",
@@ -130,7 +130,7 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
         ratio=ratio,
         microbatch_s=one,
         microbatches=n_micro,
-        bubble_s=ratio * average * SCHEDULES[batch.stack.schedule] * (layout.pp - 1) / batch.virtual_stages,
+        bubble_s=ratio * average * BUBBLE_RATIOS[batch.stack.schedule] * (layout.pp - 1) / batch.virtual_stages,
         gradients_s=ratio * gradients,
         optimizer_s=ratio * trained * OPTIMIZER_TRAFFIC_BYTES / bandwidth,
         fixed_s=ratio * eff.training_step_s,
@@ -161,7 +161,7 @@ def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
     eff = machine.training
     if chip_family(machine.system.accelerator) == "other":
         return eff.training_chip_ratio
-    if any(group.feed_forward.n_experts for group in model.layers):
+    if model.is_moe:
         return eff.training_expert_ratio
     return eff.training_known_ratio if batch.stack.in_calibration else eff.training_unseen_ratio
 

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, check_record
 from computeledger.errors import InputError, nearest
 from computeledger.physics.parallelism import Layout
 
@@ -29,7 +30,7 @@ RECIPES = ("tensor", "row", "block")
 ACTIVATIONS, MOMENTS = ("bf16", "fp8"), ("fp32", "bf16")
 #: Share of the plain pipeline bubble that a schedule leaves: zero-bubble moves weight gradients into it; DualPipe
 #: feeds both ends and overlaps a forward with a backward.
-SCHEDULES = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
+BUBBLE_RATIOS = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Stack:
     hidden_tensor_parallel : bool
         Tensor-parallel traffic runs under the products (asynchronous or decomposed).
     schedule : str
-        Pipeline schedule of :data:`SCHEDULES`; interleaving is ``virtual_stages`` of the batch.
+        Pipeline schedule of :data:`BUBBLE_RATIOS`; interleaving is ``virtual_stages`` of the batch.
     trained_fraction : float or ndarray
         Share of weights that receive gradients: 1, or nearly 0 for adapters (LoRA) [-].
     mtp_layers : int
@@ -87,6 +88,9 @@ class Stack:
     imbalance: Num = 1.0
     in_calibration: bool = False
 
+    def __post_init__(self) -> None:
+        check_record(self, trained_fraction=FRACTION, residual_streams=POSITIVE, imbalance=POSITIVE)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -118,6 +122,12 @@ class Batch:
     virtual_stages: Num = 1.0
     sharded_weights: bool = False
     stack: Stack = field(default_factory=Stack)
+
+    def __post_init__(self) -> None:
+        check_record(
+            self, sequence_tokens=POSITIVE, global_sequences=POSITIVE, microbatch_sequences=POSITIVE,
+            virtual_stages=AT_LEAST_ONE,
+        )  # fmt: skip
 
     @property
     def forward_again(self) -> float:

@@ -25,6 +25,8 @@ MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
 LOOSE_GRADIENT_BYTES = 6.0
 #: Logits live as bf16 and fp32 at once.
 LOGIT_BYTES = 6.0
+#: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
+TRAINING_HBM_FRACTION = 0.94
 
 
 @dataclass(frozen=True, slots=True)

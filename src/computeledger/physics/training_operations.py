@@ -24,9 +24,8 @@ from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.training_batch import Batch
 from computeledger.physics.training_counts import LayerCounts, layer_counts, trained_layers
 from computeledger.physics.training_exchange import exchange_s, overlapped_s
+from computeledger.physics.training_memory import GRADIENT_BYTES
 
-#: fp32 gradient that each microbatch reads and adds to [byte].
-GRADIENT_BYTES = 4.0
 #: Products and their traffic overlap inside a kernel: time is the p-norm of the two, p of this value (assumption).
 OVERLAP_NORM = 3
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).

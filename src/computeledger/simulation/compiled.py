@@ -106,11 +106,6 @@ def compiled(function: Function) -> Function:
     -------
     callable
         Machine code, made at the first call.
-
-    Examples
-    --------
-    >>> compiled.__name__
-    'compiled'
     """
     numba = importlib.import_module("numba")
     extending = importlib.import_module("numba.extending")

@@ -143,11 +143,6 @@ def rl_loop(run: RLRun) -> float:
     -------
     float
         The end [s].
-
-    Examples
-    --------
-    >>> rl_loop.__name__
-    'rl_loop'
     """
     world, state = run.world, run.state
     tree = world.tree

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
 from computeledger.simulation.state import Counts, Pool, Times
 
@@ -122,6 +123,13 @@ class RLClockScenario:
     failure_s: float = np.inf
     repair_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_record(
+            self, n_gpus_per_replica=POSITIVE, n_gpus_generation=POSITIVE, n_steps=AT_LEAST_ONE,
+            rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE,
+            failure_s=Bound(is_open=True, is_endless=True),
+        )  # fmt: skip
+
     @property
     def n_started(self) -> int:
         """Rollouts started for a step [-]."""
@@ -155,21 +163,13 @@ def check_run(one: RLClockScenario) -> None:
     --------
     >>> from computeledger.simulation.state import Limits, constant_step_times
     >>> pool = Pool(1, constant_step_times(8, 0.1, 0.1), Limits(8, 10_000, 0, 0, 512))
-    >>> check_run(RLClockScenario(pool, 1.0, 1.0, Trainer(1.0, 1.0, 0.0, 0.0), True, 2, 4, n_verifiers=0))
+    >>> check_run(RLClockScenario(pool, 1.0, 1.0, Trainer(1.0, 1.0, 0.0, 0.0), True, 2, 4, policy_lag_steps=1))
     Traceback (most recent call last):
-    computeledger.errors.QuantityError: verifier_cores = 0: at least 1 verifier is needed
+    computeledger.errors.QuantityError: a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0
     """
-    if one.policy_lag_steps < 0:
-        raise QuantityError(f"max_lag = {one.policy_lag_steps}: must not be negative; 0 is synchronous")
-    if one.n_verifiers < 1:
-        raise QuantityError(f"verifier_cores = {one.n_verifiers}: at least 1 verifier is needed")
     if one.pool.n_replicas < 1:
         raise QuantityError("no replica is left to generate: give generation more GPUs, or a smaller layout")
     if one.is_colocated and one.policy_lag_steps > 0:
         raise QuantityError("a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0")
-    if one.n_steps < 1 or one.rollouts_per_step < 1:
-        raise QuantityError(f"{one.n_steps} steps of {one.rollouts_per_step} rollouts: at least 1 of each is needed")
-    if one.started_ratio < 1:
-        raise QuantityError(f"oversampling = {one.started_ratio:g}: at least 1, the rollouts that a step trains on")
     if one.policy_lag_steps > 0 and (one.started_ratio > 1 or one.keeps_partial):
         raise QuantityError("oversampling and partial_rollouts cut a synchronous step short: they need max_lag = 0")

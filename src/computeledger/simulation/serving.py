@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.bounds import AT_LEAST_ONE, Bound, check_record
 from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
 from computeledger.simulation import measures, serving_loop
@@ -100,6 +101,11 @@ class ServingClock:
     autoscale: Autoscale | None = None
     failure_s: float = np.inf
     repair_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_record(self, failure_s=Bound(is_open=True, is_endless=True))
+        if problem := AT_LEAST_ONE.problem(self.n_gpus_per_replica):
+            raise QuantityError(f"n_gpus_per_replica {problem}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ WARM_LIFETIMES, TAIL_LIFETIMES = 3.0, 1.5
 #: Least lifetimes and requests that are measured; requests at which a run gives up converging.
 LEAST_LIFETIMES, LEAST_REQUESTS, MOST_REQUESTS = 4, 2_000, 100_000
 #: Stretches of the window whose means tell the noise, and half of the 90 % interval at which a mean has converged.
-BATCHES, CLOSE_FRACTION = 10, 0.01
+BATCHES, STEADY_FRACTION = 10, 0.01
 #: Means of a queue near capacity wander for long: a looser limit for the time a request takes.
 CLOSE_TIME_FRACTION = 0.05
 
@@ -78,7 +78,7 @@ class Steady:
     is_saturated: bool
 
 
-def batch_means(values: Times, close_fraction: float = CLOSE_FRACTION) -> Estimate:
+def batch_means(values: Times, close_fraction: float = STEADY_FRACTION) -> Estimate:
     """Mean of consecutive stretches, with the interval that their scatter gives.
 
     Parameters
@@ -277,7 +277,7 @@ def _throughput(found: ServingClockResult, load_per_s: float) -> Estimate:
     held = in_state(found.trace.arrival_s, done_s, edges_s)
     value = load_per_s - float(held[-1] - held[0]) / found.span_s
     half = Z_95 * math.sqrt(2) * float(np.std(held, ddof=1)) / found.span_s
-    is_close = max(half, abs(value - load_per_s)) <= CLOSE_FRACTION * load_per_s
+    is_close = max(half, abs(value - load_per_s)) <= STEADY_FRACTION * load_per_s
     return Estimate(min(value, load_per_s), value - half, value + half, is_close)
 
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.errors import DoesNotFitError
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
+from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.batching import expected_busiest, held_steps, most_in_a_bin
 from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
@@ -53,9 +55,14 @@ class Engine:
     """
 
     n_replicas: int = 1
-    chunk_tokens: int = 8192
+    chunk_tokens: int = int(CHUNK_TOKENS)
     live: int | None = None
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
+
+    def __post_init__(self) -> None:
+        check_record(self, n_replicas=AT_LEAST_ONE, chunk_tokens=AT_LEAST_ONE, live=AT_LEAST_ONE)
+        if problem := POSITIVE.problem(self.contexts_tokens):
+            raise QuantityError(f"contexts_tokens {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> found = timed_pool(question, Machine(load_system("h100-nvl8")), Engine(live=64))
@@ -121,7 +129,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     slope = (second - first) / (far - near)
     chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
     beside_batch = np.unique(np.rint(np.geomspace(1.0, max(limits.live, 2), N_BATCHES)))
-    prompts = replace(scenario, output_tokens=2.0, batch=float(ranks), input_tokens=chunks)
+    prompts = replace(scenario, output_tokens=2.0, batch=max(float(ranks), 2.0), input_tokens=chunks)
     fresh = estimate_serving(replace(prompts, cached_tokens=0.0), machine)
     later = estimate_serving(replace(prompts, cached_tokens=far), machine)
     joined = replace(prompts, input_tokens=chunks[:, None], batch=beside_batch)
@@ -167,7 +175,8 @@ def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)

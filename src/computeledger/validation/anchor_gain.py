@@ -10,7 +10,7 @@ from computeledger.validation.compare import Comparison
 from computeledger.workloads.intervals import anchored, interval_of
 
 #: Points that a run needs, the anchor included.
-FEWEST = 4
+FEWEST_SETTINGS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def anchor_gain(comparison: Comparison, quantity: str = "tpot") -> AnchorGain | 
     after: list[float] = []
     n_runs = 0
     for (_, name), places in runs.items():
-        if len(places) < FEWEST:
+        if len(places) < FEWEST_SETTINGS:
             continue
         n_runs += 1
         ratios = comparison.measured[quantity][places] / middle[places]

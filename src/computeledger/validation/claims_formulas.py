@@ -247,10 +247,10 @@ def lifetime_tokens_interval(tokens_per_s: Num, lifetime_s: Num) -> Num:
     return np.quantile(blackboard_estimates.lifetime_tokens(drawn["rate"], drawn["life"]), [0.05, 0.95])
 
 
-def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num) -> Num:
+def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num, batch_tokens: Num | None = None) -> Num:
     """Rate between the sites of a split GB200 system that trains its compute-optimal dense model.
 
-    The run fills the time at the critical batch; the step is the operation model's, an exchange takes a sixth of it.
+    The run fills the time; the step is the operation model's, an exchange takes a sixth of it.
 
     Parameters
     ----------
@@ -260,6 +260,8 @@ def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num) -> Num:
         Two or more [-].
     duration_s : float
         Of the run [s].
+    batch_tokens : float, optional
+        Of a step, over all sites; the median of the critical batch when left out [token].
 
     Returns
     -------
@@ -268,12 +270,13 @@ def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num) -> Num:
 
     Examples
     --------
-    >>> bool(1e14 < split_links_bits_per_s(500_000.0, 2.0, 1.05e7) < 5e14)
+    >>> bool(3 * split_links_bits_per_s(5e5, 2.0, 1.05e7) < split_links_bits_per_s(5e5, 2.0, 1.05e7, 2.0**24))
     True
     """
     system = described_system(f"{float(n_chips)!r} chips of gb200-gpu")
     run = trains(system, float(duration_s))["dense"]
-    sites, batch = int(n_sites), median(run.critical_batch_tokens)
+    critical = median(run.critical_batch_tokens)
+    sites, batch = int(n_sites), critical if batch_tokens is None else float(batch_tokens)
     spread = Spread(median(run.n_params_total), 1.0, sites)
     job = int(n_chips) // sites, batch / sites
     domain = load_system("gb200-nvl72")

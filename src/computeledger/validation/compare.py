@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.arrays import QUANTILES
 from computeledger.errors import InputError, nearest
 from computeledger.physics.roofline import Operation, bound
 
 Array = NDArray[np.float64]
 #: Quantiles that a prediction is drawn with: 90 % and 80 % interval and the median.
-QUANTILES = (0.05, 0.1, 0.5, 0.9, 0.95)
+SHARES = tuple(QUANTILES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def summarize(predicted: Array, measured: Array) -> Summary:
     if not np.any(known):
         return Summary(0)
     measured = measured[known]
-    low_90, low_80, middle, high_80, high_90 = np.quantile(predicted[known], QUANTILES, axis=1)
+    low_90, low_80, middle, high_80, high_90 = np.quantile(predicted[known], SHARES, axis=1)
     ratio = middle / measured
     error = np.abs(ratio - 1)
     return Summary(
@@ -179,7 +180,7 @@ class Deviation:
     measured : float
         In the quantity's unit [-].
     predicted : tuple of float
-        At :data:`QUANTILES`, in the same unit [-].
+        At :data:`SHARES`, in the same unit [-].
     """
 
     index: int
@@ -218,7 +219,7 @@ def deviations(comparison: Comparison, quantity: str) -> list[Deviation]:
     known = np.flatnonzero(np.isfinite(measured))
     if not len(known):
         return []
-    levels = np.quantile(comparison.predicted[quantity][known], QUANTILES, axis=1).T
+    levels = np.quantile(comparison.predicted[quantity][known], SHARES, axis=1).T
     found = [
         Deviation(int(index), quantity, float(measured[index]), tuple(row))
         for index, row in zip(known, levels.tolist(), strict=True)

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 #: Quantiles of measured over predicted that a class keeps.
 LEVELS = (0.05, 0.10, 0.50, 0.90, 0.95)
 #: Fewer residuals than this cannot carry a 90 % interval.
-FEWEST = 20
+FEWEST_ERRORS = 20
 
 
 def conformal_ratios(log_residuals: Array) -> tuple[float, ...]:
@@ -36,7 +36,7 @@ def conformal_ratios(log_residuals: Array) -> tuple[float, ...]:
     Raises
     ------
     QuantityError
-        Fewer residuals than :data:`FEWEST`.
+        Fewer residuals than :data:`FEWEST_ERRORS`.
 
     Examples
     --------
@@ -45,8 +45,8 @@ def conformal_ratios(log_residuals: Array) -> tuple[float, ...]:
     [0.7, 0.8, 1.0, 1.3, 1.4]
     """
     n = len(log_residuals)
-    if n < FEWEST:
-        raise QuantityError(f"{n} residuals: at least {FEWEST} are needed for an interval")
+    if n < FEWEST_ERRORS:
+        raise QuantityError(f"{n} residuals: at least {FEWEST_ERRORS} are needed for an interval")
     ordered = np.sort(-np.asarray(log_residuals, float))
     ranks = [math.floor(q * (n + 1)) if q < 0.5 else math.ceil(q * (n + 1)) for q in LEVELS]
     ranks[2] = (n + 1) // 2

@@ -197,11 +197,6 @@ def calibration_text(found: RLFit) -> str:
     -------
     str
         TOML.
-
-    Examples
-    --------
-    >>> calibration_text.__name__
-    'calibration_text'
     """
     errors = np.abs(np.expm1(found.residuals["run"][: found.n_stated]))
     residual = f"median {np.median(errors):.1%}, 90th percentile {np.quantile(errors, 0.9):.0%}, runs left out in turn"

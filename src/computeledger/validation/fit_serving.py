@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range
+from computeledger.facts.load import load_system
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import Efficiency, efficiency, load_factors, middle
+from computeledger.physics.efficiency_training import chip_family
 from computeledger.units import KILO
+from computeledger.validation import open_points
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
+from computeledger.validation.measured_table import read_measured
 from computeledger.validation.serving_points import Point, read_points, sort_points
 from computeledger.validation.serving_predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads import intervals
@@ -181,7 +185,10 @@ class ServingFit:
         Their changes over the priors.
     residuals : mapping of str to ndarray
         Log of predicted over measured, TPOT and TTFT in two rows, by what was left out: ``nothing``, ``everything``
-        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``; and of the incomplete [-].
+        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``, ``chip`` (a generation of chips); and of
+        the incomplete [-].
+    elsewhere : mapping of str to tuple
+        The same of gathered figures on chips that were not fitted, by quantity, and the source of each [-].
     """
 
     points: Sequence[Point]
@@ -189,6 +196,7 @@ class ServingFit:
     names: Sequence[Name]
     fitted: Fitted
     residuals: Mapping[str, Array]
+    elsewhere: Mapping[str, tuple[Array, list[str]]]
 
 
 def _fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
@@ -196,15 +204,15 @@ def _fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
     return np.array([order[label] for label in labels], dtype=np.int64)
 
 
-def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model")) -> ServingFit:
+def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model", "chip")) -> ServingFit:
     """Fit the serving constants and cross-validate them.
 
     Parameters
     ----------
     table : str or Path
-        Measured points.
+        Measured points; ``serving_open.csv`` beside it holds figures on further chips.
     leave : sequence of str
-        What to leave out in turn: ``fifth``, ``pair``, ``model``.
+        What to leave out in turn: ``fifth``, ``pair``, ``model``, ``chip``.
 
     Returns
     -------
@@ -232,13 +240,44 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
         "fifth": shuffled.astype(np.int64),
         "pair": _fold_of([one.pair for one in points]),
         "model": _fold_of([one.family for one in points]),
+        "chip": _fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
     }
     for name in leave:
         found = cross_validate(fit, np.concatenate([folds[name]] * 2), fitted.change)
         residuals[name] = found.reshape(two)
     beside = serving_fit(incomplete, names).residuals(fitted.change[None, :])
     residuals["incomplete"] = beside.reshape(2, len(incomplete))
-    return ServingFit(points, incomplete, names, fitted, residuals)
+    return ServingFit(points, incomplete, names, fitted, residuals, _elsewhere(table, points, names, fitted))
+
+
+def chips_of(points: Sequence[Point]) -> frozenset[str]:
+    """List the accelerators that points were measured on.
+
+    Parameters
+    ----------
+    points : sequence of Point
+        Measurements.
+
+    Returns
+    -------
+    frozenset of str
+        Ids.
+
+    Examples
+    --------
+    >>> chips_of([])
+    frozenset()
+    """
+    return frozenset(load_system(one.system).accelerator.id for one in points)
+
+
+def _elsewhere(
+    table: str | Path, points: Sequence[Point], names: Sequence[Name], fitted: Fitted
+) -> dict[str, tuple[Array, list[str]]]:
+    """Residuals on chips that were not fitted, where the folder has such figures."""
+    path = Path(table).parent / "serving_open.csv"
+    rows = read_measured(path, open_points.NEEDED) if path.is_file() else []
+    return open_points.open_residuals(rows, engines_of(names, fitted.change[None, :]), chips_of(points))
 
 
 #: Which residuals give a class its interval.
@@ -263,11 +302,6 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     -------
     str
         TOML.
-
-    Examples
-    --------
-    >>> calibration_text.__name__
-    'calibration_text'
     """
     kinds = np.array([one.kind for one in found.points])
     errors = np.abs(np.expm1(found.residuals["fifth"][0][kinds == "aggregated"]))
@@ -292,13 +326,16 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
         lines += _interval_lines(name, found.residuals[left_out][:, chosen], runs[chosen])
+    lines += _chip_lines(found, runs, kinds == "aggregated")
     lines += _interval_lines(
         intervals.INCOMPLETE, found.residuals["incomplete"], _fold_of([one.run for one in found.incomplete])
     )
     aggregated = [one for one in found.points if one.kind == "aggregated"]
-    count = Counter(intervals.deployment(one.model, one.system, one.backend) for one in aggregated)
+    count = Counter(intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated)
     known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
-    lines += ["", "[deployments]", "fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
+    chips = sorted(chips_of(found.points))
+    lines += ["", "[deployments]", f"chips = {json.dumps(chips)}"]
+    lines += ["fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
     return "\n".join(lines)
 
 
@@ -307,6 +344,24 @@ def _interval_lines(name: str, residuals: Array, runs: NDArray[np.int64]) -> lis
     for quantity, one in zip(("tpot", "ttft"), residuals, strict=True):
         between, within = variance_parts(one, runs)
         lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in conformal_ratios(one))}]")
+        lines.append(f"{quantity}_between_runs = {between:.3f}")
+        lines.append(f"{quantity}_within_run = {within:.3f}")
+    return lines
+
+
+def _chip_lines(found: ServingFit, runs: NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[str]:
+    """The interval on a chip never measured: that of other chips, and at least that of a generation left out."""
+    left_out = found.residuals["chip"][:, chosen]
+    n = len(found.elsewhere["tpot"][0])
+    lines = ["", f'[intervals."{intervals.CHIP}"]', f"n = {n}"]
+    for quantity, own in zip(("tpot", "ttft"), left_out, strict=True):
+        residuals, sources = found.elsewhere[quantity]
+        wide, least = conformal_ratios(residuals), conformal_ratios(own)
+        # a few sources give a width; a shift of the median they do not
+        ratios = [*map(min, wide[:2], least[:2]), 1.0, *map(max, wide[3:], least[3:])]
+        parts = zip(variance_parts(residuals, _fold_of(sources)), variance_parts(own, runs[chosen]), strict=True)
+        between, within = (max(pair) for pair in parts)
+        lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
         lines.append(f"{quantity}_between_runs = {between:.3f}")
         lines.append(f"{quantity}_within_run = {within:.3f}")
     return lines

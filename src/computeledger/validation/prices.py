@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from computeledger.economics.price_points import (
-    LEVELS,
+    REVEALED_LEVELS,
     PricePoints,
     conformal_half_width,
     leave_models_out,
@@ -76,10 +76,10 @@ def check_prices(path: str | Path | None = None) -> PriceCheck:
     mask = np.isin(out.model, wanted)
     errors = out.error_active
     widths = {level: np.array([conformal_half_width(np.delete(errors, i), level) for i in np.flatnonzero(mask)])
-              for level in LEVELS}  # fmt: skip
+              for level in REVEALED_LEVELS}  # fmt: skip
     missed = np.abs(errors[mask])
     return PriceCheck(
-        {f"{100 * level:.0f}": float(np.mean(missed <= widths[level])) for level in LEVELS},
+        {f"{100 * level:.0f}": float(np.mean(missed <= widths[level])) for level in REVEALED_LEVELS},
         _log10(missed), float(np.median(2 * widths[0.9]) / np.log(10)), _log10(np.abs(out.error_size[mask])),
         _log10(np.abs(_plain_errors(known, wanted))), len(wanted),
     )  # fmt: skip

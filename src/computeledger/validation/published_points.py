@@ -28,7 +28,7 @@ from computeledger.validation.published_rows import (
     Unpredictable,
     case_of,
 )
-from computeledger.workloads.intervals import INCOMPLETE, NEW, SPREAD, interval_of
+from computeledger.workloads.intervals import CHIP, CHIP_SPREAD, INCOMPLETE, NEW, SPREAD, interval_of, is_measured_chip
 from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 __all__ = ["NEEDED", "compare_published"]
@@ -65,7 +65,7 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     draws = {
         (engine, kind): _draws(engine, kind, (n_samples, seed))
         for engine in ENGINES
-        for kind in (NEW, SPREAD, INCOMPLETE)
+        for kind in (NEW, SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
     }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
@@ -92,7 +92,8 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
         system = load_system(case.system)
         wide = case.layout.n_gpus > system.n_gpus_scale_up.value
         # a table of an offline run does not state its batch
-        kind = INCOMPLETE if case.kind == "offline" else SPREAD if wide else NEW
+        near, far = (NEW, SPREAD) if is_measured_chip(system) else (CHIP, CHIP_SPREAD)
+        kind = INCOMPLETE if case.kind == "offline" else far if wide else near
         machine = Machine(system, efficiency(engine, draws[engine, kind]))
         predicted[case.quantity][index] = predict(case, machine)
     return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
@@ -216,6 +217,8 @@ def _scenario(case: Case, batch: Num) -> ServingScenario:
         output_tokens=case.output_tokens,
         batch=batch,
         ranks_balanced=case.ranks_balanced,
+        rounds=case.rounds,
+        statistic=case.statistic,
     )
 
 
@@ -259,17 +262,22 @@ def _prefill_rate(case: Case, machine: Machine) -> Num:
 def _offline_rate(case: Case, machine: Machine) -> Num:
     """Output tokens per second and GPU of requests that all wait at the start.
 
-    They run in full waves, and a last one of what is left: ``n O / (floor(n / B) O TPOT(B) + O TPOT(rest))``.
+    They run in full waves, and a last one of what is left: ``n O / (floor(n / B) t(B) + t(rest))`` with ``t`` the time
+    of a wave, its prompts included.
     """
     batch = np.minimum(_room(case, machine), MOST_SEQUENCES * case.layout.dp)
     if not case.n_requests:
-        return batch / _times_s(case, batch, machine)[1] / case.layout.n_gpus
+        return batch * case.output_tokens / _wave_s(case, batch, machine) / case.layout.n_gpus
     batch = np.minimum(batch, case.n_requests)
     waves = np.floor(case.n_requests / batch)
     rest = case.n_requests - waves * batch
-    full_s = waves * _times_s(case, batch, machine)[1]
-    last_s = np.where(rest > 0, _times_s(case, np.maximum(rest, 1.0), machine)[1], 0.0)
-    return case.n_requests / (full_s + last_s) / case.layout.n_gpus
+    full_s = waves * _wave_s(case, batch, machine)
+    last_s = np.where(rest > 0, _wave_s(case, np.maximum(rest, 1.0), machine), 0.0)
+    return case.n_requests * case.output_tokens / (full_s + last_s) / case.layout.n_gpus
+
+
+def _wave_s(case: Case, batch: Num, machine: Machine) -> Num:
+    return batch / estimate_serving(_scenario(case, batch), machine).requests_per_s
 
 
 def _stages_s(case: Case, machine: Machine) -> Num:

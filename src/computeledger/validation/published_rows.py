@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ NEEDED = (
 #: GPUs of a node in figures that are stated per node.
 NODE_GPUS = 8
 #: Tokens per GPU and prefill batch where a row states none (assumption: what the rows that state one use).
-CHUNK_TOKENS = 16384.0
+PUBLISHED_CHUNK_TOKENS = 16384.0
 #: Sequences per rank that the engine schedules at most where a row states no limit (assumption).
 MOST_SEQUENCES = 2048.0
 INPUT, OUTPUT = "input_tokens_per_s_per_gpu", "output_tokens_per_s_per_gpu"
@@ -76,6 +77,10 @@ class Case:
         Whether experts were balanced by construction.
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    rounds : float
+        Requests per client that starts with all others; infinite in steady state [-].
+    statistic : str
+        Of the times to first token.
     companions : mapping of str to float
         Figures of other rows that a day's load needs.
     assumed : tuple of str
@@ -96,10 +101,12 @@ class Case:
     cached_fraction: float = 0.0
     tokens_per_step: float = 1.0
     accepted_per_step: float = 1.0
-    chunk_tokens: float = CHUNK_TOKENS
+    chunk_tokens: float = PUBLISHED_CHUNK_TOKENS
     overlapped: bool = False
     balanced: bool = False
     ranks_balanced: bool = False
+    rounds: float = math.inf
+    statistic: str = "mean"
     companions: Mapping[str, float] | None = None
     assumed: tuple[str, ...] = ()
 
@@ -259,7 +266,7 @@ def _precision(model: Model, text: str) -> Precision:
     if not words or model.id.startswith("openai/gpt-oss"):
         return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv, scores)
     if "fp4" in words:
-        is_moe = any(group.feed_forward.n_experts for group in model.layers)
+        is_moe = model.is_moe
         mixers = "fp8" if "fp8 attention" in words else "bf16" if is_moe else "fp4"
         return Precision(mixers, "fp8" if "fp8 attention" in words else "fp4", "fp4", kv, scores)
     width = "fp8" if "fp8" in words else "bf16"
@@ -275,6 +282,8 @@ def _completed(case: Case, row: Row, rows: Sequence[Row]) -> Case:
     changes: dict[str, Any] = {
         "overlapped": kind in deployment.get("overlapped", ()),
         "ranks_balanced": deployment.get("ranks_balanced", False),
+        "rounds": float(deployment.get("rounds", math.inf)),
+        "statistic": "median" if row["metric"].startswith("median") else "mean",
     }
     if "TBO" in row["parallelism"]:
         changes["overlapped"] = "no TBO" not in row["parallelism"]
@@ -306,7 +315,7 @@ def _prefill(case: Case, row: Row, assumed: list[str]) -> dict[str, Any]:
     if stated:
         changes["chunk_tokens"] = stated
     else:
-        assumed.append(f"{CHUNK_TOKENS:,.0f} tokens per GPU and batch")
+        assumed.append(f"{PUBLISHED_CHUNK_TOKENS:,.0f} tokens per GPU and batch")
     if not case.input_tokens:
         changes |= _prompts(_deployment(row["source"]))
     return changes

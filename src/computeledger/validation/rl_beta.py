@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from computeledger.arrays import Range
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration_rl import rl_factors
 from computeledger.physics.transformer import n_params_active
 from computeledger.validation.rl_rows import PROMPT_TOKENS, RLRun, central_machine, rl_runs
@@ -52,7 +55,9 @@ class PublishedBeta:
     phase_utilization: Mapping[str, float]
 
 
-def published_betas(rows: Sequence[Mapping[str, str]] | None = None, mfu_fraction: float = 0.4) -> list[PublishedBeta]:
+def published_betas(
+    rows: Sequence[Mapping[str, str]] | None = None, mfu_fraction: float = PRETRAINING_UTILIZATION_FRACTION
+) -> list[PublishedBeta]:
     """Reproduce beta from published rows.
 
     ``beta = 6 (GPUs T / tokens) / (6 N / (MFU peak))``; a token is one of prompt or rollout, as the rows count them.
@@ -79,6 +84,33 @@ def published_betas(rows: Sequence[Mapping[str, str]] | None = None, mfu_fractio
     stated = {_key(run) for run in rl_runs(given)[0]}
     runs, _ = rl_runs(given, TRAINING_FRACTION)
     return [_beta(run, _key(run) in stated, mfu_fraction) for run in runs]
+
+
+@functools.cache
+def published_utilization(model_kind: str) -> Range:
+    """Utilisation of a whole RL step in published runs, waiting included, ``U beta_flop / beta_gpu_time``.
+
+    ``U`` is that of the pretraining which ``beta_gpu_time`` compares with, and cancels.
+
+    Parameters
+    ----------
+    model_kind : str
+        ``dense`` or ``moe``.
+
+    Returns
+    -------
+    Range
+        Lowest and highest row, and the median [-].
+
+    Examples
+    --------
+    >>> dense, mixtures = published_utilization("dense"), published_utilization("moe")
+    >>> 0.08 < dense.low < dense.mid < dense.high < 0.21, mixtures.high < 0.05
+    (True, True)
+    """
+    rows = [one for one in published_betas() if one.run.row["model_kind"] == model_kind]
+    used = [PRETRAINING_UTILIZATION_FRACTION * one.beta_flop / one.beta_gpu_time for one in rows]
+    return Range(min(used), max(used), mid=float(np.median(used)))
 
 
 def _key(run: RLRun) -> tuple[str, ...]:

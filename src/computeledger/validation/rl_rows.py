@@ -20,11 +20,11 @@ from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.units import HOUR_S, MINUTE_S
 from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import Lengths, lengths_of_mean
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN, Lengths, lengths_of_mean
 from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl_search import TrainerQuestion, search_generation, search_trainer
-from computeledger.workloads.rl_training import Trainer
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.rl_training import PACK_TOKENS, Trainer
+from computeledger.workloads.serving import LIVE_LIMIT, ServingScenario
 from computeledger.workloads.serving_search import layouts_that_fit
 
 NEEDED = (
@@ -61,11 +61,8 @@ SYSTEMS = {
     "GB200": "gb200-nvl72",
     "GB300": "gb300-nvl72",
 }
-#: What no row states (assumptions): tokens of a prompt, live rollouts per replica at most, and how batches are split
-#: over prompts.
-PROMPT_TOKENS, LIVE_LIMIT, GROUP_SIZE = 150.0, 1024.0, 16.0
-#: What some rows do not state (assumptions): the longest rollout over the mean, tokens of a training microbatch.
-LONGEST_OVER_MEAN, PACK_TOKENS = 3.0, 8192.0
+#: What no row states (assumptions): tokens of a prompt, and how batches are split over prompts.
+PROMPT_TOKENS, GROUP_SIZE = 150.0, 16.0
 #: Engine whose serving constants generation takes.
 ENGINE = "vllm"
 #: Ratios of the two models that RL is made of: its own intervals stand in for theirs.
@@ -184,7 +181,7 @@ def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | No
     )
     scenario = _with_layouts(row, bare, system)
     mode = "synchronous" if split.max_lag == 0 else "asynchronous"
-    kind = "moe" if any(group.feed_forward.n_experts for group in model.layers) else "dense"
+    kind = "moe" if model.is_moe else "dense"
     return RLRun({**row, "model_kind": kind, "mode": mode}, scenario, system, _step_s(metrics, scenario, mean))
 
 
@@ -353,5 +350,5 @@ def _legal(layout: Layout, model: Model, n_gpus: Num) -> Layout:
 
 def _precision(row: Mapping[str, str], model: Model) -> Precision:
     found = re.search(r"precision (?:train\+gen )?(BF16|FP8|FP4)", _text(row, "notes"), re.IGNORECASE)
-    moe = any(group.feed_forward.n_experts for group in model.layers)
+    moe = model.is_moe
     return parse_precision(found[1].lower() if found else "bf16", moe)

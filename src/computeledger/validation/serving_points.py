@@ -17,6 +17,7 @@ import numpy as np
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration import ENGINES
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
@@ -50,7 +51,6 @@ SYSTEMS = {
     "gb200": "gb200-nvl72",
     "gb300": "gb300-nvl72",
 }
-BACKENDS = ("trtllm", "vllm", "sglang")
 #: These runs draw lengths evenly from 0.8 to 1.0 of the nominal ones; other harnesses send the nominal ones.
 DRAWN_LENGTH_RATIO = 0.9
 _OTHER_HARNESS = re.compile(r"source_file=/")
@@ -241,7 +241,7 @@ def _point(row: Mapping[str, str]) -> Point | str:
         return "model not known"
     if row["system"] not in SYSTEMS:
         return "system not known"
-    if row["backend"] not in BACKENDS:
+    if row["backend"] not in ENGINES:
         return "engine not known"
     if any(_number(row, name) is None for name in ("isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms")):
         return "lengths or times not stated"
@@ -252,7 +252,9 @@ def _point(row: Mapping[str, str]) -> Point | str:
     if concurrency is None:
         return "concurrency not stated"
     precision = _precision(model, row)
-    if row["backend"] in NARROW_CACHE and precision.name != "bf16":
+    if precision is None:
+        return "weight format not known"
+    if row["backend"] in NARROW_CACHE and precision.name in ("fp8", "fp4"):
         precision = Precision(precision.attention, precision.dense, precision.experts, "fp8")
     system = SYSTEMS[row["system"]]
     for pool in {"aggregated": ("",)}.get(kind, ("prefill_", "decode_")):
@@ -309,17 +311,22 @@ def _model(path: str) -> Model | None:
     return None
 
 
-def _precision(model: Model, row: Mapping[str, str]) -> Precision:
-    """Precision by kind: what the row states, else the stored one; 4-bit expert checkpoints keep their mixers wide."""
-    stated = {kind: _width(row[f"{kind}_quant_mode"]) for kind in ("gemm", "moe")}
-    is_moe = any(group.feed_forward.n_experts for group in model.layers)
-    if not stated["gemm"]:
-        return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
-    mixers = "bf16" if is_moe and stated["gemm"] == "fp4" else stated["gemm"]
-    return Precision(mixers, stated["gemm"], stated["moe"] or stated["gemm"])
+def _precision(model: Model, row: Mapping[str, str]) -> Precision | None:
+    """Format by kind: what the row states, else the stored one; 4-bit expert checkpoints keep their mixers wide."""
+    gemm, moe = (_FORMATS.get(row[f"{kind}_quant_mode"]) for kind in ("gemm", "moe"))
+    if gemm is None or moe is None:
+        return None
+    stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision)
+    if not gemm or stored.name.partition("-")[0] == (moe or gemm) == "int4":  # the publisher's own checkpoint
+        return stored
+    mixers = "bf16" if model.is_moe and gemm in ("fp4", "int4") else gemm
+    return Precision(mixers, gemm, moe or gemm)
 
 
-def _width(mode: str) -> str:
-    if "fp4" in mode or "w4" in mode:
-        return "fp4"
-    return "fp8" if "fp8" in mode else "bf16" if mode else ""
+#: Weight formats as these tables name them.
+_FORMATS = {
+    "": "", "bf16": "bf16", "float16": "bf16", "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8",
+    "fp8_static": "fp8", "fp8_ootb": "fp8", "nvfp4": "fp4", "fp4": "fp4", "mxfp4": "fp4",
+    "w4a16_mxfp4": "fp4", "w4a8_mxfp4_mxfp8": "fp4",
+    "int4": "int4", "int4_wo": "int4", "w4afp8": "w4a8", "int8": "int8", "sq": "int8", "int8_wo": "w8a16",
+}  # fmt: skip

@@ -102,7 +102,7 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
         rounds=ROUNDS_OF_A_RUN,
     )
     if first.kind == "aggregated":
-        return Block(places, _held(serving, first.system), first.system, first.backend)
+        return Block(places, held_by_memory(serving, first.system), first.system, first.backend)
     pools = DisaggregatedScenario(
         decode=serving,
         prefill_layout=layout("prefill_"),
@@ -113,9 +113,31 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
     return Block(places, pools, first.system, first.backend)
 
 
-def _held(scenario: ServingScenario, system: str) -> ServingScenario:
-    """What fits the cache decodes; the rest waits. Sequences in flight hold half of their output on average."""
-    held = scenario.input_tokens + scenario.output_tokens / 2
+def held_by_memory(scenario: ServingScenario, system: str) -> ServingScenario:
+    """Let decode what fits the cache, and wait the rest; sequences in flight hold half of their output on average.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose batch is all that is in flight.
+    system : str
+        System id.
+
+    Returns
+    -------
+    ServingScenario
+        Its batch in two: decoding and waiting.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 8192.0, 1024.0, 256.0)
+    >>> found = held_by_memory(one, "h100-nvl8")
+    >>> bool(found.waiting > 0), float(found.batch + found.waiting)
+    (True, 256.0)
+    """
+    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2
     memory = serving_memory(
         scenario.model, load_system(system), scenario.layout, scenario.precision, (scenario.batch, held)
     )
@@ -186,7 +208,7 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     engines = {point.backend for point in points}
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
     tpot_s, ttft_s = predict_blocks(blocks_of(points), {name: efficiency(name, central) for name in engines}, 1)
-    classes = [interval_class(one.model, one.system, one.backend, one.kind) for one in points]
+    classes = [interval_class(one.model, one.precision.name, one.system, one.backend, one.kind) for one in points]
     spread = {
         name: sample({"tpot": interval_of(name).tpot, "ttft": interval_of(name).ttft}, n_samples, seed)
         for name in set(classes)

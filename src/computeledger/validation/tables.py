@@ -12,6 +12,7 @@ from pathlib import Path
 from computeledger.errors import InputError
 from computeledger.files import read_table
 from computeledger.validation import (
+    open_points,
     published_points,
     rl_points,
     rl_rows,
@@ -56,6 +57,7 @@ def _compare_serving(rows: Rows, n_samples: int, seed: int) -> Comparison:
 #: The first whose columns a file has is taken: a new kind of table is one more entry.
 TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
+    Table("gathered serving figures", open_points.NEEDED, open_points.compare_open),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
     Table("training runs", training_rows.NEEDED, training_points.compare_training),
     Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),

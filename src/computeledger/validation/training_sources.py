@@ -233,7 +233,7 @@ def _with_recipe(row: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _kind(model: Model) -> str:
-    return "moe" if any(group.feed_forward.n_experts for group in model.layers) else "dense"
+    return "moe" if model.is_moe else "dense"
 
 
 def _positive(row: Mapping[str, str], name: str) -> float | None:

@@ -22,7 +22,7 @@ from computeledger.workloads.pretraining_search import PretrainingOption, evalua
 #: Gains below this are not worth a sentence.
 WORTH_FRACTION = 0.01
 #: How often a job that does not fit is doubled in search of one that does.
-MOST_DOUBLINGS = 10
+MOST_BATCH_DOUBLINGS = 10
 #: Scale-up domain that advice holds beside a smaller one.
 RACK_GPUS = 72
 
@@ -156,7 +156,7 @@ def _memory(scenario: PretrainingScenario, now: PretrainingResult, machine: Mach
 
 def _numbers(scenario: PretrainingScenario, now: PretrainingResult, machine: Machine) -> Iterator[Advice]:
     chip = machine.system.accelerator
-    moe = any(group.feed_forward.n_experts for group in scenario.model.layers)
+    moe = scenario.model.is_moe
     if scenario.precision.dense == "bf16" and chip.native_precision("fp8") == "fp8":
         then = estimate_pretraining(replace(scenario, precision=parse_precision("fp8", moe)), machine)
         yield Advice("fp8 matrix products", _gain(then, now), "--precision fp8; numerics need care")
@@ -326,7 +326,7 @@ def larger_job(scenario: PretrainingScenario, n_gpus: int, machine: Machine, lim
     'it fits on 32 GPUs'
     """
     words, count = [], n_gpus
-    for _ in range(MOST_DOUBLINGS):
+    for _ in range(MOST_BATCH_DOUBLINGS):
         count *= 2
         best = _first(scenario, count, machine, limits)
         if best:

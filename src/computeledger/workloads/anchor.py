@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -61,9 +62,13 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
 
     Examples
     --------
-    >>> parse_anchor("step=2.5 s, layout=tp2", {"step": AnchorKey("s", "s"), "layout": AnchorKey()})
+    >>> parse_anchor("step=2.5 s, layout=tp2", {"step": AnchorKey("s"), "layout": AnchorKey()})
     {'step': 2.5, 'layout': 'tp2'}
     """
+    if not text.strip():
+        raise InputError(f"anchor: nothing is given; write key=value, such as {_example(keys)}")
+    if "=" not in text and _is_file(text):
+        raise InputError(f"anchor {shown(text)}: is a file; write key=value, such as {_example(keys)}")
     out: dict[str, float | str] = {}
     for part in text.split(","):
         name, sign, value = (piece.strip() for piece in part.partition("="))
@@ -75,6 +80,13 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
             raise InputError(f"anchor {name}: given twice")
         out[name] = _value(name, value, keys[name])
     return out
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than a name may be, or with a zero in it
+        return False
 
 
 def _example(keys: Mapping[str, AnchorKey]) -> str:
@@ -194,7 +206,7 @@ def anchor(target: Num, measured_configuration: Num, measured: float, spread: Sp
     own = (spread.repeat if same else spread.within) ** 2
     shared = max(float(np.mean((t - t.mean()) * (a - a.mean()))) - own, 0.0)
     share = shared / float(np.var(a))
-    after = max(before - shared * share, own)
+    after = min(max(before - shared * share, own), before)  # a measurement teaches something or nothing
     shrink = float(np.sqrt(after / before))
     middle = float(np.median(t))
     moved = middle + share * np.log(ratio) + (t - middle) * shrink

@@ -47,20 +47,22 @@ def _memory(result: ServingResult) -> Figure:
 def _times(result: ServingResult) -> tuple[Figure, ...]:
     batch, written = Term("B", result.scenario.batch, ""), Term("output", result.scenario.output_tokens, "tokens")
     decode, prompt = Term("decode step", result.decode_s, "s"), Term("prefill", result.prefill_s, "s")
-    busy = Term("prefill per prompt", result.prefill_busy_s, "s")
+    joined = Term("joined prefill", result.prefill_joined_s, "s")
     parts, prompts = (
         tuple(Term(one.name, one.time_s, "s") for one in step) for step in (result.decode, result.prefill)
     )
     sums = "sum of its operations x serving ratio, at least the physical limit"
     shared = "interference x what the prompt adds to the decode step that it joins, for the busiest rank"
-    tpot = "decode step + (B / output) x prefill per prompt"
+    tpot = "decode step + ((B - 1) / output) x joined prefill"
+    alone = "joined prefill, in one request of B (which meets no other) the whole prefill"
     rest = Term("all but the prefill", result.ttft_s - result.prefill_s, "s")
     first = "first-token ratio x (host + prefill + admission steps x decode step + start + wait for room in the cache)"
     return (
         Figure("decode_s", result.decode_s, "s", sums, parts),
         Figure("prefill_s", result.prefill_s, "s", sums, prompts),
-        Figure("prefill_busy_s", result.prefill_busy_s, "s", shared, (prompt,)),
-        Figure("tpot_s", result.tpot_s, "s", tpot, (decode, batch, written, busy)),
+        Figure("prefill_joined_s", result.prefill_joined_s, "s", shared, (prompt,)),
+        Figure("prefill_busy_s", result.prefill_busy_s, "s", alone, (joined, prompt, batch)),
+        Figure("tpot_s", result.tpot_s, "s", tpot, (decode, batch, written, joined)),
         Figure("ttft_s", result.ttft_s, "s", first, (prompt, rest)),
     )
 
@@ -72,6 +74,7 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
     decode, busy = Term("decode step", result.decode_s, "s"), Term("prefill per prompt", result.prefill_busy_s, "s")
     cached = Term("replica time of a cached token", result.cached_busy_s, "s")
     speed, tpot = result.output_tokens_per_s_per_gpu, Term("TPOT", result.tpot_s, "s")
+    output = Term("output", asked.output_tokens, "tokens")
     rate = "x GPUs x price / 3600 x 1e6"
     reuse = "(its share of a longer prefix's prefill + its cache entry over the NIC)"
     costs = {
@@ -81,7 +84,13 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
     }
     return (
         Figure("output_tokens_per_s_per_user", result.output_tokens_per_s_per_user, "tokens/s", "1 / TPOT", (tpot,)),
-        Figure("output_tokens_per_s_per_gpu", speed, "tokens/s", "B / (TPOT x GPUs)", (batch, tpot, gpus)),
+        Figure(
+            "output_tokens_per_s_per_gpu",
+            speed,
+            "tokens/s",
+            "1 / ((decode step / B + prefill per prompt / output) x GPUs)",
+            (decode, batch, busy, output, gpus),
+        ),
         *(
             Figure(f"usd_per_mtok_{kind}", getattr(result, f"usd_per_mtok_{kind}"), "USD/Mtok", formula, terms)
             for kind, (formula, terms) in costs.items()

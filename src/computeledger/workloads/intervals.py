@@ -12,14 +12,27 @@ from dataclasses import dataclass
 
 from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_system
+from computeledger.facts.schema import System
 from computeledger.physics.calibration import load_calibration
 
 KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
 SPREAD = "several scale-up domains"
+CHIP = "chip never measured"
+CHIP_POOLS, CHIP_SPREAD = f"{CHIP}, {POOLS}", f"{CHIP}, {SPREAD}"
+#: Classes whose interval reaches as far as that of any of these.
+_WIDEST = {SPREAD: (POOLS,), CHIP_POOLS: (CHIP, POOLS), CHIP_SPREAD: (CHIP, POOLS)}
 
 _SENTENCES = {
-    KNOWN: "measurements of this architecture on this system with this engine were fitted",
-    NEW: "no measurement of this architecture on this system with this engine was fitted: physics carries the answer",
+    KNOWN: "measurements of this architecture in this format on this system with this engine were fitted",
+    NEW: "no measurement of this architecture in this format on this system with this engine was fitted: physics "
+    "carries the answer",
+    CHIP: "no measurement on this chip was fitted: its kernels and engines are taken to be like those of the fitted "
+    "chips, and the interval is that of chips left out",
+    CHIP_POOLS: "no measurement on this chip was fitted, and queues and hand-over of separate pools are less certain "
+    "than a step",
+    CHIP_SPREAD: "no measurement on this chip was fitted, and over several scale-up domains only separate pools were "
+    "measured",
     POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
     SPREAD: "over several scale-up domains only separate pools were measured: a step is as uncertain as theirs",
     INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
@@ -78,37 +91,62 @@ def model_family(model: Model) -> str:
     return f"{model.layers[-1].attention.kind} D{model.hidden_size} L{model.n_layers} V{model.vocab_size}{experts}"
 
 
-def deployment(model: Model, system_id: str, backend: str) -> str:
+def deployment(model: Model, weights: str, system_id: str, backend: str) -> str:
     """Name a deployment as the calibration lists it.
 
     Parameters
     ----------
     model : Model
         What is served.
+    weights : str
+        Format of its narrowest weights.
     system_id, backend : str
         Where, and by which engine.
 
     Returns
     -------
     str
-        Family, system and engine.
+        Family, format, system and engine.
 
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> deployment(load_model("llama-3.1-8b"), "h100-nvl8", "vllm")
-    'gqa D4096 L32 V128256 h100-nvl8 vllm'
+    >>> deployment(load_model("llama-3.1-8b"), "fp8", "h100-nvl8", "vllm")
+    'gqa D4096 L32 V128256 fp8 h100-nvl8 vllm'
     """
-    return f"{model_family(model)} {system_id} {backend}"
+    return f"{model_family(model)} {weights} {system_id} {backend}"
 
 
-def interval_class(model: Model, system_id: str, backend: str, kind: str = "aggregated") -> str:
+def is_measured_chip(system: System) -> bool:
+    """Say whether serving was measured and fitted on a system's chip.
+
+    Parameters
+    ----------
+    system : System
+        Any.
+
+    Returns
+    -------
+    bool
+        Whether its times carry less than the interval of a chip never measured.
+
+    Examples
+    --------
+    >>> is_measured_chip(load_system("h100-nvl8")), is_measured_chip(load_system("mi355x-8"))
+    (True, False)
+    """
+    return system.accelerator.id in load_calibration().chips
+
+
+def interval_class(model: Model, weights: str, system_id: str, backend: str, kind: str = "aggregated") -> str:
     """Say how far a question is from what was measured.
 
     Parameters
     ----------
     model : Model
         What is served.
+    weights : str
+        Format of its narrowest weights.
     system_id, backend : str
         Where, and by which engine.
     kind : str
@@ -123,14 +161,18 @@ def interval_class(model: Model, system_id: str, backend: str, kind: str = "aggr
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> interval_class(load_model("deepseek-r1"), "b200-nvl8", "trtllm")
+    >>> interval_class(load_model("deepseek-r1"), "fp8", "b200-nvl8", "sglang")
     'known deployment'
-    >>> interval_class(load_model("llama-3.1-8b"), "a100-nvl8", "vllm")
+    >>> interval_class(load_model("deepseek-r1"), "int4", "b200-nvl8", "sglang")
     'new pair or model'
+    >>> interval_class(load_model("llama-3.1-8b"), "bf16", "tpu-v6e-pod", "vllm")
+    'chip never measured'
     """
+    if not is_measured_chip(load_system(system_id)):
+        return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
-    return KNOWN if deployment(model, system_id, backend) in load_calibration().deployments else NEW
+    return KNOWN if deployment(model, weights, system_id, backend) in load_calibration().deployments else NEW
 
 
 @functools.cache
@@ -154,17 +196,24 @@ def interval_of(name: str) -> Interval:
     True
     """
     fitted = load_calibration().intervals
+    parts = {"tpot": _WIDEST.get(name, (name,)), "ttft": _WIDEST.get(name, (name,))}
     # no queue and no hand-over stands between the steps of one pool and the first token
-    entries = {"tpot": fitted[POOLS if name == SPREAD else name], "ttft": fitted[NEW if name == SPREAD else name]}
-    tpot, ttft = (
-        Range(low, high, mid=mid, inner=(inner_low, inner_high))
-        for low, inner_low, mid, inner_high, high in (entry[quantity] for quantity, entry in entries.items())
-    )
+    parts["ttft"] = {SPREAD: (NEW,), CHIP_SPREAD: (CHIP,)}.get(name, parts["ttft"])
+    entries = {quantity: [fitted[one] for one in names] for quantity, names in parts.items()}
+    tpot, ttft = (_widest([one[quantity] for one in found]) for quantity, found in entries.items())
     between, within = (
-        {quantity: float(entry[f"{quantity}_{part}"]) for quantity, entry in entries.items()}
+        {quantity: max(float(one[f"{quantity}_{part}"]) for one in found) for quantity, found in entries.items()}
         for part in ("between_runs", "within_run")
     )
-    return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"]["n"]))
+    return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"][0]["n"]))
+
+
+def _widest(quantiles: Sequence[Sequence[float]]) -> Range:
+    """The first class's median, and ends as far out as any class has them."""
+    low, inner_low, inner_high, high = (
+        choose(one[place] for one in quantiles) for place, choose in ((0, min), (1, min), (3, max), (4, max))
+    )
+    return Range(low, high, mid=quantiles[0][2], inner=(inner_low, inner_high))
 
 
 def anchored(interval: Interval, quantity: str, ratios: Sequence[float]) -> Range:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, check_record
 from computeledger.facts.architecture import LayerGroup, Model
 
 TARGETS = ("attention", "all")
@@ -28,6 +29,9 @@ class Lora:
 
     rank: int
     targets: str = "all"
+
+    def __post_init__(self) -> None:
+        check_record(self, rank=AT_LEAST_ONE)
 
 
 def adapter_params(model: Model, lora: Lora) -> float:

@@ -38,6 +38,11 @@ class Launch:
     remarks: tuple[str, ...]
 
     @property
+    def text(self) -> str:
+        """What can be pasted into a shell: remarks as comments, a line each, and the command."""
+        return "\n".join([*(f"# {remark}" for remark in self.remarks), self.command])
+
+    @property
     def command(self) -> str:
         """The command, one argument per line."""
         lines = [f"{name} {value}".strip() for name, value in self.arguments]
@@ -100,7 +105,7 @@ def _parallel(scenario: PretrainingScenario) -> Arguments:
         yield "--num-virtual-stages-per-pipeline-rank", str(pieces)
     if cp > 1:
         yield "--context-parallel-size", str(cp)
-    if _experts(model):
+    if model.is_moe:
         yield "--expert-model-parallel-size", str(ep)
         yield "--expert-tensor-parallel-size", str(max(tp // ep, 1))
     if batch.sharded_weights or batch.stack.sharded_gradients:
@@ -235,10 +240,6 @@ def _moe(model: Model, part: FeedForward) -> Arguments:
     yield "--moe-token-dispatcher-type", "alltoall"
 
 
-def _experts(model: Model) -> bool:
-    return any(group.feed_forward.n_experts for group in model.layers)
-
-
 #: What a configuration holds and a layout does not: nothing of it moves the time of a step.
 _LEFT_OUT = (
     "left out, from the model's config.json: --rotary-base (rope_theta), --use-rope-scaling with --rope-scaling-factor "
@@ -256,7 +257,7 @@ def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
     yield f"$LAUNCH holds torchrun's own arguments for {gpus}, such as --nnodes and --nproc-per-node"
     yield "data, tokenizer, learning rate, initialisation and checkpoints are not part of a layout: add them"
     yield _LEFT_OUT
-    if _experts(scenario.model):
+    if scenario.model.is_moe:
         yield _LEFT_OUT_EXPERTS
     kinds = {group.attention.kind for group in scenario.model.layers}
     windows = {group.attention.window for group in scenario.model.layers}

@@ -14,10 +14,10 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training import StepTime
-from computeledger.physics.training_batch import SCHEDULES as BUBBLES
-from computeledger.physics.training_batch import Batch
+from computeledger.physics.training_batch import BUBBLE_RATIOS, Batch
 
-SCHEDULES = tuple(BUBBLES)
+#: Names of pipeline schedules.
+SCHEDULES = tuple(BUBBLE_RATIOS)
 #: Below this trained share of the weights a backward pass has next to no weight gradients.
 FROZEN_FRACTION = 0.5
 
@@ -167,5 +167,5 @@ def scheduled(step: StepTime, batch: Batch, layout: Layout) -> StepTime:
     if schedule == "1f1b":
         return step
     frozen = bool(np.all(np.asarray(batch.stack.trained_fraction) < FROZEN_FRACTION))
-    sharper = bubble_ratio(schedule, layout.pp, passes(batch.recompute, frozen)) / BUBBLES[schedule]
+    sharper = bubble_ratio(schedule, layout.pp, passes(batch.recompute, frozen)) / BUBBLE_RATIOS[schedule]
     return replace(step, bubble_s=step.bubble_s * sharper)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.bounds import check_record
 from computeledger.display import Displayed
 from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
@@ -16,13 +17,14 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, StepTime, TrainingMemory, step_time, training_memory
 from computeledger.physics.training_counts import layer_counts
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.lora import Lora, adapter_params
 from computeledger.workloads.pipeline import scheduled
 
-#: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
-USABLE_FRACTION = 0.94
+#: Sequence and global batch of a run where nobody says (assumptions) [token].
+DEFAULT_SEQUENCE_TOKENS, DEFAULT_GLOBAL_BATCH_TOKENS = 4096.0, 4e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class PretrainingScenario:
     tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
     lora: Lora | None = None
+
+    def __post_init__(self) -> None:
+        check_record(self)
 
     @property
     def schedule(self) -> str:
@@ -198,7 +203,7 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
         flop_per_token=flop,
         executed_flop_per_token=flop + recomputed_flop_per_token(model, batch),
         peak_flop_per_s=machine.bf16_flop_per_s,
-        capacity_bytes=USABLE_FRACTION * machine.system.accelerator.hbm_bytes.value,
+        capacity_bytes=TRAINING_HBM_FRACTION * machine.system.accelerator.hbm_bytes.value,
     )
 
 

@@ -20,7 +20,7 @@ from computeledger.workloads.pretraining import PretrainingScenario
 #: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K).
 LEAST_TOKENS_PER_RANK = 4096
 #: Largest microbatch that is tried, in sequences, and the largest number of pieces of the model per stage.
-MOST_SEQUENCES, MOST_PIECES = 16, 16
+MOST_MICROBATCH, MOST_PIECES = 16, 16
 
 Columns = NDArray[np.float64]
 
@@ -246,7 +246,7 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
         longest = longest_context_parallel(sequence_tokens)
         layouts = tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest))
     degrees = np.array([[one.tp, one.pp, one.dp, one.cp, one.ep] for one in layouts], float)
-    micro = [limits.microbatch_sequences] if limits.microbatch_sequences else divisors(sequences, MOST_SEQUENCES)
+    micro = [limits.microbatch_sequences] if limits.microbatch_sequences else divisors(sequences, MOST_MICROBATCH)
     pieces = [limits.virtual_stages] if limits.virtual_stages else list(range(1, MOST_PIECES + 1))
     kinds = [SCHEDULES.index(name) for name in limits.schedules]
     table = _crossed(degrees, [micro])

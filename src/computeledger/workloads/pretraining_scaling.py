@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Num, Range, median, sample
 from computeledger.errors import InputError
 from computeledger.facts.schema import Fact
-from computeledger.physics.critical_batch import BatchPhase, critical_batch_merrill_2025_tokens
+from computeledger.physics.critical_batch import BatchPhase, critical_batch_tokens
 from computeledger.physics.goodput import Reliability, goodput
 from computeledger.physics.roofline import Machine
 from computeledger.units import HOUR_S
@@ -215,7 +215,7 @@ def _scaled(
     speed = batch_tokens / best.step_s / n_gpus
     share = float(np.median(np.asarray(goodput(reliability, n_gpus).goodput_fraction)))
     hours = tokens / speed / share / HOUR_S
-    beyond = batch_tokens > 1.01 * float(critical_batch_merrill_2025_tokens(tokens))
+    beyond = batch_tokens > 1.01 * float(critical_batch_tokens(tokens))
     return Scaled(n_gpus, batch_tokens, best, speed, share, hours * HOUR_S / n_gpus, hours, beyond)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,14 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.training_batch import RECOMPUTE_CHOICES
 from computeledger.progress import counted
-from computeledger.units import GIGA
+from computeledger.units import GIGA, format_count
 from computeledger.workloads.pipeline import SCHEDULES, with_schedule
-from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining import (
+    PretrainingScenario,
+    batch_sequences,
+    check_shared,
+    estimate_pretraining,
+)
 from computeledger.workloads.pretraining_candidates import Candidates, Columns, Limits, candidates, training_layouts
 
 
@@ -347,8 +353,79 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
         return f"a {limits.schedules[0]} schedule needs a pipeline: at least 2 GPUs"
     layouts = limits.layouts or tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up))
     least = micro * min(int(one.dp) for one in layouts)
-    near = max(round(sequences / least), 1) * least
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
     pieces = f" for {limits.virtual_stages} virtual stages" if (limits.virtual_stages or 1) > 1 else ""
-    advice = f"try {near}" if near != sequences else "leave microbatch, virtual stages and schedule to the search"
-    return f"global batch of {sequences} sequences: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"
+    each = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
+    near = _nearest_batch(sequences, least, each)
+    if near == sequences:
+        advice = "leave microbatch, virtual stages and schedule to the search"
+    elif near is not None:
+        advice = f"try a global batch of {near * each:.0f} tokens ({format_count(near, 'sequence')})"
+    else:  # a batch is a round number of sequences
+        advice = f"try {2 ** int(math.log2(n_gpus))} GPUs"
+    held = f"global batch of {sequences * each:.0f} tokens ({format_count(sequences, 'sequence')})"
+    return f"{held}: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"
+
+
+def _nearest_batch(sequences: int, unit: int, sequence_tokens: float) -> int | None:
+    """The batch nearest to one that was asked for, of those that a global batch in tokens comes out as."""
+    sizes = {mantissa * 2**power for mantissa in range(1, 16) for power in range(MOST_BATCH_BITS)}
+    even = [one for one in sizes if one % unit == 0 and batch_sequences(one * sequence_tokens, sequence_tokens) == one]
+    return min(even, key=lambda one: abs(math.log(one / sequences)), default=None)
+
+
+#: Largest global batch that is proposed, as a power of two of sequences.
+MOST_BATCH_BITS = 24
+
+
+def configured_run(
+    scenario: PretrainingScenario, n_gpus: int, limits: Limits, machine: Machine
+) -> tuple[PretrainingScenario, Swept | None]:
+    """Give a run its configuration: what is given holds, what is left out is searched.
+
+    ``pretrain`` and ``plan`` both ask here.
+
+    Parameters
+    ----------
+    scenario : PretrainingScenario
+        Model, precision, sequence, global batch; its layout where the limits name one.
+    n_gpus : int
+        GPUs of the job [-].
+    limits : Limits
+        What is given, and what may be chosen from.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    tuple of PretrainingScenario and Swept or None
+        The fastest configuration that fits, and all that were tried; a given layout that does not fit as modelled is
+        answered as it stands, with None.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where the layout is left open and nothing fits.
+    QuantityError
+        Where the global batch divides over no layout.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.physics.training import Batch
+    >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(tp=2, dp=4), Precision(), Batch(4096.0, 64.0))
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> given, _ = configured_run(scenario, 8, Limits(8, (scenario.layout,)), machine)
+    >>> searched, swept = configured_run(scenario, 8, Limits(8), machine)
+    >>> str(given.layout), len(swept.best(3))
+    ('tp2-dp4', 3)
+    """
+    every = candidates(scenario, n_gpus, limits)
+    if limits.layouts is None:
+        swept = require_fit(scenario, every, machine, (n_gpus, limits))
+        return chosen(scenario, swept.best(1)[0]), swept
+    own = evaluate(scenario, every, machine).best(1)
+    if own:
+        return chosen(scenario, own[0]), None
+    return check_shared(replace(scenario, batch=with_schedule(scenario.batch, limits.schedules[0]))), None

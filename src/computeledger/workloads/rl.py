@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.display import Displayed
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
@@ -126,11 +127,6 @@ class RLResult(Displayed):
         -------
         float or ndarray
             What a pretraining token of the same GPU-time would count in FLOP per N [-].
-
-        Examples
-        --------
-        >>> RLResult.beta_gpu_time.__name__
-        'beta_gpu_time'
         """
         return 6 * self.gpu_s_per_token / pretraining_gpu_s_per_token
 
@@ -167,7 +163,9 @@ class RLResult(Displayed):
         }
 
 
-def pretraining_gpu_s_per_token(n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = 0.4) -> Num:
+def pretraining_gpu_s_per_token(
+    n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
+) -> Num:
     """GPU-time of a pretraining token at a stated utilisation, ``6 N / (MFU peak)``.
 
     Parameters
@@ -204,11 +202,6 @@ def passes_of(scenario: RLScenario) -> Passes:
     -------
     Passes
         Lengths, forward passes, updates, optimiser steps.
-
-    Examples
-    --------
-    >>> passes_of.__name__
-    'passes_of'
     """
     algorithm, whole = scenario.algorithm, scenario.trained_tokens
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
@@ -270,7 +263,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     made, lag = _generation(scenario, (machines.generation, machines.factors))
     verify_s, last_s = _verification(scenario)
     late_s = np.maximum(verify_s - made.wall_s, last_s)
-    once_s = _once_s(scenario, machines)
+    once_s = once_per_step_s(scenario, machines)
     if split.max_lag:
         pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), verify_s)
         exposed_s = pace_s - training.wall_s
@@ -338,8 +331,38 @@ def _verification(scenario: RLScenario) -> tuple[Num, Num]:
     return all_s, last_s
 
 
-def _once_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Num]:
-    """Exposed time to hand over weights, and of what is done once per step."""
+def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Num]:
+    """Exposed time to hand over weights, and of what is done once per step.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
+
+    Returns
+    -------
+    tuple of float or ndarray
+        Both; under a lag a share of them is hidden beside other work [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration_rl import RLFactors
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl_generation import Sampling
+    >>> from computeledger.workloads.rl_lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl_scenario import Algorithm, Split
+    >>> from computeledger.workloads.rl_training import Trainer
+    >>> from computeledger.workloads.serving import ServingScenario
+    >>> one = Machine(load_system("h100-nvl8"))
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> run = RLScenario(engine, Sampling(lengths_of_mean(1e3, 3e3), 2e2), Algorithm(64, 16), Trainer(Layout()),
+    ...                  Split(8, 8))
+    >>> once_per_step_s(run, RLMachines(one, one, RLFactors(rl_fixed_s=5.0, rl_sync_s_per_byte=1e-10)))[1]
+    5.0
+    """
     engine, factors = scenario.engine, machines.factors
     every = weights_bytes_per_gpu(engine.model, Layout(), engine.precision)
     own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)

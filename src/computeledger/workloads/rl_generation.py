@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num, blocks
+from computeledger.bounds import AT_LEAST_ONE, check_record
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
@@ -46,6 +47,9 @@ class Sampling:
     prompt_tokens: Num
     group_size: Num = 1.0
     is_prefix_shared: bool = True
+
+    def __post_init__(self) -> None:
+        check_record(self, group_size=AT_LEAST_ONE)
 
 
 @dataclass(frozen=True, slots=True)

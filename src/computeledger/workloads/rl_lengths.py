@@ -21,7 +21,10 @@ _SCORES = np.linspace(-4.0, 5.5, 77)
 #: Share of rollouts that reach each position, from the start to the longest that is allowed.
 SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z in _SCORES[1:-1]), 0.0, 0.0])
 #: Spread of the logarithm of rollout lengths where none is given (assumption: 0.4 to 1.2 in published runs).
-SPREAD = 0.8
+LENGTH_SPREAD = 0.8
+#: Where rollouts are cut when nothing is said, over their mean or their 95th percentile (assumption); a model's context
+#: may cut them sooner.
+LONGEST_OVER_MEAN, LONGEST_OVER_P95 = 3.0, 3.0
 _COLUMN = SURVIVAL[:, None]
 #: Weight of each position, without start and end, in the mean.
 _WEIGHTS = (SURVIVAL[:-2] - SURVIVAL[2:]) / 2
@@ -156,6 +159,31 @@ class Lengths:
         cut = np.max(np.where(below, self.tokens, 0.0), axis=0, keepdims=True)
         return Lengths(np.minimum(self.tokens, cut))
 
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Lengths of single rollouts.
+
+        Parameters
+        ----------
+        n : int
+            Rollouts [-].
+        rng : Generator
+            Of the draws.
+
+        Returns
+        -------
+        ndarray
+            Of the first sample, each at least 1 [token].
+
+        Examples
+        --------
+        >>> some = lengths_of_mean(1000.0, 3000.0)
+        >>> drawn = some.draw(100_000, np.random.default_rng(0))
+        >>> round(float(drawn.mean()), -1), float(drawn.max())
+        (1000.0, 3000.0)
+        """
+        positions = self.tokens.reshape(len(self.tokens), -1)[::-1, 0]
+        return np.maximum(np.interp(rng.random(n), SURVIVAL[::-1], positions), _SHORTEST)
+
     @property
     def survival(self) -> Array:
         """Share of rollouts that reach each position, shaped like the positions [-]."""
@@ -268,7 +296,7 @@ def lognormal_lengths(median_tokens: Num, p95_tokens: Num, longest_tokens: Num) 
     return _positions(median_tokens * np.exp(spread * _SCORES[:, None]), longest_tokens)
 
 
-def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREAD) -> Lengths:
+def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = LENGTH_SPREAD) -> Lengths:
     """Log-normal lengths, cut at the longest, whose mean after the cut is given.
 
     Parameters
@@ -316,6 +344,33 @@ def lengths_of_mean(mean_tokens: Num, longest_tokens: Num, spread: float = SPREA
         step = -np.log(reached) / np.maximum(slope, _FLAT)
         middle = np.minimum(middle + step, top)
     return _positions(mean * np.exp(middle) * growth, longest)
+
+
+def default_longest(room_tokens: Num, mean_tokens: Num, p95_tokens: Num | None = None) -> Num:
+    """Where rollouts are cut when nothing is said.
+
+    Parameters
+    ----------
+    room_tokens : float or ndarray
+        What the model's context leaves beside the prompt; infinite where it has no limit [token].
+    mean_tokens : float or ndarray
+        Of the rollouts [token].
+    p95_tokens : float or ndarray, optional
+        Their 95th percentile, where it is known [token].
+
+    Returns
+    -------
+    float or ndarray
+        Three times the percentile, or else the mean, inside the context [token].
+
+    Examples
+    --------
+    >>> asked = ((1e9, 1000.0), (1e9, 1000.0, 2500.0), (2e3, 1e3))
+    >>> tuple(float(default_longest(*one)) for one in asked)
+    (3000.0, 7500.0, 2000.0)
+    """
+    wanted = LONGEST_OVER_MEAN * mean_tokens if p95_tokens is None else LONGEST_OVER_P95 * p95_tokens
+    return np.maximum(np.minimum(wanted, room_tokens), 1.0)
 
 
 def spread_of_lengths(largest_ratio: float, share_fraction: float) -> float:

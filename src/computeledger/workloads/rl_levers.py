@@ -55,14 +55,9 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
     -------
     list of Lever
         From the most helpful; a change that the run has already is left out.
-
-    Examples
-    --------
-    >>> levers.__name__
-    'levers'
     """
     base = estimate_rl(scenario, machines)
-    moe = any(group.feed_forward.n_experts for group in scenario.engine.model.layers)
+    moe = scenario.engine.model.is_moe
     tried = [_asynchronous(scenario)]
     engine = scenario.engine
     if engine.precision.name == "bf16":

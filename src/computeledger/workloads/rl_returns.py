@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 FEWEST_POINTS = 6
 #: A forecast further than this many times the largest compute of the fit is refused (a choice: ScaleRL's fits were
 #: tested at two to three times).
-FARTHEST = 4.0
+FARTHEST_FORECAST = 4.0
 _RESAMPLES = 200
 #: Widening that made nine of ten forecasts hold on simulated runs of 24 points.
 _WIDENING = 1.1
@@ -124,17 +124,12 @@ class RewardFit:
         Raises
         ------
         QuantityError
-            Further than :data:`FARTHEST` times the points.
-
-        Examples
-        --------
-        >>> RewardFit.__name__
-        'RewardFit'
+            Further than :data:`FARTHEST_FORECAST` times the points.
         """
-        if compute > FARTHEST * self.span[1] or compute < self.span[0] / FARTHEST:
+        if compute > FARTHEST_FORECAST * self.span[1] or compute < self.span[0] / FARTHEST_FORECAST:
             raise QuantityError(
                 f"forecast at {compute:g}: the points reach from {self.span[0]:g} to {self.span[1]:g}, and a forecast "
-                f"at most {FARTHEST:g} times as far: give points nearer to it"
+                f"at most {FARTHEST_FORECAST:g} times as far: give points nearer to it"
             )
         law = _LAWS[self.law]
         mid = np.asarray(law(compute, *self.values.values()))

@@ -122,11 +122,6 @@ class RunCost:
         -------
         float or ndarray
             In RL [FLOP].
-
-        Examples
-        --------
-        >>> RunCost.flop_at_equal_gpu_time.__name__
-        'flop_at_equal_gpu_time'
         """
         return pretraining_flop * self.result.beta_flop / self.beta_gpu_time
 
@@ -144,11 +139,6 @@ class RunCost:
         -------
         BudgetDemand
             What the run must be fed.
-
-        Examples
-        --------
-        >>> RunCost.demand.__name__
-        'demand'
         """
         one = self.result.scenario
         rollout = (one.sampling.lengths.mean_tokens, one.algorithm.rollouts)
@@ -168,11 +158,6 @@ class RunCost:
         -------
         float or ndarray
             To be had [token].
-
-        Examples
-        --------
-        >>> RunCost.text_tokens.__name__
-        'text_tokens'
         """
         one = self.result.scenario
         each = spacing_tokens
@@ -193,11 +178,6 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
     -------
     tuple of Figure
         Step, both betas, FLOP, GPU-hours, and what follows from them.
-
-    Examples
-    --------
-    >>> rl_figures.__name__
-    'rl_figures'
     """
     result, one = run.result, run.result.scenario
     turns = one.split.max_lag == 0

@@ -10,17 +10,14 @@ import numpy as np
 from computeledger.errors import DoesNotFitError, LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.physics.memory import weights_bytes_per_gpu
-from computeledger.physics.parallelism import Layout, serving_layouts
+from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl_generation import Sampling, decode_step_s, places
-from computeledger.workloads.rl_lengths import lengths_of_mean
+from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN, lengths_of_mean
 from computeledger.workloads.rl_scenario import RLMachines
-from computeledger.workloads.rl_search import side_by_side
 from computeledger.workloads.serving import ServingScenario
 
-#: Longest rollout over the mean, as far as a domain's room is concerned (assumption).
-LONGEST_OVER_MEAN = 2.5
 #: A domain runs RL efficiently where no more than this share of a decode step is reading weights and launching: more
 #: memory would then at best halve the GPU-time of a token (a definition).
 EFFICIENT_SHARED_FRACTION = 0.5
@@ -70,8 +67,12 @@ class DomainUse:
         return self.fits and self.shared_fraction <= EFFICIENT_SHARED_FRACTION
 
 
+#: Rollouts that an engine decodes at once where nothing limits it but memory.
+NO_LIMIT = 1_000_000.0
+
+
 def domain_use(
-    model: Model, precision: Precision, sampling: Sampling, machines: RLMachines, live_limit: float = np.inf
+    model: Model, precision: Precision, sampling: Sampling, machines: RLMachines, live_limit: float = NO_LIMIT
 ) -> DomainUse:
     """Fill one scale-up domain with rollouts.
 
@@ -113,7 +114,7 @@ def domain_use(
     except (LayoutError, DoesNotFitError):
         return nothing
     largest = [one for one in layouts if one.n_gpus >= max(float(two.n_gpus) for two in layouts)]
-    stacked = side_by_side(largest)
+    stacked = stack_layouts(largest, trailing_axes=0)
     engine = ServingScenario(model, stacked, precision, sampling.prompt_tokens, 1.0, live_limit)
     room = np.broadcast_to(places(engine, sampling, machines.generation), (len(largest),))
     context = sampling.prompt_tokens + sampling.lengths.mean_age_tokens

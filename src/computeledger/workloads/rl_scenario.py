@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.parallelism import Layout
@@ -19,6 +20,8 @@ from computeledger.workloads.rl_lengths import Lengths
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 
+#: Verdicts at a time where a verifier takes time and nobody says how many (assumption).
+VERIFIER_CORES = 1024.0
 #: Shares of the GPUs that generate, as a search tries them.
 _SHARES = np.linspace(0.06, 0.94, 45)
 
@@ -40,6 +43,9 @@ class Domain:
     share_fraction: Num
     cpu_s: Num
     n_cores: Num
+
+    def __post_init__(self) -> None:
+        check_record(self, share_fraction=FRACTION, n_cores=Bound(1.0, is_endless=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,18 @@ class Algorithm:
     critic_ratio: Num = 0.0
     reward_ratio: Num = 0.0
 
+    def __post_init__(self) -> None:
+        check_record(
+            self,
+            prompts_per_step=POSITIVE,
+            group_size=AT_LEAST_ONE,
+            kept_fraction=FRACTION,
+            sampling_rounds=AT_LEAST_ONE,
+            started_ratio=AT_LEAST_ONE,
+            updates_per_batch=POSITIVE,
+            optimizer_steps=POSITIVE,
+        )
+
     @property
     def rollouts(self) -> Num:
         """Rollouts that a step takes in [-]."""
@@ -115,6 +133,9 @@ class TextReward:
     is_gold_trained: bool = False
     plain_tokens: Num = 0.0
 
+    def __post_init__(self) -> None:
+        check_record(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -137,6 +158,9 @@ class Split:
     is_colocated: bool = True
     max_lag: int = 0
     is_in_flight: bool = False
+
+    def __post_init__(self) -> None:
+        check_record(self)
 
     @property
     def n_gpus(self) -> Num:
@@ -173,6 +197,9 @@ class RLScenario:
     split: Split
     domains: tuple[Domain, ...] = ()
     text: TextReward | None = None
+
+    def __post_init__(self) -> None:
+        check_record(self)
 
     @property
     def breaks_off(self) -> bool:
@@ -284,22 +311,10 @@ def check_rl(scenario: RLScenario) -> RLScenario:
     Raises
     ------
     QuantityError
-        A negative lag, a lag on shared GPUs, fewer rollouts started than taken in, no verifier.
-
-    Examples
-    --------
-    >>> check_rl.__name__
-    'check_rl'
+        A lag on shared GPUs.
     """
-    split, algorithm = scenario.split, scenario.algorithm
-    if split.max_lag < 0:
-        raise QuantityError(f"max lag {split.max_lag}: must not be negative; 0 is synchronous")
-    if split.is_colocated and split.max_lag > 0:
+    if scenario.split.is_colocated and scenario.split.max_lag > 0:
         raise QuantityError("a lag needs GPUs of its own for training: state training GPUs, or lag 0")
-    if np.any(np.asarray(algorithm.started_ratio) < 1):
-        raise QuantityError(f"over-sampling {algorithm.started_ratio}: at least 1, the rollouts that a step takes in")
-    if any(np.any(np.asarray(one.n_cores) < 1) for one in scenario.domains):
-        raise QuantityError("verifier cores: at least 1 is needed where a verdict takes processor time")
     return scenario
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,13 @@ from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration_rl import RLFactors
-from computeledger.physics.parallelism import Layout
+from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, training_memory
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.progress import counted, stage
 from computeledger.units import format_count
-from computeledger.workloads.pretraining import USABLE_FRACTION, PretrainingScenario, power_of_two
+from computeledger.workloads.pretraining import PretrainingScenario, power_of_two
 from computeledger.workloads.pretraining_candidates import training_layouts
 from computeledger.workloads.pretraining_search import search_pretraining
 from computeledger.workloads.rl import RLResult, estimate_rl, passes_of
@@ -62,29 +63,6 @@ def rl_machine(machine: Machine) -> Machine:
     )
 
 
-def side_by_side(layouts: Sequence[Layout]) -> Layout:
-    """Put layouts along the sample axis.
-
-    Parameters
-    ----------
-    layouts : sequence of Layout
-        Scalars.
-
-    Returns
-    -------
-    Layout
-        Whose degrees are arrays of shape (n,).
-
-    Examples
-    --------
-    >>> side_by_side([Layout(tp=1), Layout(tp=2)]).tp.tolist()
-    [1.0, 2.0]
-    """
-    return Layout(
-        **{one.name: np.array([float(getattr(layout, one.name)) for layout in layouts]) for one in fields(Layout)}
-    )
-
-
 def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> Layout:
     """Find the generation layout that has a step's rollouts soonest.
 
@@ -106,11 +84,6 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     ------
     DoesNotFitError
         Where no layout holds the weights and one longest rollout, or the run has too few GPUs for a replica.
-
-    Examples
-    --------
-    >>> search_generation.__name__
-    'search_generation'
     """
     model, split = scenario.engine.model, scenario.split
     small = [layout for layout in layouts if layout.n_gpus <= split.n_generation]
@@ -119,7 +92,7 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
         smallest = int(min(layout.n_gpus for layout in layouts))
         held = format_count(float(split.n_generation), "GPU")
         raise DoesNotFitError(f"no replica of {model.id} fits on {held} that generate: it takes {smallest}")
-    stacked = side_by_side(small)
+    stacked = stack_layouts(small, trailing_axes=0)
     replicas = np.floor(split.n_generation / stacked.n_gpus)
     engine, rollouts = replace(scenario.engine, layout=stacked), scenario.algorithm.rollouts
     made_of = (machines.generation, machines.factors)
@@ -152,12 +125,15 @@ class TrainerQuestion:
         That train [-].
     recompute : str or None
         One mode, or any.
+    pack_tokens : float or None
+        Tokens of a microbatch; what suits when left out [token].
     """
 
     model: Model
     precision: Precision
     n_gpus: int
     recompute: str | None = None
+    pack_tokens: float | None = None
 
 
 def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer:
@@ -183,14 +159,10 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     ------
     DoesNotFitError
         Where nothing fits.
-
-    Examples
-    --------
-    >>> search_trainer.__name__
-    'search_trainer'
     """
     power = 2 ** int(math.log2(question.n_gpus))
     longest = float(np.max(scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens))
+    longest = max(longest, question.pack_tokens or 0.0)
     algorithm = scenario.algorithm
     each_step = float(np.max(algorithm.rollouts * algorithm.trained_passes))
     each_step = max(each_step / float(np.max(algorithm.optimizer_steps * algorithm.updates_per_batch)), 1.0)
@@ -212,7 +184,8 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     found = [
         Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute)
         for one in options
-        if question.recompute is None or one.recompute in modes
+        if (question.recompute is None or one.recompute in modes)
+        and (question.pack_tokens is None or one.microbatch_sequences == 1)
     ][:_TRIED]
     if not found:
         raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
@@ -283,7 +256,15 @@ class SplitOption:
     bound: str
 
 
-def search_split(scenario: RLScenario, machines: RLMachines, max_lag: int, top: int = 5) -> list[SplitOption]:
+def search_split(
+    scenario: RLScenario,
+    machines: RLMachines,
+    max_lag: int,
+    layouts: Sequence[Layout] | None = None,
+    *,
+    is_wide: bool = True,
+    is_held: bool = True,
+) -> list[SplitOption]:
     """Search how GPUs are shared, and the generation layout, for least GPU-time per kept token.
 
     Parameters
@@ -294,8 +275,12 @@ def search_split(scenario: RLScenario, machines: RLMachines, max_lag: int, top: 
         With single numbers as factors.
     max_lag : int
         Largest policy lag; 0 leaves only turns on shared GPUs and separate GPUs that wait for each other [-].
-    top : int
-        How many to keep [-].
+    layouts : sequence of Layout, optional
+        A generation replica may have; all that hold a longest rollout when left out.
+    is_wide : bool
+        Whether turns on shared GPUs are tried beside separate ones.
+    is_held : bool
+        Whether a trainer must fit its GPUs as modelled; a layout that is stated may know better.
 
     Returns
     -------
@@ -306,58 +291,116 @@ def search_split(scenario: RLScenario, machines: RLMachines, max_lag: int, top: 
     ------
     DoesNotFitError
         Where nothing fits.
-
-    Examples
-    --------
-    >>> search_split.__name__
-    'search_split'
     """
     n_gpus = float(scenario.split.n_gpus)
     held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
     held = replace(held, output_tokens=scenario.sampling.lengths.longest_tokens, batch=1.0)
-    layouts = [one for one in layouts_that_fit(held, machines.generation) if one.n_gpus <= n_gpus]
-    stage("all GPUs in turns")
-    found = [*_colocated(scenario, layouts, machines)]
+    fitting = layouts_that_fit(held, machines.generation) if layouts is None else layouts
+    small = [one for one in fitting if one.n_gpus <= n_gpus]
+    found: list[SplitOption] = []
+    if is_wide:
+        stage("all GPUs in turns")
+        found += _colocated(scenario, small, machines, is_held)
     stage("generators beside the trainer")
-    found += _separate(scenario, layouts, machines, max_lag)
+    found += _separate(replace(scenario, split=replace(scenario.split, max_lag=max_lag)), small, machines, is_held)
     if not found:
         raise DoesNotFitError(
             f"{scenario.engine.model.id} does not fit {format_count(n_gpus, 'GPU')} under RL, however shared"
         )
-    return sorted(found, key=lambda one: one.gpu_s_per_token)[:top]
+    return sorted(found, key=lambda one: one.gpu_s_per_token)
 
 
-def _colocated(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> list[SplitOption]:
+def _colocated(
+    scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, is_held: bool
+) -> list[SplitOption]:
     n_gpus = scenario.split.n_gpus
     if not layouts:
         return []
     split = Split(n_gpus, n_gpus)
-    engine = replace(scenario.engine, layout=side_by_side(layouts))
+    engine = replace(scenario.engine, layout=stack_layouts(layouts, trailing_axes=0))
     one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, n_gpus))
     result = estimate_rl(one, machines)
-    return _best(result, [split] * len(layouts), layouts, _trains(one, machines.training))
+    return _best(result, [split] * len(layouts), layouts, trainer_fits(one, machines.training) | (not is_held))
 
 
-def _separate(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, max_lag: int) -> list[SplitOption]:
+def _separate(
+    scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, is_held: bool
+) -> list[SplitOption]:
     n_gpus = float(scenario.split.n_gpus)
     pairs, generation, training = shares_apart(n_gpus, scenario.trainer.layout, layouts)
     if not pairs:
         return []
-    split = Split(generation, n_gpus - generation, False, max_lag, scenario.split.is_in_flight)
-    engine = replace(scenario.engine, layout=side_by_side([pair[0] for pair in pairs]))
+    split = Split(generation, n_gpus - generation, False, scenario.split.max_lag, scenario.split.is_in_flight)
+    engine = replace(scenario.engine, layout=stack_layouts([pair[0] for pair in pairs], trailing_axes=0))
     one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, training))
     result = estimate_rl(one, machines)
     splits = [replace(split, n_generation=g, n_training=n_gpus - g) for g in generation.tolist()]
-    return _best(result, splits, [pair[0] for pair in pairs], _trains(one, machines.training))
+    return _best(result, splits, [pair[0] for pair in pairs], trainer_fits(one, machines.training) | (not is_held))
 
 
-def _trains(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
-    """Whether the trainer holds a longest rollout."""
+def trainer_bytes(scenario: RLScenario) -> Num:
+    """Memory of one GPU of the trainer: its microbatch is full, and holds at least a longest rollout.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+
+    Returns
+    -------
+    float or ndarray
+        Of the busiest GPU [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.workloads.rl_generation import Sampling
+    >>> from computeledger.workloads.rl_lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl_scenario import Algorithm
+    >>> from computeledger.workloads.serving import ServingScenario
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> runs = [RLScenario(engine, Sampling(lengths_of_mean(1e3, longest), 200.0), Algorithm(64, 16),
+    ...                    Trainer(Layout(dp=8)), Split(8.0, 8.0)) for longest in (3e3, 6e3, 60e3)]
+    >>> small, same, large = (float(trainer_bytes(run)) for run in runs)
+    >>> small == same, large > same
+    (True, True)
+    """
     longest = scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens
-    trainer = scenario.trainer
-    batch = trainer.batch(np.asarray(longest), np.asarray(trainer.layout.dp, float))
-    held = training_memory(scenario.engine.model, batch, trainer.layout)
-    return np.asarray(held.total_bytes <= USABLE_FRACTION * machine.system.accelerator.hbm_bytes.value)
+    trainer, tokens = scenario.trainer, np.maximum(longest, scenario.trainer.pack_tokens)
+    batch = replace(trainer, pack_tokens=tokens).batch(tokens, scenario.algorithm.rollouts)
+    return training_memory(scenario.engine.model, batch, trainer.layout).total_bytes
+
+
+def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
+    """Say whether a run's trainer fits its GPUs: the one criterion of every search.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machine : Machine
+        One GPU of the trainer.
+
+    Returns
+    -------
+    ndarray of bool
+        Along the sample axis.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.workloads.rl_generation import Sampling
+    >>> from computeledger.workloads.rl_lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl_scenario import Algorithm
+    >>> from computeledger.workloads.serving import ServingScenario
+    >>> engine = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> sampling, layouts = Sampling(lengths_of_mean(1e3, 3e3), 200.0), (Layout(dp=8), Layout(tp=8, pp=4))
+    >>> runs = [RLScenario(engine, sampling, Algorithm(64, 16), Trainer(one), Split(16.0, 16.0)) for one in layouts]
+    >>> [bool(trainer_fits(run, Machine(load_system("h100-nvl8")))) for run in runs]
+    [False, True]
+    """
+    usable = TRAINING_HBM_FRACTION * machine.system.accelerator.hbm_bytes.value
+    return np.asarray(trainer_bytes(scenario) <= usable)
 
 
 def _best(
@@ -394,11 +437,6 @@ def cores_needed(result: RLResult) -> Num:
     -------
     float or ndarray
         All domains together; 0 without verifiers [-].
-
-    Examples
-    --------
-    >>> cores_needed.__name__
-    'cores_needed'
     """
     one = result.scenario
     work: Num = 0.0
@@ -420,11 +458,6 @@ def pace_bound(result: RLResult) -> NDArray[np.str_]:
     -------
     ndarray of str
         ``generation``, ``training`` or ``verification``: the slowest of them.
-
-    Examples
-    --------
-    >>> pace_bound.__name__
-    'pace_bound'
     """
     parts = np.broadcast_arrays(result.generation.wall_s, result.training.wall_s, result.verification_s)
     names = np.array(["generation", "training", "verification"])
@@ -446,11 +479,6 @@ def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
     dict of str to float
         Share of the step saved per GPU added as a whole replica (``generation``), as a whole rank (``training``), or
         to both sides in turns (``both``); ``verification`` per hundred cores [-].
-
-    Examples
-    --------
-    >>> next_gpu.__name__
-    'next_gpu'
     """
     now = float(np.asarray(estimate_rl(scenario, machines).step_s))
     split, replica = scenario.split, float(scenario.engine.layout.n_gpus)

@@ -14,9 +14,9 @@ from computeledger.physics.calibration_rl import RLFactors, load_rl_text, rl_fac
 from computeledger.physics.efficiency_training import chip_family
 from computeledger.workloads.intervals import model_family
 
-KNOWN, NEW = "known model and chip", "new model, chip or length"
+KNOWN_RUN, NEW_RUN = "known model and chip", "new model, chip or length"
 #: How far beyond the lengths of the fit a question may lie and still count as known (a choice).
-FARTHEST = 2.0
+FARTHEST_LENGTH = 2.0
 
 
 def deployment_of(model: Model, chip: Accelerator) -> str:
@@ -47,7 +47,7 @@ def deployment_of(model: Model, chip: Accelerator) -> str:
 def _fitted() -> tuple[frozenset[str], float, float]:
     table = tomllib.loads(load_rl_text())["deployments"]
     shortest, longest = table["mean_tokens"]
-    return frozenset(table["fitted"]), shortest / FARTHEST, longest * FARTHEST
+    return frozenset(table["fitted"]), shortest / FARTHEST_LENGTH, longest * FARTHEST_LENGTH
 
 
 def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
@@ -65,7 +65,7 @@ def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
     Returns
     -------
     str
-        :data:`KNOWN` or :data:`NEW`.
+        :data:`KNOWN_RUN` or :data:`NEW_RUN`.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
     """
     known, shortest, longest = _fitted()
     near = not mean_tokens or shortest <= mean_tokens <= longest
-    return KNOWN if near and deployment_of(model, chip) in known else NEW
+    return KNOWN_RUN if near and deployment_of(model, chip) in known else NEW_RUN
 
 
 def rl_ratio_name(name: str) -> str:
@@ -93,10 +93,10 @@ def rl_ratio_name(name: str) -> str:
 
     Examples
     --------
-    >>> rl_ratio_name(KNOWN)
+    >>> rl_ratio_name(KNOWN_RUN)
     'rl_known_ratio'
     """
-    return "rl_known_ratio" if name == KNOWN else "rl_new_ratio"
+    return "rl_known_ratio" if name == KNOWN_RUN else "rl_new_ratio"
 
 
 def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactors:
@@ -116,7 +116,7 @@ def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactor
 
     Examples
     --------
-    >>> rl_factors_of(KNOWN, {"efficiency.rl_known_ratio": 1.1}).rl_step_ratio
+    >>> rl_factors_of(KNOWN_RUN, {"efficiency.rl_known_ratio": 1.1}).rl_step_ratio
     1.1
     """
     given = draws or {}

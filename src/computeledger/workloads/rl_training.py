@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training import Batch, StepTime, step_time
+
+#: Tokens of a training microbatch where neither a question nor a search says (assumption).
+PACK_TOKENS = 8192.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,12 @@ class Trainer:
 
     layout: Layout
     precision: Precision = field(default_factory=Precision)
-    pack_tokens: Num = 8192.0
+    pack_tokens: Num = PACK_TOKENS
     recompute: str = "full"
     virtual_stages: Num = 1.0
+
+    def __post_init__(self) -> None:
+        check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE)
 
     def batch(self, sequence_tokens: Num, sequences: Num) -> Batch:
         """State one optimiser step.

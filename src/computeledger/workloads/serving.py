@@ -1,8 +1,8 @@
 """Serving a model: time to first token, time per output token, throughput, money, memory.
 
 Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and
-``O`` output tokens takes ``O`` decode steps and one prefill; with ``B`` in flight, ``B / O`` prompts arrive per decode
-step, and each makes the step that it joins longer.
+``O`` output tokens takes ``O`` decode steps and one prefill. Beside it ``B - 1`` others are in flight: while it
+decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the step that it joins longer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
 from computeledger.display import Displayed
+from computeledger.errors import QuantityError
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.batching import expected_busiest, held_steps
@@ -23,8 +25,8 @@ from computeledger.physics.memory import ServingMemory, sequence_bytes_per_gpu, 
 from computeledger.physics.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
-from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+from computeledger.workloads.serving_burst import start_wait_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class ServingScenario:
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    statistic : str
+        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
+        state.
     """
 
     model: Model
@@ -70,6 +75,13 @@ class ServingScenario:
     rounds: Num = np.inf
     waiting: Num = 0.0
     ranks_balanced: bool = False
+    statistic: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_record(
+            self, output_tokens=POSITIVE, batch=POSITIVE, tokens_per_step=AT_LEAST_ONE,
+            rounds=Bound(1.0, is_endless=True),
+        )  # fmt: skip
 
     @property
     def held_tokens(self) -> Num:
@@ -89,10 +101,15 @@ class ServingResult(Displayed):
         One decode step, and one prefill of a prompt on every rank.
     step_s, decode_s, prefill_s : float or ndarray
         One decode step, its time per token of a sequence, and a prefill [s].
+    prefill_joined_s : float or ndarray
+        What one prompt adds to the decode steps that it joins [s].
     prefill_busy_s : float or ndarray
-        Replica time that one prompt takes from decoding [s].
+        Replica time that one prompt takes: what it adds to the others' steps, all of its prefill where none decode [s].
     ttft_s, tpot_s : float or ndarray
-        Arrival to first token without a queue; time per further token [s].
+        Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
+        token [s].
+    start_s : float or ndarray
+        Wait of the last prompt of that burst [s].
     memory : ServingMemory
         HBM of the busiest GPU.
     machine : Machine
@@ -105,16 +122,36 @@ class ServingResult(Displayed):
     step_s: Num
     decode_s: Num
     prefill_s: Num
+    prefill_joined_s: Num
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
+    start_s: Num
     memory: ServingMemory
     machine: Machine = field(repr=False)
 
     @functools.cached_property
     def cached_busy_s(self) -> Num:
         """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
-        return _cached_busy_s(self.scenario, self.prefill_s, self.machine)
+        return _cached_busy_s(self, self.machine)
+
+    def ttft_statistic_s(self, statistic: str) -> Num:
+        """Time to first token at another statistic over the requests of the run.
+
+        Parameters
+        ----------
+        statistic : str
+            A key of :data:`~computeledger.workloads.serving_burst.STATISTICS`.
+
+        Returns
+        -------
+        float or ndarray
+            Arrival to first token [s].
+        """
+        own_s, other_s = (
+            start_wait_s(self.start_s, self.scenario.rounds, name) for name in (self.scenario.statistic, statistic)
+        )
+        return self.ttft_s - own_s + other_s
 
     @property
     def prefill_wait_s(self) -> Num:
@@ -128,13 +165,13 @@ class ServingResult(Displayed):
 
     @property
     def output_tokens_per_s_per_gpu(self) -> Num:
-        """Throughput, ``B / (TPOT n)`` [token/s]."""
-        return self.scenario.batch / (self.tpot_s * self.scenario.layout.n_gpus)
+        """Throughput, requests per second times ``O / n`` [token/s]."""
+        return 1 / self.gpu_s_per_output_token
 
     @property
     def requests_per_s(self) -> Num:
-        """Requests one replica finishes, ``B / (O TPOT)`` [1/s]."""
-        return self.scenario.batch / (self.scenario.output_tokens * self.tpot_s)
+        """Requests one replica finishes, ``1 / (O t_decode / B + t_prompt)`` [1/s]."""
+        return 1 / (self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s)
 
     @property
     def usd_per_mtok_output(self) -> Num:
@@ -154,7 +191,8 @@ class ServingResult(Displayed):
     @property
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
-        return self.tpot_s * self.scenario.layout.n_gpus / self.scenario.batch
+        replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
+        return replica_s * self.scenario.layout.n_gpus
 
 
 def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
@@ -186,11 +224,12 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     """Estimate serving in steady state.
 
-    ``TPOT = t_decode(B, context) / yield + interference (B / O) t_added / ranks``, where ``t_added`` is what a prompt
-    adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that arrive
-    in one step share its pass and attention-DP ranks wait for the busiest;
+    ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
+    prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
+    arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
-    ``start`` is the mean wait of a first round in which every client sends its prompt at once.
+    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
+    over all rounds (:func:`~computeledger.workloads.serving_burst.start_wait_s`).
 
     Parameters
     ----------
@@ -212,6 +251,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     >>> bool(7e-3 < result.decode_s < 9e-3)
     True
     """
+    if problem := POSITIVE.problem(scenario.input_tokens):
+        raise QuantityError(f"input_tokens {problem}")
     model, layout, precision = scenario.model, scenario.layout, scenario.precision
     eff = machine.efficiency
     held = scenario.cached_tokens + scenario.input_tokens
@@ -222,12 +263,14 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = _timed(scenario, prompt, machine)
     prefill_s = prompts.s
-    wait_s = _interference_s(scenario, prompts, step, machine)
-    tpot_s = decode_s + wait_s
+    joined_s = _joined_s(scenario, prompts, step, machine)
+    others = np.maximum(scenario.batch - 1.0, 0.0)
+    tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     central_tpot_s = tpot_s / eff.serving_ratio
-    ttft_s = eff.prefill_host_s + prompts.central_s + _start_s(scenario, machine)
-    ttft_s = ttft_s + eff.admission_steps * step_s / eff.serving_ratio
+    longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
+    ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
+    ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
     ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
     return ServingResult(
         scenario=scenario,
@@ -236,9 +279,11 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         step_s=step_s,
         decode_s=decode_s,
         prefill_s=prefill_s,
-        prefill_busy_s=wait_s * scenario.output_tokens / scenario.batch,
+        prefill_joined_s=joined_s,
+        prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
         ttft_s=eff.first_token_ratio * ttft_s,
         tpot_s=tpot_s,
+        start_s=eff.first_token_ratio * longest_s,
         memory=serving_memory(
             model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
         ),
@@ -296,6 +341,11 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
 
 
+#: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
+#: to 1,024).
+LIVE_LIMIT = 1024
+
+
 def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     """What a pass over prompts adds to the decode step that it joins."""
     eff = machine.efficiency
@@ -342,8 +392,15 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
 _SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
 
 
-def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
-    """Time that the prefills of other requests add to each output token.
+def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
+    """Replica time of a prompt: it joins the steps of the others, or has the replica for itself without any."""
+    if not np.any(machine.efficiency.prefill_interference):  # prompts are read elsewhere
+        return joined_s
+    return joined_s + (alone_s - joined_s) / np.maximum(batch, 1.0)
+
+
+def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
+    """Time that one prompt adds to the decode steps that it joins.
 
     A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together
     share one pass, which the decodes join. Work that only the prompt's own rank can do makes the others wait: it is
@@ -351,7 +408,8 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
     """
     layout, eff, share = scenario.layout, machine.efficiency, machine.efficiency.prefill_interference
     ranks = layout.dp * layout.pp
-    arrivals = scenario.batch / (scenario.output_tokens * ranks)
+    per_step = scenario.batch / scenario.output_tokens
+    arrivals = per_step / ranks
     if not np.any(share):  # prompts are read elsewhere
         return 0.0 * arrivals
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
@@ -359,11 +417,11 @@ def _interference_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, ma
     one = alone if np.all(together == 1) else _timed(scenario, step, machine)
     pass_s = _pass_s(one, decode, machine)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
-        return np.asarray(arrivals * pass_s / together)
+        return np.asarray(pass_s / (together * ranks))
     held = held_steps(layout.dp)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = shared_fraction(one.operations)
-    return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / together)
+    return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
 
 
 def shared_fraction(prefill: Sequence[Operation]) -> Num:
@@ -489,15 +547,12 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     return _timed(scenario, full, machine).central_s / packed / ranks
 
 
-def _start_s(scenario: ServingScenario, machine: Machine) -> Num:
-    """Mean wait of the first round, when all clients' prompts stand in one queue, over all rounds."""
-    if np.all(np.isinf(scenario.rounds)):
-        return 0.0
-    return np.maximum(scenario.batch - 1, 0.0) / 2 / scenario.rounds * packed_prefill_s(scenario, machine)
+def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
+    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC.
 
-
-def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) -> Num:
-    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC."""
+    A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
+    """
+    scenario, prefill_s = result.scenario, result.prefill_s
     layout = scenario.layout
     ranks = layout.dp * layout.pp
     more = np.maximum(scenario.input_tokens, 1.0)
@@ -505,7 +560,8 @@ def _cached_busy_s(scenario: ServingScenario, prefill_s: Num, machine: Machine) 
     attend = _timed(scenario, longer, machine).s - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
     fetch = entry / machine.scale_out_bytes_per_s
-    return (np.maximum(attend, 0.0) / more + fetch) / ranks
+    taken = result.prefill_busy_s / prefill_s
+    return np.maximum(attend, 0.0) / more * taken + fetch / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
@@ -533,26 +589,3 @@ def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     True
     """
     return estimate_serving(scenario, replace(machine, efficiency=IDEAL))
-
-
-def serving_flop_per_request(scenario: ServingScenario) -> Num:
-    """Model FLOP of one request, ``2 N (I + O)``: cached tokens are read, not multiplied.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        What is served.
-
-    Returns
-    -------
-    float or ndarray
-        Without attention, as the inference ledger counts it [FLOP].
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
-    >>> round(serving_flop_per_request(scenario) / 1e12, 1)
-    19.2
-    """
-    return 2 * n_params_active(scenario.model) * (scenario.input_tokens + scenario.output_tokens)

@@ -11,7 +11,7 @@ import numpy as np
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.facts.load import load_model
-from computeledger.files import read_json
+from computeledger.files import parse_json, read_user_text
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.units import KILO, format_si
@@ -23,8 +23,8 @@ KEYS = {
     "batch": AnchorKey("count"),
     "isl": AnchorKey("tokens", "tokens"),
     "osl": AnchorKey("tokens", "tokens"),
-    "tpot": AnchorKey("s", "s"),
-    "ttft": AnchorKey("s", "s"),
+    "tpot": AnchorKey("s"),
+    "ttft": AnchorKey("s"),
     "layout": AnchorKey(),
 }
 #: What a result of vLLM's `bench serve` calls them.
@@ -99,9 +99,12 @@ def read_anchor(text: str) -> ServingAnchor:
 
 def _of_benchmark(path: str) -> ServingAnchor:
     try:
-        found: Any = read_json(Path(path))
+        text = read_user_text(Path(path))
+        found: Any = parse_json(text, path) if text.strip() else None
     except InputError as error:
         raise InputError(f"--anchor {error}") from None
+    if not text.strip():
+        raise InputError(f"--anchor {path}: the file is empty; a benchmark's result holds {', '.join(_BENCH)}")
     if not isinstance(found, dict):
         raise InputError(f"--anchor {path}: a benchmark's result is an object with {', '.join(_BENCH)}")
     values = {name: _positive(found, name) for name in _BENCH}

@@ -17,8 +17,11 @@ from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.roofline import Machine, Operation
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
 
+DRAFTING = "drafting"
+CORRECTION = "measured correction"
+RAISED = "raised to the limit"
 #: By how much a constant is moved, and the least effect that counts.
-STEP, LEAST = 1e-3, 5e-3
+SENSITIVITY_STEP, LEAST = 1e-3, 5e-3
 _SYSTEM_FACTS = (
     "scale_up_bytes_per_s_per_gpu",
     "scale_out_bytes_per_s_per_gpu",
@@ -57,14 +60,15 @@ class StepBreakdown:
     ----------
     operations : tuple of OperationBreakdown
         Those that take time, in order.
-    rest_s : float
-        What the step takes beside them: the ratio for what is not modelled [s].
+    beside_s : mapping of str to float
+        What the step takes beside them, by name: drafting; the correction to what was measured, which is negative where
+        measurements of the question's class are faster than the operations; the rise to the physical limit [s].
     time_s, limit_s : float
         Of the step, and of its physical limit [s].
     """
 
     operations: tuple[OperationBreakdown, ...]
-    rest_s: float
+    beside_s: Mapping[str, float]
     time_s: float
     limit_s: float
 
@@ -145,24 +149,38 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
     return ServingBreakdown(
         result=result,
         limit=limit,
-        decode=_step(result.decode, limit.decode, (result.step_s, limit.step_s)),
-        prefill=_step(result.prefill, limit.prefill, (result.prefill_s, limit.prefill_s)),
+        decode=_step((result.decode, limit.decode), (result.step_s, limit.step_s), scenario, machine),
+        prefill=_step((result.prefill, limit.prefill), (result.prefill_s, limit.prefill_s), None, machine),
         constants=_constants(result, scenario, machine),
     )
 
 
-def _step(operations: tuple[Operation, ...], limits: tuple[Operation, ...], times_s: tuple[Num, Num]) -> StepBreakdown:
-    known = {one.kind: one for one in limits}
+def _step(
+    operations: tuple[tuple[Operation, ...], tuple[Operation, ...]],
+    times_s: tuple[Num, Num],
+    drafted: ServingScenario | None,
+    machine: Machine,
+) -> StepBreakdown:
+    """A step and its limit; ``drafted`` is the scenario of a step that also drafts."""
+    known = {one.kind: one for one in operations[1]}
     rows = tuple(
-        OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in operations if np.any(one.time_s)
+        OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in operations[0] if np.any(one.time_s)
     )
     time_s, limit_s = (float(np.asarray(value)) for value in times_s)
-    return StepBreakdown(rows, time_s - float(sum(np.asarray(row.operation.time_s) for row in rows)), time_s, limit_s)
+    modelled_s = float(sum(np.asarray(row.operation.time_s) for row in rows))
+    once_s = time_s / float(1 + drafted.draft_tokens / drafted.model.n_layers) if drafted is not None else time_s
+    corrected_s = modelled_s * float(np.asarray(machine.efficiency.serving_ratio))
+    parts = {
+        DRAFTING: time_s - once_s,
+        CORRECTION: corrected_s - modelled_s,
+        RAISED: max(once_s - corrected_s, 0.0),
+    }
+    return StepBreakdown(rows, {name: part for name, part in parts.items() if part}, time_s, limit_s)
 
 
 def _moved(machine: Machine) -> Iterator[tuple[str, float, Fact | None, Machine]]:
     """Every constant of a machine with the machine that has a little more of it."""
-    more = 1 + STEP
+    more = 1 + SENSITIVITY_STEP
     for field in fields(machine.efficiency):
         value = getattr(machine.efficiency, field.name)
         if isinstance(value, float | int) and value:
@@ -197,7 +215,7 @@ def _constants(result: ServingResult, scenario: ServingScenario, machine: Machin
     base, found = _effects(result), []
     for name, value, fact, moved in _moved(machine):
         effects = _effects(estimate_serving(scenario, moved))
-        ratios = {key: (effects[key] / time_s - 1) / STEP for key, time_s in base.items() if time_s > 0}
+        ratios = {key: (effects[key] / time_s - 1) / SENSITIVITY_STEP for key, time_s in base.items() if time_s > 0}
         elasticity = {key: ratio for key, ratio in ratios.items() if abs(ratio) >= LEAST}
         if elasticity:
             found.append(Constant(name, value, fact, elasticity))

@@ -20,6 +20,8 @@ from computeledger.workloads.sweep import sweep
 
 #: Replicas over more scale-up domains than this are not tried.
 MOST_DOMAINS = 16
+#: Slowest time per output token of a search where nobody says otherwise (assumption) [s].
+SLOWEST_TPOT_S = 0.05
 #: A stated batch over the sequences that fit at their full length: at any time most are shorter (assumption).
 CROWDED_RATIO = 1.5
 

@@ -16,7 +16,7 @@ from computeledger.workloads.pretraining import PretrainingResult, estimate_pret
 
 #: Parts of a step below this share are not listed.
 NEGLIGIBLE_FRACTION = 1e-6
-PHASES = ("forward", "recomputation", "backward")
+STEP_PASSES = ("forward", "recomputation", "backward")
 #: Work of an operation in the forward pass, in a recomputation of the layer, and in the backward pass.
 _PASSES: dict[Kind, tuple[float, float, float]] = {
     Kind.MATRIX_PRODUCTS: (1.0, 1.0, 2.0),
@@ -99,7 +99,7 @@ class StepWorking:
     @property
     def phase_s(self) -> dict[str, float]:
         """Time by phase; what happens once per step stands as ``once per step`` [s]."""
-        out = dict.fromkeys((*PHASES, "once per step"), 0.0)
+        out = dict.fromkeys((*STEP_PASSES, "once per step"), 0.0)
         for one in self.operations:
             for phase, share in one.phases.items():
                 out[phase] += share * median(one.time_s)
@@ -169,7 +169,7 @@ def _operation(result: PretrainingResult, one: Operation, times: list[Operation]
     work, batch = _PASSES.get(one.kind, (0.0, 0.0, 0.0)), result.scenario.batch
     again = work[1] if batch.forward_again or (batch.recomputes("core_attn") and one.kind is Kind.ATTENTION) else 0.0
     total = max(work[0] + again + work[2], 1.0)
-    shares = dict(zip(PHASES, (work[0] / total, again / total, work[2] / total), strict=True))
+    shares = dict(zip(STEP_PASSES, (work[0] / total, again / total, work[2] / total), strict=True))
     kinds = {
         "network": one.network_s, "compute": one.compute_s, "memory": one.memory_s, "overhead": one.overhead_s,
     }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from rntp.checkpoints import last_checkpoint
 from rntp.control_runs import TRAINED, mixed_rows, rival_spec, token_budget, train_rival
 from rntp.corpus import chunks, stream
 from rntp.evaluate import Evaluation, Roles, evaluate, evaluate_answers, places_of
+from rntp.measures import measure_for
 from rntp.models import load_model
 from rntp.positions import Place, places, wanted
-from rntp.problems import problems
+from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import parse_recipe, read_recipe
 from rntp.run_folder import read_written_recipe
@@ -137,6 +138,11 @@ def _recipe(question: Question, run: Path | None) -> Recipe:
     written, where = read_written_recipe(run)
     if where is None:
         raise InputError(f"{shown(str(run))}: does not say where its recipe stood; name it with --recipe FILE")
+    environments = written.get("environments", [])
+    if not isinstance(environments, list) or not all(isinstance(one, dict) for one in environments):
+        raise InputError(f"{shown(str(run))}: its recipe's environments are no list of tables")
+    for one in environments:
+        one.setdefault("held_out_fraction", 0.0)  # a run of before tasks were held out was trained on all of them
     return parse_recipe(written, where)
 
 
@@ -206,7 +212,8 @@ def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampli
     if name != "mixed-sft":
         return plain
     thinker = load(found.base, recipe, model.device)[0] if found.base else model
-    chosen: Any = places(text(_STREAM + 1 + recipe.seed), spec, recipe.seed)
+    measure = measure_for(recipe, thinker, tokenizer)
+    chosen: Any = places(text(_STREAM + 1 + recipe.seed), spec, recipe.seed, measure)
     return mixed_rows(thinker, plain, chosen, sampling)
 
 
@@ -214,13 +221,13 @@ def _answers(roles: Roles, found: _Found, tokenizer: Any, sampling: Sampling, co
     recipe = found.recipe
     if not recipe.environments:
         return {}
-    limit = 2**31
-    asked: Mapping[str, Any] = {
-        one.name: list(itertools.islice(problems(one, tokenizer, limit, recipe.folder, recipe.seed + _STREAM), count))
+    asked = {
+        one.name: asked_problems(one, tokenizer, count, recipe.folder, recipe.seed + _STREAM)
         for one in recipe.environments
     }
     longest = max(one.answer_tokens for one in recipe.environments)
-    return evaluate_answers(roles, tokenizer, asked, sampling, longest)
+    measured = evaluate_answers(roles, tokenizer, {name: some for name, (some, _) in asked.items()}, sampling, longest)
+    return {name: {"tasks": asked[name][1], **part} for name, part in measured.items()}
 
 
 def _samples(out: Evaluation, held_out: Sequence[Place], tokenizer: Any, count: int) -> list[dict[str, Any]]:

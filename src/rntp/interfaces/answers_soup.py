@@ -15,7 +15,7 @@ from transformers.utils import logging as quiet
 from computeledger.errors import InputError, shown
 from rntp.evaluate import gold_scores, places_of
 from rntp.interfaces.answers_evaluate import Progress, load, sampling_of
-from rntp.problems import problems
+from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import read_recipe
 from rntp.sampling import Sampling, sample_thoughts, solved
@@ -126,11 +126,12 @@ def _measures(recipe: Recipe, model: Any, tokenizer: Any, count: int) -> tuple[s
     sampling = sampling_of(recipe, model, tokenizer, SAMPLES)
     if recipe.environments:
         drawn = {
-            one.name: list(
-                itertools.islice(problems(one, tokenizer, _LONGEST, recipe.folder, recipe.seed + 1), 2 * (count // 2))
-            )
+            one.name: asked_problems(one, tokenizer, 2 * (count // 2), recipe.folder, recipe.seed + 1)[0]
             for one in recipe.environments
         }
+        for name, some in drawn.items():
+            if len(some) < 2:
+                raise InputError(f"--search: environment {shown(name)} has {len(some)} task; two halves are needed")
         weights = [one.weight for one in recipe.environments]
         longest = max(one.answer_tokens for one in recipe.environments)
 
@@ -141,7 +142,7 @@ def _measures(recipe: Recipe, model: Any, tokenizer: Any, count: int) -> tuple[s
             ]
             return float(np.average(shares, weights=weights))
 
-        halves = (slice(0, count // 2), slice(count // 2, None))
+        halves = (slice(0, None, 2), slice(1, None, 2))
         first, second = (lambda model, half=half: failed(half, model) for half in halves)
         return "share of answers that fail", (first, second)
     places = places_of(recipe, model, tokenizer, count)

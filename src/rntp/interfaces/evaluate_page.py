@@ -67,7 +67,10 @@ def write_page(path: str, document: Mapping[str, Any], samples: Sequence[Mapping
         losses=words.loss_rows(text["loss"]) if text else [],
         controls=words.control_rows(text["settled"]) if text else [],
         class_head=words.CLASS_HEAD, classes=words.class_rows(text["classes"]) if text else [],
-        curves=[(name, words.curve_rows(part["curve"]), words.crossover_words(part)) for name, part in curves.items()],
+        curves=[
+            (f"{name}{words.seen_words(part)}", words.curve_rows(part["curve"]), words.crossover_words(part))
+            for name, part in curves.items()
+        ],
         samples=[_sample(one, number) for number, one in enumerate(samples, 1)],
     )  # fmt: skip
     write_file(path, page)

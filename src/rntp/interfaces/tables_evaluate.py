@@ -33,14 +33,15 @@ def interval(one: Mapping[str, Any] | None, signed: bool = True) -> str:
     if one is None:
         return MISSING
     mean = f"{one['mean']:+.3f}" if signed else f"{one['mean']:.3f}"
-    return mean if one["low"] is None else f"{mean} ({one['low']:+.3f} to {one['high']:+.3f})"
+    return f"{mean} (no interval)" if one["low"] is None else f"{mean} ({one['low']:+.3f} to {one['high']:+.3f})"
 
 
 def headline(settled: Mapping[str, Any]) -> str:
-    """The result in one line."""
+    """The result in one line, with what the gain is over."""
+    measured = f"{interval(settled['gain'])} {settled['unit']} over {settled['baseline']}"
     if settled["reported_gain"]:
-        return f"gain {interval(settled['gain'])} {settled['unit']}: no control explains it"
-    return f"no gain ({settled['why']}); measured {interval(settled['gain'])} {settled['unit']}"
+        return f"gain {measured}: no control explains it"
+    return f"no gain ({settled['why']}); measured {measured}"
 
 
 def loss_rows(loss: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -93,6 +94,11 @@ def crossover_words(part: Mapping[str, Any]) -> str:
     return f"the model before RL is level or ahead from {k} sample{'s' if k > 1 else ''} on"
 
 
+def seen_words(part: Mapping[str, Any]) -> str:
+    """What the models have seen of the tasks, for a title; nothing of the gold itself."""
+    return f" of {part['problems']} tasks {part['tasks']}" if "tasks" in part else ""
+
+
 def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(head):
@@ -110,7 +116,12 @@ def print_evaluation(document: Mapping[str, Any]) -> None:
         _print_text(console, document)
     for name, part in document["environments"].items():
         if part["problems"]:
-            _print(console, f"{name}: pass@k", ("samples", "trained", "before RL"), curve_rows(part["curve"]))
+            _print(
+                console,
+                f"{name}: pass@k{seen_words(part)}",
+                ("samples", "trained", "before RL"),
+                curve_rows(part["curve"]),
+            )
             console.print(crossover_words(part))
         if part["left_out"]:
             console.print(f"{part['left_out']} problems left out: the machine failed on an answer")
@@ -132,7 +143,7 @@ def _print_text(console: Console, document: Mapping[str, Any]) -> None:
         ("control", "what it leaves of the gain", "explains it"),
         control_rows(settled),
     )
-    _print(console, "By class", CLASS_HEAD, class_rows(document["classes"]))
+    _print(console, f"By class; gain over {settled['baseline']}", CLASS_HEAD, class_rows(document["classes"]))
     _print(
         console, "pass@k of the gold", ("samples", "trained", "before RL"), curve_rows(document["pass_at_k"]["curve"])
     )

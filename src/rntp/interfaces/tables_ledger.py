@@ -61,6 +61,8 @@ def _print_beta(console: Console, document: dict[str, Any]) -> None:
     console.print(f"beta in FLOP {number(document['beta_flop'])} per parameter and sampled token ({sampled} tokens)")
     busy = number(document["beta_gpu_time_busy"])
     console.print(f"beta in GPU-time {number(document['beta_gpu_time'])}, {busy} without idle; next-token training: 6")
+    for line in filter(None, document["beta_gpu_time_note"].replace(": ", ":\n").replace("; ", ";\n").splitlines()):
+        console.print(line)
     reference = document["reference"]
     if reference is None:
         console.print("no next-token reference in this ledger: GPU-time has nothing to be compared with")

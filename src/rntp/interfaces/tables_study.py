@@ -145,13 +145,16 @@ def spread(values: Sequence[float | None], show: Callable[[float], str]) -> tupl
 
 def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
     """Say whether a variant closes more of the gap than the first one, by the 95 % intervals of all seeds together."""
-    low, high, low_first, high_first = (
-        pick(row["measured"]["intervals"]["gap_closed_fraction"][end] for row in some)
-        for some in (rows, first)
-        for pick, end in ((min, "low"), (max, "high"))
-    )
     if rows is first:
         return ""
+    ends = [
+        [row["measured"]["intervals"]["gap_closed_fraction"][end] for row in some]
+        for some in (rows, first)
+        for end in ("low", "high")
+    ]
+    if any(one is None for some in ends for one in some):
+        return "no interval"
+    low, high, low_first, high_first = (pick(some) for pick, some in zip((min, max, min, max), ends, strict=True))
     return "more" if low > high_first else "less" if high < low_first else "within noise"
 
 

@@ -16,7 +16,8 @@ from computeledger.units import HOUR_S, format_percent, format_si
 _SHOWN = {"loss": "loss", "gain": "gain", "reward": "reward", "thought/tokens": "tokens a thought"}
 #: What the figures of the end are called.
 _NAMES = {
-    "gain": "gain of a thought [nat]", "thought/tokens": "tokens of a thought",
+    "gain": "gain of a thought over none, by the scorer [nat]", "thought/tokens": "tokens of a thought",
+    "answer/tokens": "tokens of an answer",
     "thought/truncated_fraction": "thoughts cut off", "loss": "loss",
 }  # fmt: skip
 
@@ -65,6 +66,9 @@ def print_run(summary: Mapping[str, Any]) -> None:
         f"beta: {_number(summary['beta_flop'])} in FLOP, {_number(summary['beta_gpu_time'])} in device-time, per "
         "sampled token (next-token training: 6)"
     )
+    for note in ("beta_gpu_time_note", "flop_note"):
+        if summary.get(note):
+            console.print(f"{'beta in device-time is ' if note.startswith('beta') else ''}{summary[note]}")
     console.print(f"model: {summary['checkpoint']}")
 
 
@@ -86,7 +90,7 @@ def _print_held_out(console: Console, held_out: Mapping[str, Any] | None) -> Non
     console.print(f"gain of a thought, scored by the model before RL: {_number(lent)} nat per continuation")
     gain, why = settled["gain"]["mean"], settled["why"]
     console.print(
-        f"scored by the trained model itself: {_number(gain)} nat; reported as "
+        f"scored by the trained model itself: {_number(gain)} nat over {settled['baseline']}; reported as "
         f"{_number(settled['reported_gain'])}: {why}"
     )
 

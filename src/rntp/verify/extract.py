@@ -16,7 +16,7 @@ _SAID = re.compile(
 
 
 def after_thoughts(text: str) -> str:
-    """Leave out what stands before the end of the thoughts.
+    """Leave out thoughts: what stands before their end, and those that never end.
 
     Parameters
     ----------
@@ -30,11 +30,13 @@ def after_thoughts(text: str) -> str:
 
     Examples
     --------
-    >>> after_thoughts("<think>2 + 2?</think> 4"), after_thoughts("4")
-    (' 4', '4')
+    >>> after_thoughts("<think>2 + 2?</think> 4"), after_thoughts("4"), after_thoughts("<think>2 + 2? 4")
+    (' 4', '4', '')
     """
     ends = [text.rfind(mark) + len(mark) for mark in ("</think>", "</thinking>") if mark in text]
-    return text[max(ends, default=0) :]
+    visible = text[max(ends, default=0) :]
+    begins = [visible.find(mark) for mark in ("<think>", "<thinking>") if mark in visible]
+    return visible[: min(begins)] if begins else visible
 
 
 def tagged(text: str) -> str | None:

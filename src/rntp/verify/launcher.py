@@ -28,6 +28,8 @@ _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x00020000, 0x1000, 0x4000, 0x400
 _SUBREAPER = 36
 _CHUNK = 65536
 _MILLI = 1000  # poll counts in ms
+_NANO = 1_000_000_000  # the scheduler counts in ns
+_LOOKED_AT = 64
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes:
@@ -210,12 +212,42 @@ def _status(text: bytes) -> tuple[int | None, int | None]:
     return found.get(b'"child-pid":'), found.get(b'"exit-code":')
 
 
-class _Streams:
-    """What a job prints, read up to a cap."""
+def waited_s(pids: list[int]) -> float:
+    """How long processes were ready to run while the machine ran others: the longest of them.
 
-    def __init__(self, handles: dict[int, int]) -> None:
+    Parameters
+    ----------
+    pids : list of int
+        Processes; those that have ended do not count.
+
+    Returns
+    -------
+    float
+        By the first thread of each [s]; 0 where the kernel does not count it.
+
+    Examples
+    --------
+    >>> waited_s([os.getpid()]) >= 0.0, waited_s([])
+    (True, 0.0)
+    """
+    out = 0.0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+                out = max(out, int(file.read().split()[1]) / _NANO)
+        except OSError:
+            continue
+    return out
+
+
+class _Streams:
+    """What a job prints: kept up to a cap, and too much beyond the most that it may print."""
+
+    def __init__(self, handles: dict[int, int], most: int) -> None:
         self.caps = handles
+        self.most = most
         self.text = {handle: bytearray() for handle in handles}
+        self.read_bytes = dict.fromkeys(handles, 0)
         self.overflow = False
 
     def read(self, handle: int) -> bool:
@@ -224,9 +256,9 @@ class _Streams:
             part = os.read(handle, _CHUNK)
         except BlockingIOError:
             return True
-        room = self.caps[handle] - len(self.text[handle])
-        self.text[handle] += part[:room]
-        self.overflow |= len(part) > room
+        self.text[handle] += part[: self.caps[handle] - len(self.text[handle])]
+        self.read_bytes[handle] += len(part)
+        self.overflow |= self.read_bytes[handle] > self.most
         return bool(part)
 
 
@@ -285,30 +317,45 @@ def _run(job: dict[str, Any], control: socket.socket, nobody: bool) -> dict[str,
         os.close(handle)
     for handle in (out, err, told):
         os.set_blocking(handle, False)
-    streams = _Streams({out: job["output_bytes"], err: job["error_bytes"], told: _CHUNK})
+    streams = _Streams({out: job["output_bytes"], err: job["error_bytes"], told: _CHUNK}, job["output_bytes"])
     why = _watch(child, streams, control, job["wall_s"])
     wall_s = time.monotonic() - started
     while why == "" and streams.read(told) and b"child-pid" not in streams.text[told]:
         time.sleep(0.0002)
     inside = _status(bytes(streams.text[told]))[0]
+    delay_s = waited_s(_family(inside)) if why == "timeout" and inside else 0.0
     for pid in (child, inside) if why else (inside,):
         if pid:
             _kill(pid)
     status, cpu_s, gone = _reap(child, inside or 0)
     for handle in (out, err, told):
-        while len(streams.text[handle]) < streams.caps[handle] and _more(streams, handle):
+        while not streams.overflow and _more(streams, handle):
             pass
         os.close(handle)
     code = _status(bytes(streams.text[told]))[1]
     return {
-        "why": why, "code": code, "status": status, "gone": gone, "wall_s": wall_s, "cpu_s": cpu_s,
+        "why": why, "code": code, "status": status, "gone": gone, "wall_s": wall_s, "cpu_s": cpu_s, "delay_s": delay_s,
         "stdout": bytes(streams.text[out]), "stderr": bytes(streams.text[err]), "overflow": streams.overflow,
     }  # fmt: skip
 
 
 def _more(streams: _Streams, handle: int) -> bool:
-    before = len(streams.text[handle])
-    return streams.read(handle) and len(streams.text[handle]) > before
+    before = streams.read_bytes[handle]
+    return streams.read(handle) and streams.read_bytes[handle] > before
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its descendants, a limited number of them."""
+    found = [pid]
+    for one in found:
+        try:
+            with open(f"/proc/{one}/task/{one}/children", encoding="ascii") as file:
+                found += [int(child) for child in file.read().split()]
+        except OSError:  # it has ended meanwhile
+            continue
+        if len(found) > _LOOKED_AT:
+            break
+    return found[:_LOOKED_AT]
 
 
 def _kill(pid: int) -> None:

@@ -9,7 +9,7 @@ import functools
 import re
 from typing import Any
 
-from rntp.verify.extract import last_boxed
+from rntp.verify.extract import after_thoughts, last_boxed
 
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _EXPRESSION = re.compile(r"[\w\s.+\-*/^(),=<>\[\]{}!|]*")
@@ -118,9 +118,10 @@ def whole_answer(answer: str, completion: str) -> bool | None:
     >>> whole_answer("42", r"so \boxed{42}"), whole_answer("42", r"so \boxed{43}"), whole_answer("42", "42")
     (True, False, None)
     """
-    if completion.count("\\boxed") != 1 or not _WHOLE.fullmatch(answer):
+    body = after_thoughts(completion)
+    if body.count("\\boxed") != 1 or not _WHOLE.fullmatch(answer):
         return None
-    boxed = last_boxed(completion)
+    boxed = last_boxed(body)
     return None if boxed is None or not _WHOLE.fullmatch(boxed) else boxed == answer
 
 
@@ -239,7 +240,7 @@ def compare(answer: str, completion: str, set_relations: bool = False) -> str:
     answer : str
         The reference, LaTeX or plain.
     completion : str
-        The text.
+        The text; what stands in its thoughts does not count.
     set_relations : bool
         Whether an interval may be answered by an inequality, as ``1 < x < 2`` for ``(1, 2)``.
 
@@ -260,7 +261,7 @@ def compare(answer: str, completion: str, set_relations: bool = False) -> str:
     gold = _reference(answer)
     if not gold:
         return "reference"
-    target = parse(completion)
+    target = parse(after_thoughts(completion))
     if not target:
         return "format"
     agreed = verify(gold, target, timeout_seconds=None, allow_set_relation_comp=set_relations)

@@ -24,6 +24,8 @@ from rntp.verify.limits import Limits
 from rntp.verify.slot import GRACE_S, Process, Slot
 
 _ERROR_BYTES = 16384
+#: Share of the wall time that a starved run waits for a processor at least, and has one at most.
+_STARVED = 0.3
 # The program becomes __main__ itself, as when it is run by name; what site would define is defined.
 _BOOT = f"""
 import builtins, os, sys, _sitebuiltins
@@ -90,6 +92,8 @@ class Outcome:
         What it printed, up to the cap.
     wall_s, cpu_s : float
         What it took, the sandbox included [s].
+    delay_s : float
+        How long a process of a run that was stopped had been ready while the machine ran others [s].
     """
 
     ended: str
@@ -98,6 +102,13 @@ class Outcome:
     stderr: bytes
     wall_s: float
     cpu_s: float
+    delay_s: float = 0.0
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether the machine, not the program, used up the time: it was ready, and got little of a processor."""
+        waited = self.delay_s >= _STARVED * self.wall_s and self.cpu_s < _STARVED * self.wall_s
+        return self.ended == "timeout" and waited
 
 
 def _as_memory(outcome: Outcome) -> Outcome:
@@ -221,7 +232,7 @@ def _fresh_outcome(answer: dict[str, Any], limits: Limits, *, killed: bool) -> O
     # bubblewrap reports a job that a signal ended as 128 and the signal
     number = code - 128 if code is not None and code > 128 else 0
     if answer["why"] == "timeout" or (code is not None and cpu_s > limits.cpu_s) or number == signal.SIGXCPU:
-        return Outcome("timeout", 0, out, err, wall_s, cpu_s)
+        return Outcome("timeout", 0, out, err, wall_s, cpu_s, answer["delay_s"])
     if answer["why"] == "output":
         return Outcome("output", 0, out, err, wall_s, cpu_s)
     if killed and code != 0:
@@ -308,7 +319,7 @@ class WarmSandbox:
         connection.settimeout(wait_s)
         try:
             header = zygote.REPLY.unpack(receive_exactly(connection, zygote.REPLY.size))
-            out, err = receive_exactly(connection, header[4]), receive_exactly(connection, header[5])
+            out, err = receive_exactly(connection, header[5]), receive_exactly(connection, header[6])
         except (EOFError, OSError) as error:
             raise SandboxError(f"the warm sandbox does not answer ({error!r})") from None
         return header, out, err
@@ -390,14 +401,14 @@ class WarmSandbox:
 
 def _warm_outcome(header: tuple[Any, ...], out: bytes, err: bytes, limits: Limits, *, killed: bool) -> Outcome:
     """Read how a warm run ended."""
-    why, status, wall_s, cpu_s = header[:4]
+    why, status, wall_s, cpu_s, delay_s = header[:5]
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if why & zygote.TIMEOUT or cpu_s > limits.cpu_s or number == signal.SIGXCPU:
-        return Outcome("timeout", 0, out, err, wall_s, cpu_s)
+        return Outcome("timeout", 0, out, err, wall_s, cpu_s, delay_s)
     if killed:
         return Outcome("memory", number, out, err, wall_s, cpu_s)
-    if len(out) > limits.output_bytes or number == signal.SIGXFSZ:
-        return Outcome("output", 0, out[: limits.output_bytes], err, wall_s, cpu_s)
+    if why & zygote.FLOOD or number == signal.SIGXFSZ:
+        return Outcome("output", 0, out, err, wall_s, cpu_s)
     if number:
         return Outcome("signal", number, out, err, wall_s, cpu_s)
     return Outcome("exit", os.WEXITSTATUS(status), out, err, wall_s, cpu_s)

@@ -22,7 +22,7 @@ _QUANTITY = re.compile(
     r"(?<![\w.])([-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+))"
     r"(?:\s*(?:[eE]\s*([-+]?\d+)|(?:\*|x|×|\\times|\\cdot|·)\s*10\s*(?:\^|\*\*)?\s*\{?\(?\s*([-+]?\d+)\s*\)?\}?))?"
 )
-_UNIT = re.compile(r"[A-Za-zµμΩ°%Å·*/^()\d\s.+-]{0,60}")
+_UNIT = re.compile(r"[A-Za-z_µμΩ°%Å·*/^()\d\s.+-]{0,60}")
 #: Names with short powers, multiplied and divided: a power of a power could take a day.
 _PLAIN_UNIT = re.compile(r"1?|(?:1[*/])?[A-Za-zµ_]+(?:\*\*-?\d{1,2})?(?:[*/][A-Za-zµ_]+(?:\*\*-?\d{1,2})?){0,9}")
 #: What the parser of units raises on text that is none.
@@ -73,7 +73,7 @@ def factor_of(unit: str, into: str) -> tuple[float, float] | None:
 
     registry = _registry()
     written = (_written(unit), _written(into))
-    if not all(_PLAIN_UNIT.fullmatch(re.sub(r"[()\s]", "", text)) for text in written):
+    if not all(_PLAIN_UNIT.fullmatch(re.sub(r"[()\s]", "", text)) and "__" not in text for text in written):
         return None
     try:
         source, target = (registry.parse_units(text) for text in written)
@@ -166,8 +166,8 @@ def formula_counts(formula: str) -> tuple[Counter[str], int] | None:
 
     Examples
     --------
-    >>> formula_counts("Ca(OH)2") == formula_counts("CaO2H2"), formula_counts("SO_4^{2-}")[1]
-    (True, -2)
+    >>> formula_counts("Ca(OH)2") == formula_counts("CaO2H2"), formula_counts("SO_4^{2-}")[1], formula_counts("H2O1C0")
+    (True, -2, None)
     """
     text = re.sub(r"\\(?:ce|text|mathrm|rm)\s*|[{}$_\s]", "", formula).translate(_SUBSCRIPTS).translate(_SUPERSCRIPTS)
     text = re.sub(r"\((?:aq|s|l|g)\)$", "", text)
@@ -177,7 +177,7 @@ def formula_counts(formula: str) -> tuple[Counter[str], int] | None:
         text = text[: signed.start()]
     total: Counter[str] = Counter()
     for part in re.split(r"[·.*•]|\\cdot", text):
-        head = re.match(r"\d{0,4}", part)
+        head = re.match(r"(?:[1-9]\d{0,3})?", part)
         times = int(head[0] or 1) if head else 1
         counts = _group_counts(part[head.end() if head else 0 :])
         if counts is None:
@@ -191,7 +191,8 @@ def _group_counts(text: str) -> Counter[str] | None:
     """Atoms of one part, brackets resolved."""
     stack: list[Counter[str]] = [Counter()]
     place = 0
-    for found in re.finditer(r"([A-Z][a-z]?)(\d{0,4})|([(\[])|([)\]])(\d{0,4})", text):
+    count_of = r"([1-9]\d{0,3})?"  # no atom stands there zero times
+    for found in re.finditer(rf"([A-Z][a-z]?){count_of}|([(\[])|([)\]]){count_of}", text):
         if found.start() != place:
             return None
         place = found.end()

@@ -54,12 +54,15 @@ def prefix_score(task: Task, completion: str) -> float:
     >>> task = Task("1", "text", {"answer": " the quick fox"})
     >>> prefix_score(task, "<think>hm</think> the quick"), prefix_score(task, " the qu")
     (1.0, 0.0)
+    >>> prefix_score(Task("2", "text", {"answer": '"No", he said'}), '"')
+    0.0
     """
     gold, guess = str(task.spec["answer"]), after_thoughts(completion)
     ends = (
         len(guess) == len(gold) or not (gold[len(guess) : len(guess) + 1] + gold[len(guess) - 1 : len(guess)]).isalnum()
     )
-    return float(bool(guess.strip()) and gold.startswith(guess) and ends)
+    said = any(letter.isalnum() for letter in guess) or (guess.strip() != "" and guess == gold)
+    return float(said and gold.startswith(guess) and ends)
 
 
 def exact_score(task: Task, completion: str) -> float:

@@ -28,15 +28,17 @@ import traceback
 import types
 from typing import Any, NoReturn
 
-#: why it ended, wait status, wall s, CPU s, length of output and of errors
-REPLY = struct.Struct("=BiddII")
-ENDED, TIMEOUT, RECYCLE = 0, 1, 2
+#: why it ended, wait status, wall s, CPU s, s in which it was ready and others ran, length of output and of errors
+REPLY = struct.Struct("=BidddII")
+ENDED, TIMEOUT, RECYCLE, FLOOD = 0, 1, 2, 4
 #: Exit code of a program that cannot be compiled.
 SYNTAX = 96
 _DUMPABLE = 4
 _LIBC = ctypes.CDLL(None)
 _FILES = 64
 _MILLI = 1000  # poll counts in ms
+_NANO = 1_000_000_000  # the scheduler counts in ns
+_KINDS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
 #: What programs import most; loaded once, shared by every job.
 _USUAL = (
     "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "fractions", "functools", "heapq",
@@ -69,9 +71,29 @@ def _memory_file(content: bytes) -> int:
     return handle
 
 
-def _content(handle: int, cap: int) -> bytes:
-    """First bytes of a memory file, one more than the cap at most."""
-    return os.pread(handle, cap + 1, 0)
+def _waited_s(pids: list[int]) -> float:
+    """How long the longest of some processes was ready to run while the machine ran others; as launcher.waited_s."""
+    out = 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            out = max(out, int(file.read().split()[1]) / _NANO)
+    return out
+
+
+def _others() -> list[int]:
+    """Processes of the namespace beside this one, a limited number of them."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"][:_FILES]
+
+
+def _own_state() -> tuple[Any, ...]:
+    """All of this process that a job could have changed from outside, or that its child would inherit."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return (
+        [resource.getrlimit(kind) for kind in _KINDS], os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0),
+        os.sched_getscheduler(0), signal.pthread_sigmask(signal.SIG_BLOCK, ()), umask, os.getcwd(), os.getsid(0),
+        [signal.getitimer(which) for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)],
+    )  # fmt: skip
 
 
 def _limit(rlimits: dict[str, int]) -> None:
@@ -177,21 +199,21 @@ def _everything_ends() -> tuple[float, dict[int, int]]:
 
 
 def _tidy() -> bool:
-    """Empty /tmp; False where a job has left more than can be removed quickly."""
-    left = os.listdir("/tmp")  # noqa: S108 - the sandbox's own
-    if len(left) > _FILES:
-        return False
+    """Empty /tmp; False where a job has left more than can be removed quickly, or has closed it to us."""
     try:
+        left = os.listdir("/tmp")  # noqa: S108 - the sandbox's own
+        if len(left) > _FILES or os.stat("/tmp").st_mode & 0o7777 != 0o1777:  # noqa: S108
+            return False
         for name in left:
             path = f"/tmp/{name}"  # noqa: S108
             shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+        return not left or not os.listdir("/tmp")  # noqa: S108
     except (OSError, RecursionError):
         return False
-    return not left or not os.listdir("/tmp")  # noqa: S108
 
 
-def _run(job: dict[str, Any]) -> tuple[bytes, bool]:
-    """Run one job; the reply, and whether the sandbox can go on."""
+def _run(job: dict[str, Any], state: tuple[Any, ...]) -> tuple[bytes, bool]:
+    """Run one job; the reply, and whether the sandbox can go on: /tmp is empty and this process is what it was."""
     standard = (_memory_file(job["stdin"]), os.memfd_create("out"), os.memfd_create("err"))
     started = time.monotonic()
     child = os.fork()
@@ -202,14 +224,17 @@ def _run(job: dict[str, Any]) -> tuple[bytes, bool]:
     poll.register(ended, select.POLLIN)
     why = ENDED if poll.poll(job["wall_s"] * _MILLI) else TIMEOUT
     wall_s = time.monotonic() - started
+    delay_s = _waited_s(_others()) if why == TIMEOUT else 0.0
     cpu_s, statuses = _everything_ends()
     status = statuses.get(child, signal.SIGKILL)
-    out, err = _content(standard[1], job["output_bytes"]), _content(standard[2], job["error_bytes"])
+    if max(os.fstat(handle).st_size for handle in standard[1:]) > job["output_bytes"]:
+        why |= FLOOD
+    out, err = os.pread(standard[1], job["output_bytes"], 0), os.pread(standard[2], job["error_bytes"], 0)
     for handle in (*standard, ended):
         os.close(handle)
-    clean = _tidy()
-    reply = REPLY.pack(why if clean else why | RECYCLE, status, wall_s, cpu_s, len(out), len(err)) + out + err
-    return reply, clean
+    clean = _tidy() and _own_state() == state
+    why = why if clean else why | RECYCLE
+    return REPLY.pack(why, status, wall_s, cpu_s, delay_s, len(out), len(err)) + out + err, clean
 
 
 def _answer_calls(connection: socket.socket) -> NoReturn:
@@ -277,17 +302,19 @@ class _Service:
         """The reply to one call."""
         connection, started = self.start(), time.monotonic()
         child = self.child
+        waited_s = _waited_s([child or 0])
         connection.settimeout(job["wall_s"])
         try:
             body = marshal.dumps(job)
             connection.sendall(struct.pack("=Q", len(body)) + body)
             out = _receive(connection, struct.unpack("=I", _receive(connection, 4))[0])
         except (EOFError, OSError) as error:
+            delay_s = _waited_s([child or 0]) - waited_s
             cpu_s, statuses = self.stop()
             why = TIMEOUT if isinstance(error, TimeoutError) else ENDED
             status = statuses.get(child or 0, signal.SIGKILL)
-            return REPLY.pack(why, status or signal.SIGKILL, time.monotonic() - started, cpu_s, 0, 0)
-        return REPLY.pack(ENDED, 0, time.monotonic() - started, 0.0, len(out), 0) + out
+            return REPLY.pack(why, status or signal.SIGKILL, time.monotonic() - started, cpu_s, delay_s, 0, 0)
+        return REPLY.pack(ENDED, 0, time.monotonic() - started, 0.0, 0.0, len(out), 0) + out
 
 
 def main() -> None:
@@ -320,13 +347,14 @@ def main() -> None:
     service = _Service(setup["rlimits"])
     gc.collect()
     gc.freeze()  # what is loaded is never collected, so that children do not copy its pages
-    connection.sendall(REPLY.pack(ENDED, 0, 0.0, 0.0, 0, 0))
+    connection.sendall(REPLY.pack(ENDED, 0, 0.0, 0.0, 0.0, 0, 0))
+    state = _own_state()
     try:
         while True:
             job = _request(connection)
             if job["kind"] != "call" and os.getpid() != 1:
                 return  # outside a sandbox nothing runs but our own functions
-            reply, clean = (service.call(job), True) if job["kind"] == "call" else _run(job)
+            reply, clean = (service.call(job), True) if job["kind"] == "call" else _run(job, state)
             connection.sendall(reply)
             if not clean:
                 return

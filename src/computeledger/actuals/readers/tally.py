@@ -13,6 +13,9 @@ from computeledger.errors import InputError
 from computeledger.files import bounded_lines, open_user_file
 from computeledger.units import HOUR_S, LARGEST, MINUTE_S
 
+#: Times that a log prints may be over what they add up to by this much: logs round (assumption).
+ROUNDING = 1.01
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 

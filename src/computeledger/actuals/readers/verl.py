@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from computeledger.actuals.readers.steps import Line, placed
-from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
+from computeledger.actuals.readers.tally import ROUNDING, Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError
 from computeledger.files import parse_json
@@ -19,7 +19,7 @@ TOOL = "verl log"
 MARK = re.compile(rb"timing_s/\w+")
 
 #: Timer of verl -> phase. ``adv`` holds the reward in versions that have no timer for it.
-PHASES: Mapping[str, str] = {
+PHASE_OF_TIMER: Mapping[str, str] = {
     "gen": "generation", "gen_max": "generation", "reward": "verification", "adv": "verification",
     "old_log_prob": "log-probs", "ref": "log-probs", "values": "log-probs",
     "update_actor": "update", "update_critic": "update", "update_weights": "weight sync",
@@ -27,8 +27,6 @@ PHASES: Mapping[str, str] = {
     "dump_rollout_generations": "other", "start_profile": "other", "stop_profile": "other",
 }  # fmt: skip
 
-#: Timers may add up to this much over their step before they count as overlapping: they are rounded (assumption).
-ROUNDING = 1.01
 
 _CONSOLE = re.compile(r"(?:^|[\s)])step:(\d+) - (.*)$")
 _RANK = re.compile(r"\((\w+)(?: pid=(\d+))?")
@@ -36,7 +34,7 @@ _CONFIG = re.compile(r"'(n_gpus_per_node|nnodes)': (\d+)")
 #: Most of a line is of these, and tells nothing of time or tokens.
 _OTHER_METRICS = ("actor/", "critic/", "reward/", "env/", "val-", "timing_per_token_ms/", "training/")
 _WANTED = frozenset(
-    {*(f"timing_s/{name}" for name in (*PHASES, "step")), "perf/total_num_tokens", "perf/throughput",
+    {*(f"timing_s/{name}" for name in (*PHASE_OF_TIMER, "step")), "perf/total_num_tokens", "perf/throughput",
      "perf/time_per_step", "global_seqlen/mean", "response_length/mean", "response_length/max", "prompt_length/mean",
      "perf/mfu/actor", "mfu/actor"}
 )  # fmt: skip
@@ -81,7 +79,7 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
             yield Entry(run, "rl", phase, duration_s, int(devices), step, attempt, tokens)
 
 
-_SUMMED = (*dict.fromkeys(PHASES.values()), "idle")
+_SUMMED = (*dict.fromkeys(PHASE_OF_TIMER.values()), "idle")
 
 
 def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Line]:
@@ -170,8 +168,8 @@ def _figures(metrics: Mapping[str, float], devices: int, tally: Tally, number: i
     times = dict.fromkeys(_SUMMED, 0.0)
     for name, duration_s in metrics.items():
         timer = name.removeprefix("timing_s/")
-        if timer in PHASES and name != timer:
-            times[PHASES[timer]] += duration_s
+        if timer in PHASE_OF_TIMER and name != timer:
+            times[PHASE_OF_TIMER[timer]] += duration_s
         elif timer not in (name, "step") and "/" not in timer:
             tally.remark(f"verl's timer {timer} is none of the phases: its time is not told apart", number)
     booked = sum(times.values())

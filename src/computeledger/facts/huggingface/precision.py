@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.errors import ModelConfigError, nearest
+from computeledger.facts.schema import PRECISION_BYTES
 
 #: Precision that each dtype of unquantised weights counts as.
 _DTYPES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "float8_e4m3fn": "fp8", "auto": "bf16"}
@@ -17,13 +18,17 @@ _METHODS: dict[str, str | None] = {
     "modelopt_fp4": "fp4", "compressed-tensors": None, "awq": None, "gptq": None, "bitsandbytes": None,
 }  # fmt: skip
 _ALGORITHMS = {
-    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "W8A8": "fp8",
-    "W8A8_SQ_PER_CHANNEL": "fp8", "NVFP4": "fp4", "NVFP4_AWQ": "fp4", "W4A16_NVFP4": "fp4", "W4A8_NVFP4_FP8": "fp4",
-    "MXFP4": "fp4", "W4A8_MXFP4_MXFP8": "fp4", "W4A16_MXFP4": "fp4", "W4A16_AWQ": "fp4", "W4A8_AWQ": "fp4",
+    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "W8A8": "int8",
+    "W8A8_SQ_PER_CHANNEL": "int8", "W8A16": "w8a16", "W8A16_GPTQ": "w8a16", "NVFP4": "fp4", "NVFP4_AWQ": "fp4",
+    "W4A16_NVFP4": "fp4", "W4A8_NVFP4_FP8": "fp4", "MXFP4": "fp4", "W4A8_MXFP4_MXFP8": "fp4", "W4A16_MXFP4": "fp4",
+    "W4A16": "int4", "W4A16_AWQ": "int4", "W4A16_GPTQ": "int4", "W4A8_AWQ": "w4a8",
 }  # fmt: skip
 _LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules")
 _BITS = {4: "fp4", 8: "fp8", 16: "bf16"}
-_WIDTH = {"bf16": 16, "fp8": 8, "fp4": 4}
+#: int4 by the values that share a scale; another number counts as 128.
+_GROUPED = {32: "int4-g32", 64: "int4-g64", 128: "int4"}
+#: Values that share a scale in bitsandbytes' 4-bit weights.
+_BITSANDBYTES_GROUP = 64
 
 _MIXER = re.compile(r"(self_attn|linear_attn|\battn|mixer|self_attention)[.*)]*$")
 _SHARED = re.compile(r"shared_experts?[.*)]*$")
@@ -33,7 +38,7 @@ _EXPERTS = re.compile(r"(?<!shared_)\bexperts\b")
 
 @dataclass(frozen=True, slots=True)
 class WeightPrecision:
-    """Precision of the stored weights by kind: ``bf16``, ``fp8`` or ``fp4``.
+    """Format of the stored weights by kind: a key of ``PRECISION_BYTES``.
 
     Attributes
     ----------
@@ -62,7 +67,7 @@ def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers:
     Returns
     -------
     WeightPrecision
-        4 bits of any format count as ``fp4``.
+        4 bits of a floating format count as ``fp4``, integers as what multiplies them.
 
     Examples
     --------
@@ -121,9 +126,29 @@ def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     bits, kind = _bits(q)
     if not isinstance(bits, int) or bits not in _BITS:
         raise ModelConfigError(f"quantization_config: no weights of 4, 8 or 16 bits are named, found {bits!r}")
-    integer = kind == "int" or method in ("awq", "gptq", "bitsandbytes")
-    notes = (f"weights in int{bits}, counted as {_BITS[bits]}",) if integer else ()
-    return _BITS[bits], notes
+    if bits < _BF16_BITS and (kind == "int" or method in ("awq", "gptq", "bitsandbytes")):
+        return _integer(q, bits)
+    return _BITS[bits], ()
+
+
+_BF16_BITS, _INT4_BITS = 16, 4
+
+
+def _integer(q: Mapping[str, Any], bits: int) -> tuple[str, tuple[str, ...]]:
+    """Integer weights: alone (W4A16, W8A16), or with activations in 8 bits (W4A8, W8A8)."""
+    groups = _group_parts(q)
+    activations = groups[0].get("input_activations") if groups else None
+    narrow = bool(q.get("load_in_8bit")) or isinstance(activations, Mapping)
+    if bits > _INT4_BITS:
+        return ("int8" if narrow else "w8a16"), ()
+    if narrow:
+        return "w4a8", ()
+    size = _BITSANDBYTES_GROUP if q.get("load_in_4bit") else q.get("group_size")
+    if groups:
+        size = groups[0]["weights"].get("group_size")
+    if size not in _GROUPED:
+        return "int4", (f"weights in int4 with a scale for {size} values, counted as for 128",)
+    return _GROUPED[size], ()
 
 
 def _algorithm(name: object) -> str:
@@ -143,10 +168,14 @@ def _bits(q: Mapping[str, Any]) -> tuple[object, object]:
     return (groups[0].get("num_bits"), groups[0].get("type")) if groups else (q.get("bits"), None)
 
 
-def _group_weights(q: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _group_parts(q: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     groups = q.get("config_groups") or {}
     parts = groups.values() if isinstance(groups, Mapping) else ()
-    return [part["weights"] for part in parts if isinstance(part, Mapping) and isinstance(part.get("weights"), Mapping)]
+    return [part for part in parts if isinstance(part, Mapping) and isinstance(part.get("weights"), Mapping)]
+
+
+def _group_weights(q: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [part["weights"] for part in _group_parts(q)]
 
 
 def _covers(names: Sequence[str], kind: re.Pattern[str], n_layers: int) -> bool:
@@ -176,7 +205,7 @@ def _mixed(q: Mapping[str, Any], plain: str) -> WeightPrecision:
     if all(found.values()):
         return WeightPrecision(str(found["attention"]), str(found["dense"]), str(found["experts"]))
     widths = [bits for part in _group_weights(q) if isinstance(bits := part.get("num_bits"), int)]
-    groups = sorted((_BITS.get(bits, plain) for bits in widths), key=_WIDTH.__getitem__)
+    groups = sorted((_BITS.get(bits, plain) for bits in widths), key=PRECISION_BYTES.__getitem__)
     narrow, wide = (groups[0], groups[-1]) if groups else ("fp4", "fp8")
     note = f"mixed precision whose list of modules is not given: mixers in {wide}, the rest in {narrow} (assumption)"
     return WeightPrecision(wide, narrow, narrow, (note,))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from computeledger.errors import InputError, shown
 from computeledger.files import without_user_files
+from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
 from computeledger.interfaces.web.working import working_view
@@ -27,7 +28,7 @@ class Question:
     Attributes
     ----------
     kind : str
-        ``api`` for the command's document, ``view`` for what the page shows.
+        ``api`` for the command's document, ``csv`` for its numbers, ``view`` for what the page shows.
     page : str
         Name of a page.
     items : tuple of (str, str)
@@ -48,11 +49,14 @@ class Reply:
     status : int
         Of HTTP.
     body : bytes
-        JSON.
+        What it says.
+    media : str
+        What the body is.
     """
 
     status: int
     body: bytes
+    media: str = "application/json"
 
 
 def refused(status: int, message: str, control: str = "") -> Reply:
@@ -103,10 +107,10 @@ def answered(question: Question) -> Reply:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return refused(BAD_INPUT, f"{shown(twice)} is given {names.count(twice)} times; once is read")
-    render = _document_bytes if question.kind == "api" else _view_bytes
+    render, media = _RENDERED[question.kind]
     try:
         with without_user_files():
-            return Reply(OK, render(question.page, tuple(sorted(question.items))))
+            return Reply(OK, render(question.page, tuple(sorted(question.items))), media)
     except ControlError as error:
         return refused(BAD_INPUT, str(error), error.control)
     except InputError as error:
@@ -134,6 +138,19 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     view = _fields(page.view(answer))
     resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
+
+
+def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    page = page_named(name)
+    return csv_text(page.answer(checked(page, dict(query)), False).document).encode()
+
+
+#: What each kind of address is answered with, and what that is.
+_RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], str]] = {
+    "api": (_document_bytes, "application/json"),
+    "csv": (_csv_bytes, "text/csv; charset=utf-8"),
+    "view": (_view_bytes, "application/json"),
+}
 
 
 def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:

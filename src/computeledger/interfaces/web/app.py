@@ -16,11 +16,13 @@ from computeledger.interfaces.web.answers import Question, Reply, answered
 from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.guard import Guard, plain
 from computeledger.interfaces.web.pages import PAGES
-from computeledger.interfaces.web.shell import page_html
+from computeledger.interfaces.web.shell import absent_html, page_html
 from computeledger.interfaces.web.spec import Page
 from computeledger.progress import Progress, StoppedError, listening
 
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+#: Addresses that programs ask; the others are for people.
+_DATA = ("/api/", "/csv/", "/view/", "/static/")
 Ask = Callable[[Question, Progress], Reply | None]
 
 
@@ -88,16 +90,21 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
     def absent(request: Request, _error: Exception) -> Response:
         names = [page.name for page in PAGES]
         name = request.url.path.strip("/").rpartition("/")[2]
-        return plain(404, f"{shown(name)}: no such page; {nearest(name, names)}")
+        message = f"{shown(name)}: no such page; {nearest(name, names)}"
+        if request.url.path.startswith(_DATA):
+            return plain(404, message)
+        return HTMLResponse(absent_html(message, PAGES), 404)
 
     for page in PAGES:
         app.add_api_route(f"/{page.name}", functools.partial(_shell, page), include_in_schema=False)
         app.add_api_route(
             f"/api/{page.name}", functools.partial(_answer, ask, "api", page.name), summary=page.question,
+            description=_described(page),
             responses=_RESPONSES, openapi_extra={"parameters": _parameters(page)}, name=f"api {page.name}",
         )  # fmt: skip
-        view = functools.partial(_answer, ask, "view", page.name)
-        app.add_api_route(f"/view/{page.name}", view, include_in_schema=False)
+        for kind in ("csv", "view"):
+            reply = functools.partial(_answer, ask, kind, page.name)
+            app.add_api_route(f"/{kind}/{page.name}", reply, include_in_schema=False)
     return app
 
 
@@ -106,6 +113,14 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     422: {"description": "Bad input: which control, and one line that says what is allowed."},
     503: {"description": "Too many questions at once, or one that takes too long; one line says which."},
 }
+
+
+def _described(page: Page) -> str:
+    """What an answer is, for readers of the API."""
+    return (
+        f"{page.title}: {page.question} Parameters are the controls of the page; one that is left out takes its "
+        "default. The answer is the document that the command prints with --json."
+    )
 
 
 def _parameters(page: Page) -> list[dict[str, Any]]:

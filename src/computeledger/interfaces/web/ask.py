@@ -37,10 +37,13 @@ def arguments_of(command: click.Command, values: Mapping[str, str]) -> list[str]
         option.removeprefix("--")
         for one in command.params
         if isinstance(one, click.Option) and one.is_flag
-        for option in one.opts
+        for option in (*one.opts, *one.secondary_opts)
     }
     options = {
-        option.removeprefix("--") for one in command.params if isinstance(one, click.Option) for option in one.opts
+        option.removeprefix("--")
+        for one in command.params
+        if isinstance(one, click.Option)
+        for option in (*one.opts, *one.secondary_opts)
     }
     given = [
         f"--{name}" if name in switches else f"--{name}={text}" for name, text in values.items() if name in options

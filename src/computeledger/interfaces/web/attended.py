@@ -50,7 +50,7 @@ async def attended(work: Callable[[Progress], Reply | None], request: Request) -
         heard.is_stopped = True
         raise
     gone.cancel()
-    return Response(reply.body, reply.status, media_type="application/json")
+    return Response(reply.body, reply.status, media_type=reply.media)
 
 
 async def _left(request: Request, heard: Progress) -> None:

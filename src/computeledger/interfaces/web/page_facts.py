@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.answers_facts import answer_search
+from computeledger.interfaces.answers_facts import answer_search, fact_counts
 from computeledger.interfaces.cli_facts import facts_search
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Cell, Control, Page, Table, Values, View, cited
@@ -29,6 +29,8 @@ _CONTROLS = (
 
 def _answer(values: Values, _working: bool) -> Answer:
     asked = {f"word{place}": word for place, word in enumerate(values.get("words", "").split())}
+    if not asked:
+        return Answer({"query": "", "results": [], "searched": _counts()}, "computeledger facts search h200")
     return ask(["facts", "search"], facts_search, _document, asked, working=False)
 
 
@@ -41,7 +43,19 @@ def _found(query: str) -> dict[str, Any]:
     return answer_search(query)
 
 
+_counts = functools.cache(fact_counts)
+
+
+def _nothing_asked(counts: Mapping[str, int]) -> View:
+    """The page without a word to look for: what there is."""
+    rows = [[f"{kind}s" if kind != "reliability" else "interruptions", f"{n:,}"] for kind, n in counts.items()]
+    headline = f"{sum(counts.values()):,} facts, each with its source, date and locator. Type a word, or take a preset."
+    return View(headline, tables=(Table("What can be searched", ["facts of", "number #"], rows),))
+
+
 def _view(answer: Answer) -> View:
+    if "searched" in answer.document:
+        return _nothing_asked(answer.document["searched"])
     found = answer.document["results"]
     rows = []
     for one in found[:_MOST]:

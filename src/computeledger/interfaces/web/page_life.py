@@ -2,119 +2,74 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import tomllib
 from typing import Any
 
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots
 from computeledger.interfaces.documents import plan_document
+from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
+from computeledger.interfaces.web.published import published_hours
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
 from computeledger.interfaces.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
 
 _SAMPLES, _SEED = 4096, 0
-_CONTROLS = (
-    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h800-nvl8", choices=tuple(system_ids()), group="What"),
-    Control("price", "GPU-hour", unit="$/h", default="2", low=0.5, high=20, group="What"),
-    Control("pretraining.tokens", "Tokens", unit="tokens", default="14.8T", low=1e11, high=1e14, group="Pretraining"),
-    Control("pretraining.gpus", "GPUs", unit="GPUs", default="2048", low=8, high=65536, whole=True, is_power=True,
+_SCENARIO = (
+    Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=shipped_model_id,
+            group="What"),
+    Control("system", "System", "choice", choices=tuple(system_ids()), choice_of=shipped_system_id,
+            group="What"),
+    Control("precision", "Precision", "choice", choices=("", "bf16", "fp8", "fp4"), blank="the model's own",
+            follows="model", group="What"),
+    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="What", blank="rent",
+            help="Empty: rent of the price edition."),
+    Control("pretraining.tokens", "Tokens", unit="tokens", low=1e11, high=1e14, group="Pretraining"),
+    Control("pretraining.gpus", "GPUs", unit="GPUs", low=8, high=65536, whole=True, is_power=True,
             group="Pretraining"),
-    Control("pretraining.global_batch", "Global batch", unit="tokens", default="62.9M", low=1e5, high=5e8,
+    Control("pretraining.global_batch", "Global batch", unit="tokens", low=1e5, high=5e8,
             group="Pretraining", help="Tokens per optimiser step; empty: 4.19M."),
     Control("pretraining.utilization", "Utilisation", unit="fraction", low=0.05, high=0.7, log=False,
             group="Pretraining",
             help="FLOP over dense bf16 peak; empty: modelled."),
-    Control("rl.gpus", "GPUs", unit="GPUs", default="512", low=8, high=65536, whole=True, is_power=True, group="RL"),
-    Control("rl.steps", "Steps", unit="steps", default="8K..12K", low=10, high=100000, whole=True, group="RL"),
-    Control("rl.prompts_per_step", "Prompts a step", unit="prompts", default="32", low=1, high=4096, whole=True,
-            group="RL"),
-    Control("rl.group_size", "Rollouts a prompt", unit="rollouts", default="16", low=1, high=256, whole=True,
-            group="RL"),
-    Control("rl.rollout", "Rollout", unit="tokens", default="4K..10K", low=128, high=131072, whole=True, group="RL"),
-    Control("rl.prompt", "Prompt", unit="tokens", default="200..600", low=16, high=65536, whole=True, group="RL"),
-    Control("inference.rate", "Traffic", unit="tokens/s", default="5M..15M", low=1e3, high=2e9, group="Inference"),
-    Control("inference.life", "Life", unit="days", default="180..365", low=1, high=1500, group="Inference"),
-    Control("inference.input", "New input", unit="tokens", default="2000", low=64, high=131072, whole=True,
-            group="Inference"),
-    Control("inference.cached", "Cached prefix", unit="tokens", default="2500", low=64, high=131072, whole=True,
-            has_zero=True, group="Inference"),
-    Control("inference.output", "Output", unit="tokens", default="1200", low=16, high=65536, whole=True,
-            group="Inference"),
-    Control("inference.tpot", "Slowest time per token", unit="ms", default="50", low=5, high=500, group="Inference"),
-    Control("inference.occupancy", "Busy share", unit="fraction", default="0.6..0.95", low=0.05, high=1, log=False,
+    Control("rl.gpus", "GPUs", unit="GPUs", low=8, high=65536, whole=True, is_power=True, group="RL"),
+    Control("rl.steps", "Steps", unit="steps", low=10, high=100000, whole=True, group="RL"),
+    Control("rl.prompts_per_step", "Prompts per step", unit="prompts", low=1, high=4096, whole=True, group="RL"),
+    Control("rl.group_size", "Rollouts per prompt", unit="rollouts", low=1, high=256, whole=True, group="RL"),
+    Control("rl.rollout", "Rollout", unit="tokens", low=128, high=131072, whole=True, group="RL"),
+    Control("rl.prompt", "Prompt", unit="tokens", low=16, high=65536, whole=True, group="RL"),
+    Control("inference.rate", "Traffic", unit="tokens/s", low=1e3, high=2e9, group="Inference", blank="the plan's",
+            help="Input and output together."),
+    Control("inference.life", "Life", unit="days", low=1, high=1500, group="Inference", blank="the plan's"),
+    Control("inference.input", "New input", unit="tokens", low=64, high=131072, whole=True, group="Inference"),
+    Control("inference.cached", "Cached prefix", unit="tokens", low=64, high=131072, whole=True,
+            has_zero=True, group="Inference", blank="none"),
+    Control("inference.output", "Output", unit="tokens", low=16, high=65536, whole=True, group="Inference"),
+    Control("inference.tpot", "Slowest time per token", unit="ms", low=5, high=500, group="Inference", blank="none"),
+    Control("inference.occupancy", "Busy share", unit="fraction", low=0.05, high=1, log=False,
             group="Inference", help="Busy GPU-hours over those paid for."),
 )  # fmt: skip
-#: Units that a plan's bare number has anyway.
-_UNWRITTEN = ("fraction", "rollouts")
-_UNITS = {one.name: "" if one.unit in _UNWRITTEN else one.unit for one in _CONTROLS}
-
-
-def plan_tables(values: Values) -> dict[str, Any]:
-    """Tables of the plan that the controls describe.
-
-    Parameters
-    ----------
-    values : dict of str to str
-        Of the page.
-
-    Returns
-    -------
-    dict
-        As a PLAN.toml holds them.
-
-    Examples
-    --------
-    >>> plan_tables({"price": "2", "rl.gpus": "8"})
-    {'title': 'A scenario', 'price': '2 $/h', 'pretraining': {}, 'rl': {'gpus': '8 GPUs'}, 'inference': {}}
-    """
-    tables: dict[str, Any] = {"title": "A scenario"}
-    sections: dict[str, dict[str, str]] = {"pretraining": {}, "rl": {}, "inference": {}}
-    for name, text in values.items():
-        section, _, key = name.rpartition(".")
-        plain = text[-1:].isdigit() or text[-1:] in "kKMGBTP"
-        written = f"{text} {_UNITS[name]}" if plain and _UNITS[name] else text
-        (sections[section] if section else tables)[key] = written
-    return {**tables, **sections}
-
-
-def plan_text(tables: dict[str, Any]) -> str:
-    """The same as the text of a PLAN.toml.
-
-    Parameters
-    ----------
-    tables : dict
-        Of :func:`plan_tables`.
-
-    Returns
-    -------
-    str
-        TOML.
-
-    Examples
-    --------
-    >>> print(plan_text({"price": "2 $/h", "rl": {"gpus": "8 GPUs"}}), end="")
-    price = "2 $/h"
-    <BLANKLINE>
-    [rl]
-    gpus = "8 GPUs"
-    """
-    top = [f"{key} = {json.dumps(value)}" for key, value in tables.items() if not isinstance(value, dict)]
-    for name, section in tables.items():
-        if isinstance(section, dict):
-            top += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in section.items())]
-    return "\n".join(top) + "\n"
+_BOXES = {name: boxes_of(name, _SCENARIO) for name in PLANS}
+_CONTROLS = (
+    Control("plan", "Starts from", "choice", default=PLANS[0], choices=PLANS, group="What", is_wide=True,
+            help="A published plan; boxes that you change replace what it states."),
+    *(dataclasses.replace(one, default=_BOXES[PLANS[0]][one.name]) for one in _SCENARIO),
+)  # fmt: skip
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    tables = plan_tables(values)
+    tables, dropped = plan_tables(values, _SCENARIO)
+    is_published = tables == tomllib.loads(plan_toml(values["plan"]))
     ledger = estimate_ledger(read_plan(tables, "PLAN.toml"), _SAMPLES, _SEED)
-    return Answer(plan_document(ledger, working=working), "computeledger plan PLAN.toml", ledger, plan_text(tables))
+    text = plan_toml(values["plan"]) if is_published else plan_text(tables)
+    document = plan_document(ledger, working=working)
+    return Answer(document, "computeledger plan PLAN.toml", (ledger, dropped), text)
 
 
 def _view(answer: Answer) -> View:
-    document, ledger = answer.document, answer.source
+    document, (ledger, dropped) = answer.document, answer.source
     shares = document["shares"]["gpu_time"]
     largest = max(shares, key=lambda name: point(shares[name]))
     total = document["total"]
@@ -123,7 +78,23 @@ def _view(answer: Answer) -> View:
         f"{words(point(total['usd']), 'USD')}; {PHASE_NAMES[largest]} takes "
         f"{percent(point(shares[largest]))} of the GPU-time."
     )
-    return View(headline, _tiles(document), _plots(document, ledger), (_phases(document),), _notes(document))
+    published = published_hours(*_modelled(document))
+    if published and "gpu_hours" in ledger.plan.sections["pretraining"]:
+        first = published[0].rows[0]
+        headline += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
+    tables = (*published, _phases(document))
+    return View(headline, _tiles(document), _plots(document, ledger), tables, (*_dropped(dropped), *_notes(document)))
+
+
+def _modelled(document: Any) -> tuple[str, Any]:
+    """Model and GPU-hours of pretraining as the engine gives them, also where the plan states what was published."""
+    phase = document["phases"]["pretraining"]
+    return phase["model"], phase["details"].get("modelled_gpu_hours", phase["gpu_hours"])
+
+
+def _dropped(dropped: tuple[str, ...]) -> tuple[str, ...]:
+    said = ", ".join(one.replace(".", " ").replace("_", " ").replace("gpu hours", "GPU-hours") for one in dropped)
+    return (f"the scenario differs from the plan, so these no longer hold: {said}",) * bool(said)
 
 
 def _tiles(document: Any) -> tuple[Tile, ...]:
@@ -186,16 +157,10 @@ PAGE = Page(
     _answer,
     _view,
     presets={
-        "DeepSeek-V3 and R1, about as published": {},
-        "A dense 405B, served for a year": {
-            "model": "meta-llama/Meta-Llama-3.1-405B", "system": "h100-nvl8", "price": "2..3",
-            "pretraining.tokens": "15.6T", "pretraining.gpus": "16384", "pretraining.global_batch": "16.8M",
-            "rl.gpus": "4096", "rl.steps": "1K..3K",
-            "rl.prompts_per_step": "512", "rl.rollout": "2K..6K", "rl.prompt": "300..800", "inference.rate": "200K..2M",
-            "inference.input": "1500..3000", "inference.cached": "0", "inference.output": "300..800",
-            "inference.tpot": "60", "inference.occupancy": "0.4..0.8",
-        },
+        "DeepSeek-V3 and R1, as published": {},
+        "A dense 405B, served for a year": {"plan": "llama-3.1-405b"},
         "RL as dear as pretraining": {"rl.steps": "200K", "rl.rollout": "8K", "rl.gpus": "2048"},
         "A model that few use": {"inference.rate": "50K..200K"},
     },
+    bases=_BOXES,
 )  # fmt: skip

@@ -66,12 +66,15 @@ def _tile(document: Any, key: str) -> Tile:
 
 
 def _plots(document: Any) -> tuple[Plot, ...]:
-    bits = {_NAMES[key][0]: max(value, 0.0) for key, value in document["bits"].items() if key in _NAMES}
+    told = {key: max(value, 0.0) for key, value in document["bits"].items() if document["identified"].get(key)}
+    bits = {_NAMES[key][0]: value for key, value in told.items() if key in _NAMES}
+    rest = ", ".join(label.lower() for key, (label, _) in _NAMES.items() if key not in told)
     likely = [one for one in document["hypotheses"] if one["rejected"] is None]
     weights = {one["name"].rpartition(", ")[0]: one["weight"] for one in likely}
     speeds = dict.fromkeys(", ".join(one["name"].split(", ")[1:]) for one in likely)
     return (
-        Plot("bits", "What the prices told", "Bits by which each interval is narrower than before any price was seen.",
+        Plot("bits", "What the prices told", "Bits by which each interval is narrower than before any price was seen. "
+             f"Not identified, so that their intervals rest on what is assumed: {rest}.",
              bars_figure(bits, "bits", PHASE_COLORS["pretraining"]), "bits"),
         Plot("hypotheses", "Hypotheses", "Weight of each chip, precision and speed target that the prices allow: "
              f"{'; '.join(speeds)}.",

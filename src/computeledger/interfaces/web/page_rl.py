@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces.answers_rl import answer_rl
 from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure, strip_figure, turns_figure
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.wording import percent, point, price_words, words
 
 _CONTROLS = (
-    Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h100-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()),
+            choice_of=shipped_model_id, group="What"),
+    Control("system", "System", "choice", default="h100-nvl8", choices=tuple(system_ids()),
+            choice_of=shipped_system_id, group="What"),
     Control("gpus", "GPUs", unit="GPUs", default="64", low=8, high=16384, whole=True, is_power=True, group="What"),
     Control("rollout", "Rollout, mean", unit="tokens", default="4K..8K", low=128, high=131072, whole=True,
             group="Sampling"),
@@ -34,16 +36,17 @@ _CONTROLS = (
     Control("training-gpus", "GPUs that only train", unit="GPUs", low=8, high=16384, whole=True, is_power=True,
             group="Asynchrony",
             help="With a lag; empty: searched."),
-    Control("in-flight", "Update weights in flight", "switch", group="Asynchrony"),
+    Control("drained", "Drain generation before new weights", "switch", group="Asynchrony"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
     Control("layout", "Generation layout", "text", group="How", help="Such as tp2; empty: searched."),
     Control("training-layout", "Training layout", "text", group="How", help="Such as tp4-dp16; empty: searched."),
-    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
+    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="How", blank="rent",
+            help="Empty: rent of the price edition."),
 )  # fmt: skip
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask(["rl"], rl, answer_rl, values, working)
+    return ask(["rl"], rl, answer_rl, with_times(_CONTROLS, values), working)
 
 
 def _view(answer: Answer) -> View:
@@ -52,8 +55,8 @@ def _view(answer: Answer) -> View:
     largest = max(shares, key=lambda name: shares[name])
     headline = (
         f"{words(point(document['gpu_hours']), 'GPU-hours')} for {words(point(document['tokens']), 'tokens')} sampled; "
-        f"{largest} takes {percent(shares[largest])}, {percent(document['idle_fraction'])} idles. One sampled token "
-        f"costs {point(document['beta_gpu_time']) / 6:.3g} times a pretraining token in GPU-time."
+        f"{largest} takes {percent(shares[largest])}, {percent(document['idle_fraction'])} idles. Beta in "
+        f"GPU-time is {words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
     )
     return View(
         headline,
@@ -124,7 +127,7 @@ PAGE = Page(
         "Eight billion, one team": {},
         "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
                                       "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
-        "Asynchronous, two versions behind": {"max-lag": "2", "in-flight": "on"},
+        "Asynchronous, two versions behind": {"max-lag": "2"},
         "Slow verifiers": {"verifier-time": "30", "verifier-cores": "256"},
     },
 )  # fmt: skip

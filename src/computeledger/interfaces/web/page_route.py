@@ -11,7 +11,7 @@ from computeledger.facts.reading import Document
 from computeledger.interfaces.answers_route import answer_question
 from computeledger.interfaces.report_money import front_figure
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.interfaces.wording import interval_words, percent, point, words
+from computeledger.interfaces.wording import interval_words, percent, point, route_words, words
 
 _MODELS = ("small", "large")
 _PER_MODEL = (
@@ -36,6 +36,8 @@ _CONTROLS = (
     Control("fallback.seconds", "Takes", unit="s", default="1800", low=10, high=100000, group="Otherwise"),
     Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
             group="Otherwise"),
+    Control("task.min_success", "Must complete", unit="fraction", low=0.05, high=0.99, log=False, group="Otherwise",
+            blank="as the best model", help="Share of the tasks; empty: as many as the best single model."),
     Control("task.model_correlation", "Models fail alike", unit="correlation", default="0.4..0.85", low=0.05, high=0.99,
             log=False, group="Otherwise", help="0: what one cannot do says nothing of the other."),
 )  # fmt: skip
@@ -98,29 +100,27 @@ def _answer(values: Values, working: bool) -> Answer:
 def _view(answer: Answer) -> View:
     document = answer.document
     best = document["best"]
-    headline = (
-        f"Cheapest: {best['policy']}, {words(best['usd_per_completed_task'], 'USD')} for each completed task, of which "
-        f"it completes {percent(best['success_fraction'])}. {_sentence(document['remark'])}"
-    )
+    headline = " ".join(_sentence(text) for text in (*route_words(document), document["remark"]))
     rows = [
         [one["policy"], words(one["usd_per_completed_task"], "USD"), percent(one["success_fraction"]),
          percent(one["independent_upper_bound_success_fraction"]), words(one["seconds"], "s"),
          percent(one["wrong_fraction"])]
         for one in document["options"]
     ]  # fmt: skip
-    columns = ["policy", "a completed task #", "completes #", "if independent, at most #", "takes #", "wrong #"]
+    columns = ["policy", "a completed task #", "completes #", "if independent, at most #", "takes #",
+               "delivered wrong #"]  # fmt: skip
     return View(
         headline,
         tiles=(
             _tile(best, "usd_per_completed_task", "A completed task costs", "USD"),
             _tile(best, "success_fraction", "Completes", "fraction"),
             _tile(best, "seconds", "Takes", "s"),
-            _tile(best, "wrong_fraction", "Wrong or undone", "fraction"),
+            _tile(best, "wrong_fraction", "Delivered though wrong", "fraction"),
         ),
         plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
                     front_figure(document), "usd_per_task"),),
-        tables=(Table(f"Best of {document['policies_compared']} policies", columns, rows,
-                      "usd_per_completed_task"),),
+        tables=(Table(f"The front of {document['policies_compared']} policies and single models, by cost per completed "
+                      "task", columns, rows, "usd_per_completed_task"),),
         notes=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
     )  # fmt: skip
 

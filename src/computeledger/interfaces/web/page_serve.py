@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.facts.load import model_ids, system_ids
+from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots_serving as plots
 from computeledger.interfaces.answers_serving import answer_serve
 from computeledger.interfaces.cli_serving import serve
 from computeledger.interfaces.web.ask import ask
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
+from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
 from computeledger.interfaces.web.working import BELOW
-from computeledger.interfaces.wording import percent, point, price_words, sureness_words, words
+from computeledger.interfaces.wording import (
+    margins_words,
+    percent,
+    point,
+    pools_words,
+    price_words,
+    sureness_words,
+    words,
+)
 
 _CONTROLS = (
-    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()), group="What"),
-    Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()), group="What"),
+    Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()),
+            choice_of=shipped_model_id, group="What"),
+    Control("system", "System", "choice", default="h200-nvl8", choices=tuple(system_ids()),
+            choice_of=shipped_system_id, group="What"),
     Control("gpus", "GPUs", unit="GPUs", low=1, high=512, whole=True, is_power=True, group="What",
             help="Empty: as many as the best layout asks for."),
     Control("layout", "Layout", "text", group="What", help="Such as tp8 or tp1-dp32-ep32; empty: searched."),
@@ -30,15 +40,16 @@ _CONTROLS = (
             has_zero=True, group="Load"),
     Control("output-tokens", "Output", unit="tokens", default="1024", low=16, high=65536, whole=True, group="Load"),
     Control("backend", "Engine", "choice", default="vllm", choices=("vllm", "sglang", "trtllm", "ideal"), group="How"),
-    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4"), blank="as stored",
+    Control("precision", "Weights", "choice", choices=("", "bf16", "fp8", "fp4", "int8", "int4"), blank="as stored",
             group="How"),
     Control("kv-precision", "KV cache", "choice", default="bf16", choices=("bf16", "fp8"), group="How"),
-    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, group="How", help="Empty: rent of the price edition."),
+    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="How", blank="rent",
+            help="Empty: rent of the price edition."),
 )  # fmt: skip
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    return ask(["serve"], serve, answer_serve, values, working)
+    return ask(["serve"], serve, answer_serve, with_times(_CONTROLS, values), working)
 
 
 def _view(answer: Answer) -> View:
@@ -71,9 +82,11 @@ def _view(answer: Answer) -> View:
                  f"{words(document['memory_bytes']['capacity'], 'B')}; the largest batch that fits is "
                  f"{document['largest_batch']:g}.", plots.memory_figure(document), "memory_bytes"),
         ),
-        tables=_rivals(answer),
+        tables=_alternatives(answer),
         notes=(
             sureness_words(document["interval"]),
+            *([f"Two pools would give more: {pools_words(document)}"] if "two_pools" in document else []),
+            *_cheapest(document),
             _limit(document),
             price_words(document["price"]),
             *document.get("remarks", ()),
@@ -94,19 +107,35 @@ def _limit(document: Mapping[str, Any]) -> str:
     return f"physical limit: {token} per token, {first} to the first"
 
 
-def _rivals(answer: Answer) -> tuple[Table, ...]:
+def _alternatives(answer: Answer) -> tuple[Table, ...]:
+    """The answer and what else meets the limits, all at the medians of the inputs, the cheapest request first."""
     margins = answer.document.get("margins")
     if not margins or not margins["rivals"]:
         return ()
+    others = sorted(margins["rivals"][:8], key=lambda one: -float(one["throughput_ratio"]))
     rows = [
-        [one["layout"], f"{one['batch']:,}", words(one["output_tokens_per_s_per_user"], ""),
-         words(one["usd_per_mtok_output"], "USD"), percent(one["better_probability"])]
-        for one in margins["rivals"][:8]
+        [f"{one['layout']} (answer)" if one is winner else one["layout"], f"{one['batch']:,}",
+         words(one["output_tokens_per_s_per_user"], ""),
+         *(words(one[f"usd_per_mtok_{kind}"], "USD") for kind in ("output", "input")),
+         f"{1 / one.get('throughput_ratio', 1.0) - 1:+.1%}" if one is not winner else "–",
+         percent(one["better_probability"]) if one is not winner else "–"]
+        for winner in [answer.document["winner"]] for one in [winner, *others]
     ]  # fmt: skip
-    return (
-        Table("Layouts that come close", ["layout", "batch #", "tokens/s per user #", "USD/Mtok output #",
-                                          "chance to be better #"], rows, "output_tokens_per_s_per_gpu"),
-    )  # fmt: skip
+    columns = ["layout", "batch #", "tokens/s per user #", "output USD/Mtok #", "input USD/Mtok #",
+               "cost of a request #", "chance to be better #"]  # fmt: skip
+    title = "The answer and the layouts next to it, at the medians of all inputs"
+    return (Table(title, columns, rows, "output_tokens_per_s_per_gpu"),)
+
+
+def _cheapest(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why the answer is taken: it has the cheapest request, input and output together."""
+    if "margins" not in document:
+        return ()
+    why = (
+        "of all layouts within the limits the answer gives the most output tokens per GPU: its requests cost least; "
+        "where another layout's output is cheaper, its input costs more"
+    )
+    return why, margins_words(document["margins"])
 
 
 PAGE = Page(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -44,6 +44,30 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
     )
 
 
+def absent_html(message: str, pages: Sequence[Page]) -> str:
+    """What stands where no page is: one line, and the pages that there are.
+
+    Parameters
+    ----------
+    message : str
+        Names the nearest page.
+    pages : sequence of Page
+        To choose from.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.web.pages import PAGES
+    >>> 'href="/serve"' in absent_html("'serv': no such page", PAGES)
+    True
+    """
+    return _TEMPLATES.get_template("absent.html").render(message=message, pages=pages)
+
+
 def _groups(controls: Sequence[Control]) -> list[tuple[str, list[Control]]]:
     names = dict.fromkeys(one.group for one in controls)
     return [(name, [one for one in controls if one.group == name]) for name in names]
@@ -54,8 +78,10 @@ def _data(page: Page) -> dict[str, Any]:
     return {
         "page": page.name,
         "title": page.title,
-        "controls": [asdict(one) for one in page.controls],
+        "version": version(),
+        "controls": [asdict(replace(one, choice_of=None)) for one in page.controls],  # names are read on the server
         "presets": {name: dict(values) for name, values in page.presets.items()},
+        "bases": {name: dict(values) for name, values in page.bases.items()},
         "config": plot_parts.CONFIG,
         "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)},
     }

@@ -10,9 +10,12 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.wording import interval_words, point, words
 from computeledger.sources import load_sources
+from computeledger.units import DIMENSIONS
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
 LONGEST = 200
+#: More choices than these are not listed in a message.
+_FEW = 12
 Values = dict[str, str]
 
 
@@ -40,6 +43,8 @@ class Control:
         Whether the slider stops at whole numbers only.
     choices : tuple of str
         Of a ``choice``; an empty one leaves it open.
+    choice_of : callable or None
+        From another name of a choice to the choice, as the command takes it; None where each has one name.
     blank : str
         What an empty box or choice means; said where the engine names nothing.
     is_power : bool
@@ -52,6 +57,11 @@ class Control:
         Whether the box takes a line of its own.
     only : str
         The choice of another control under which it matters, such as ``about=sites|growth``; empty for always.
+    follows : str
+        Controls on which the default rests, joined by ``|``: once one of them has another value than its own default,
+        this one's default is ``otherwise``, as a rent is none with another chip.
+    otherwise : str
+        The default then.
     help : str
         One line.
     group : str
@@ -68,12 +78,15 @@ class Control:
     log: bool = True
     whole: bool = False
     choices: tuple[str, ...] = ()
+    choice_of: Callable[[str], str] | None = None
     blank: str = "searched"
     is_power: bool = False
     has_zero: bool = False
     ends: tuple[str, str] = ("", "")
     is_wide: bool = False
     only: str = ""
+    follows: str = ""
+    otherwise: str = ""
     help: str = ""
     group: str = ""
 
@@ -237,6 +250,8 @@ class Page:
         From the answer to what is shown.
     presets : mapping of str to mapping
         Named values of controls.
+    bases : mapping of str to mapping
+        Defaults of the other controls by the choice of the first; empty where they have one each.
     """
 
     name: str
@@ -246,6 +261,32 @@ class Page:
     answer: Callable[[Values, bool], Answer]
     view: Callable[[Answer], View]
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def defaults(self, query: Mapping[str, str]) -> Values:
+        """Defaults of the controls, beside what is asked.
+
+        Parameters
+        ----------
+        query : mapping of str to str
+            As in the address.
+
+        Returns
+        -------
+        dict of str to str
+            By control.
+
+        Examples
+        --------
+        >>> price = Control("price", "GPU-hour", default="2", follows="system")
+        >>> page = Page("p", "P", "", (Control("system", "System", default="h800-nvl8"), price), None, None)
+        >>> page.defaults({})["price"], page.defaults({"system": "gb200-nvl72"})["price"]
+        ('2', '')
+        """
+        base = self.bases.get(query.get(self.controls[0].name, self.controls[0].default), {})
+        out = {one.name: base.get(one.name, one.default) for one in self.controls}
+        moved = {name for name, text in out.items() if query.get(name, text).strip() != text}
+        return out | {one.name: one.otherwise for one in self.controls if moved & set(one.follows.split("|"))}
 
 
 class ControlError(InputError):
@@ -297,11 +338,50 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
     for name in query:
         if name not in known:
             raise ControlError("", f"{shown(name)}: no control of this page; {nearest(name, known)}")
-    out = {name: query.get(name, one.default).strip() for name, one in known.items()}
-    out |= {name: one.default for name, one in known.items() if one.kind == "choice" and not out[name]}
+    defaults = page.defaults(query)
+    out = {name: query.get(name, defaults[name]).strip() for name in known}
+    unchosen = [name for name, one in known.items() if one.kind == "choice" and not out[name] and "" not in one.choices]
+    out |= {name: defaults[name] for name in unchosen}
+    out = {name: _choice(known[name], text) for name, text in out.items()}
     for name, text in out.items():
         _check(known[name], text)
     return {name: text for name, text in out.items() if text}
+
+
+def with_times(controls: Sequence[Control], values: Values) -> Values:
+    """Values for a command, which takes no time without a unit: a bare number has the one shown beside its box.
+
+    Parameters
+    ----------
+    controls : sequence of Control
+        Of the page.
+    values : dict of str to str
+        As :func:`checked` gives them.
+
+    Returns
+    -------
+    dict of str to str
+        Times with their unit, the others as they are.
+
+    Examples
+    --------
+    >>> with_times((Control("tpot", "TPOT", unit="s"), Control("batch", "Batch")), {"tpot": "0.05", "batch": "8"})
+    {'tpot': '0.05s', 'batch': '8'}
+    """
+    units = {one.name: one.unit for one in controls if one.unit in DIMENSIONS["s"]}
+    return {
+        name: f"{text}{units[name]}" if name in units and text[-1:].isdigit() else text for name, text in values.items()
+    }
+
+
+def _choice(one: Control, text: str) -> str:
+    """The choice that a text names; any other text as it is."""
+    if one.choice_of is None or not text or text in one.choices or len(text) > LONGEST:
+        return text
+    try:
+        return one.choice_of(text)
+    except InputError as error:
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {error}") from None
 
 
 def _check(one: Control, text: str) -> None:
@@ -312,7 +392,10 @@ def _check(one: Control, text: str) -> None:
     if any(ord(letter) < ord(" ") for letter in text):
         raise ControlError(one.name, f"{one.label} {shown(text)}: one line of plain text is expected")
     if one.kind == "choice" and text not in one.choices:
-        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {nearest(text, one.choices)}")
+        hint = nearest(text, one.choices)
+        if hint.startswith("allowed") and len(one.choices) > _FEW:
+            hint = f"type a part of a name to see which of the {len(one.choices)} have it"
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {hint}")
     if one.kind == "switch" and text != "on":
         raise ControlError(one.name, f"{one.label} {shown(text)}: 'on', or left out")
 

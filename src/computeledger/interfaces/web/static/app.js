@@ -60,26 +60,39 @@ function textAt(one, position, before) {
 const box = (name) => form.elements.namedItem(name);
 const holder = (name) => form.querySelector(`.control[data-name="${CSS.escape(name)}"]`);
 
+// defaults, as the server knows them: some pages start from one of several plans, and a price holds for its own chip alone
+function defaults(read) {
+  const [first] = given.controls;
+  const base = given.bases[read(first.name) ?? first.default] ?? {};
+  const own = Object.fromEntries(given.controls.map((one) => [one.name, base[one.name] ?? one.default]));
+  const isMoved = (name) => name && (read(name) ?? own[name]) !== own[name];
+  const others = given.controls.filter((one) => one.follows.split("|").some(isMoved));
+  return { ...own, ...Object.fromEntries(others.map((one) => [one.name, one.otherwise])) };
+}
+
+function typed(name) {
+  const field = box(name);
+  return field.type === "checkbox" ? (field.checked ? "on" : "") : field.value.trim();
+}
+
 function readBoxes() {
-  const query = new URLSearchParams();
-  for (const [name, one] of controls) {
-    const field = box(name);
-    const text = field.type === "checkbox" ? (field.checked ? "on" : "") : field.value.trim();
-    if (text !== one.default) query.set(name, text);
-  }
+  const query = new URLSearchParams(), usual = defaults(typed);
+  for (const name of controls.keys()) if (typed(name) !== usual[name]) query.set(name, typed(name));
   return query;
 }
 
 function fillBoxes(query) {
-  for (const [name, one] of controls) {
+  const usual = defaults((name) => query.get(name));
+  for (const name of controls.keys()) {
     const field = box(name);
-    const text = query.has(name) ? query.get(name) : one.default;
+    const text = query.has(name) ? query.get(name) : usual[name];
     if (field.type === "checkbox") field.checked = text === "on";
     else field.value = text;
     // a word that is no choice stays visible, and the server says what is allowed
     if (field.tagName === "SELECT" && field.value !== text) { field.add(new Option(text, text)); field.value = text; }
     placeSlider(name);
   }
+  remember();
 }
 
 function placeSlider(name, text = box(name).value) {
@@ -91,7 +104,22 @@ function placeSlider(name, text = box(name).value) {
   slider.setAttribute("aria-valuetext", `${shown || "chosen by the engine"} ${controls.get(name).unit}`.trim());
 }
 
-let pinned = null, unread = "";
+// another plan: boxes that stand at its defaults take the new ones; another chip: what was said of the old one falls away
+let before = { usual: {}, typed: {} };
+const remember = () => { before = { usual: defaults(typed), typed: Object.fromEntries(given.controls.map((one) => [one.name, typed(one.name)])) }; };
+
+function followed() {
+  const isAnother = (name) => name && typed(name) !== before.typed[name];
+  const left = given.controls.filter((one) => !isAnother(one.name)
+    && (typed(one.name) === before.usual[one.name] || one.follows.split("|").some(isAnother)));
+  for (let pass = 0; pass < 2; pass += 1) { // what follows a box that has just changed is known in the second
+    const usual = defaults(typed);
+    for (const { name } of left) if (typed(name) !== usual[name]) { box(name).value = usual[name]; placeSlider(name); }
+  }
+  remember();
+}
+
+let pinned = null, notice = "";
 
 function address() {
   const query = readBoxes();
@@ -100,10 +128,13 @@ function address() {
   return `${location.pathname}${text ? `?${text}` : ""}`;
 }
 
-let depth = 0, furthest = 0;
+let depth = 0, furthest = 0, isSettling = false;
+const isAhead = () => address() !== location.pathname + location.search;
 
+// one more step to undo; only a scenario with an answer becomes one
 function keep() {
-  if (address() === location.pathname + location.search) return;
+  isSettling = false;
+  if (!isAhead()) return;
   depth += 1;
   furthest = depth;
   history.pushState({ depth }, "", address());
@@ -111,7 +142,7 @@ function keep() {
 }
 
 function buttons() {
-  byId("undo").disabled = depth === 0;
+  byId("undo").disabled = depth === 0 && !isAhead();
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(pinned !== null));
   for (const [name, one] of controls) if (one.only) holder(name).hidden = !matters(one.only);
@@ -126,17 +157,18 @@ function matters(only) {
 }
 
 // whether the boxes hold a preset's values, and defaults elsewhere
-const same = (preset) => [...controls].every(([name, one]) => {
-  const field = box(name);
-  return (field.type === "checkbox" ? (field.checked ? "on" : "") : field.value.trim()) === (preset[name] ?? one.default);
-});
+const same = (preset) => {
+  const usual = defaults((name) => preset[name]);
+  return [...controls.keys()].every((name) => typed(name) === (preset[name] ?? usual[name]));
+};
 
 function fromAddress() {
   const query = new URLSearchParams(location.search);
   pinned = query.get("vs");
   query.delete("vs");
   query.delete("token");
-  unread = [...new Set(query.keys())].filter((name) => !controls.has(name)).join(", ");
+  const unread = [...new Set(query.keys())].filter((name) => !controls.has(name)).join(", ");
+  notice = unread && `Left out of the address: ${unread} (no control of this page).`;
   fillBoxes(query);
   buttons();
 }
@@ -183,6 +215,14 @@ function tellFar({ done, total, what } = { total: 0, what: "" }) {
   byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : what || "working";
 }
 
+async function settle() {
+  clearTimeout(pause);
+  isTyping = false;
+  isSettling = true;
+  buttons();
+  await ask(true);
+}
+
 async function ask(isSettled = false) {
   const query = readBoxes().toString(), question = JSON.stringify([query, pinned]);
   if (asking) {
@@ -190,7 +230,7 @@ async function ask(isSettled = false) {
     if (again && isSettled && performance.now() - asking.since > SLOW_MS) asking.stop.abort();
     return;
   }
-  if (question === answered) return;
+  if (question === answered) { if (isSettling) keep(); return; }
   const own = { question, since: performance.now(), stop: new AbortController() };
   asking = own;
   root.dataset.asking = "on";
@@ -201,9 +241,13 @@ async function ask(isSettled = false) {
     if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, own.stop.signal));
     const [view, other] = await Promise.all(wanted);
     answered = question;
-    tell = () => { latest = { query, view }; return show(view, other ?? null); };
+    tell = () => {
+      latest = { query, view };
+      if (isSettling && question === JSON.stringify([readBoxes().toString(), pinned])) keep();
+      return show(view, other ?? null);
+    };
   } catch (error) {
-    if (!own.stop.signal.aborted) tell = () => complain(error);
+    if (!own.stop.signal.aborted) tell = () => (isTyping ? null : complain(error));
     else if (!again) tell = () => say("stopped; the last answer stays");
   }
   clearTimeout(slow);
@@ -221,10 +265,13 @@ function complain(error) {
   byId("answer").classList.toggle("stale", error !== null);
   if (error === null) return;
   answered = null;
+  isSettling = false;
+  if (latest === null && startOver(error)) return;
+  buttons();
   const field = error.control ? box(error.control) : null;
   const place = field ? byId(`e-${error.control}`) : byId("e-");
   const label = field ? controls.get(error.control).label : "";
-  const message = field ? error.message.replace(`--${error.control} `, "") : error.message;
+  const message = plain(error, label);
   place.textContent = message;
   place.hidden = false;
   if (field) {
@@ -235,6 +282,23 @@ function complain(error) {
   }
   shownCount += 1;
   root.dataset.shown = String(shownCount);
+}
+
+const plain = (error, label) => error.message.replace(`--${error.control} `, "").replace(label && `${label} `, "");
+
+// a link that cannot be answered: one line says why, and the default stands in its place
+function startOver(error) {
+  const query = readBoxes();
+  if (!query.size && pinned === null) return false;
+  const label = controls.get(error.control)?.label ?? "";
+  if (query.has(error.control)) query.delete(error.control); else for (const name of [...query.keys()]) query.delete(name);
+  notice = `The link cannot be answered as it stands: ${label} ${plain(error, label)}. The default is shown instead.`.replace("  ", " ");
+  pinned = null;
+  fillBoxes(query);
+  history.replaceState({ depth }, "", address());
+  buttons();
+  setTimeout(ask);
+  return true;
 }
 
 const say = (text) => { byId("said").textContent = text; };
@@ -256,15 +320,16 @@ const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "
 
 async function show(view, other) {
   complain(null);
-  if (unread) { byId("e-").textContent = `Left out of the address: ${unread} (no control of this page).`; byId("e-").hidden = false; unread = ""; }
+  if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
   byId("headline").textContent = unbroken(view.headline);
   byId("command").textContent = view.command;
   byId("how-working").hidden = !view.tiles.some((one) => one.key);
   byId("get-plan").hidden = view.plan === null;
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
+  const usual = defaults(typed);
   for (const [name, one] of controls) {
     if (one.kind === "choice" || one.kind === "switch") continue;
-    box(name).placeholder = view.resolved[name] ?? (one.default ? "" : one.blank);
+    box(name).placeholder = view.resolved[name] ?? (usual[name] ? "" : one.blank);
     if (!box(name).value.trim()) placeSlider(name);
   }
   if (other) other.plots.forEach((one, index) => alike(one.figure.layout, view.plots[index]?.name === one.name ? view.plots[index].figure.layout : {}));
@@ -309,14 +374,12 @@ function draw(place, view, other, heading) {
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
-      const name = `computeledger-${given.page}-${one.name}`;
       plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, element("h2", {}, one.title), canvas,
         element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
-            onclick: () => window.Plotly.downloadImage(canvas, { format, filename: name, width: 1200,
-              height: 1.25 * (canvas.clientHeight || 400) }) }, format.toUpperCase())))));
+            onclick: () => take(canvas, format, one.title) }, format.toUpperCase())))));
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
@@ -550,12 +613,50 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const quoted = (cell) => (/[",\n]/.test(said(cell)) ? `"${said(cell).replaceAll('"', '""')}"` : said(cell));
+// a picture says what it shows, of which scenario, and from where, on an opaque ground
+async function take(canvas, format, title) {
+  if (waiting.has(canvas)) paintNow(canvas);
+  const width = Math.max(canvas.clientWidth, 640), height = canvas.clientHeight, look = getComputedStyle(root);
+  const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
+  const color = (name) => look.getPropertyValue(name).trim();
+  const below = [scenario(), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
+  let y = 0, body = "";
+  const write = (text, size, weight, ink) => wrapped(text, (width - 32) / (size * 0.56)).forEach((line) => {
+    y += size * 1.45;
+    body += `<text x="16" y="${y}" font-size="${size}" font-weight="${weight}" fill="${ink}">${escaped(line)}</text>`;
+  });
+  y = 12;
+  write(title, 18, 650, color("--ink"));
+  write(canvas.closest("figure").querySelector("figcaption").textContent, 12, 400, color("--quiet"));
+  const drawn = decodeURIComponent(inner.slice(inner.indexOf(",") + 1)).replace(/^<svg /, `<svg x="0" y="${(y += 12)}" `);
+  y += height;
+  for (const line of below) write(line, 11, 400, color("--quiet"));
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
+    + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
+  const name = `computeledger-${given.page}-${canvas.parentNode.dataset.plot}.${format}`;
+  if (format === "svg") return save(name, "image/svg+xml", svg);
+  const picture = new Image();
+  picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  await picture.decode();
+  const sheet = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * (y + 16) });
+  sheet.getContext("2d").drawImage(picture, 0, 0, sheet.width, sheet.height);
+  return save(name, "image/png", await new Promise((go) => sheet.toBlob(go)));
+}
 
-function csv(view) {
-  const rows = [["figure", "median", "value", "interval"], ...view.tiles.map((one) => [one.label, one.text, String(one.value ?? ""), one.band])];
-  for (const one of view.tables) rows.push([], [one.title], one.columns.map((name) => name.replace(/ ?#$/, "")), ...one.rows);
-  return rows.map((row) => row.map(quoted).join(",")).join("\n").replaceAll("\u00a0", " ") + "\n";
+const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+
+// the scenario in one line: what the boxes say, by their labels
+function scenario() {
+  const words = given.controls.filter((one) => typed(one.name) && !(one.only && !matters(one.only)));
+  return words.map((one) => `${one.label} ${typed(one.name)}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`).join("; ");
+}
+
+function wrapped(text, most) {
+  const lines = [""];
+  for (const word of text.split(/\s+/)) {
+    if (lines.at(-1).length + word.length + 1 > most && lines.at(-1)) lines.push(word); else lines[lines.length - 1] += `${lines.at(-1) && " "}${word}`;
+  }
+  return lines;
 }
 
 async function copy(text, what) {
@@ -574,6 +675,26 @@ function wear(name) {
 
 // ---- events ----
 
+// a box answers as one types, once the typing rests; what is not finished yet is no mistake
+const REST_MS = 350;
+let pause = 0, isTyping = false;
+
+function typing(name) {
+  clearTimeout(pause);
+  const one = controls.get(name);
+  if (one.kind === "choice" && !one.choices.includes(typed(name))) return;
+  pause = setTimeout(() => { isTyping = true; followed(); buttons(); ask(); }, REST_MS);
+}
+
+// choices whose words begin as typed come first, then those that hold it anywhere
+function offer(field) {
+  const asked = field.value.trim().toLowerCase(), { choices } = controls.get(field.name);
+  const rank = (text) => [(text) => text.startsWith(asked), (text) => text.split("/").at(-1).startsWith(asked),
+    (text) => text.split(/[^a-z0-9]+/).some((word) => word.startsWith(asked)), (text) => text.includes(asked)].findIndex((fits) => fits(text.toLowerCase()));
+  const ranked = choices.map((text) => [rank(text), text]).filter(([place]) => place >= 0).sort(([a], [b]) => a - b);
+  field.list.replaceChildren(...ranked.map(([, value]) => element("option", { value })));
+}
+
 form.addEventListener("input", (event) => {
   const name = event.target.closest(".control")?.dataset.name;
   if (!name) return;
@@ -581,28 +702,34 @@ form.addEventListener("input", (event) => {
     const field = box(name);
     field.value = textAt(controls.get(name), Number(event.target.value), field.value.trim() || field.placeholder);
     event.target.setAttribute("aria-valuetext", `${field.value} ${controls.get(name).unit}`.trim());
+    isTyping = false;
     ask();
   } else if (event.target.tagName === "SELECT" || event.target.type === "checkbox") {
-    keep();
-    buttons();
-    ask(true);
-  } else placeSlider(name);
+    followed();
+    settle();
+  } else {
+    placeSlider(name);
+    if (event.target.list) offer(event.target);
+    typing(name);
+  }
 });
+form.addEventListener("focusin", (event) => { if (event.target.list) setTimeout(() => event.target.select()); });
+form.addEventListener("focusout", (event) => { if (event.target.list) { event.target.list.replaceChildren(...controls.get(event.target.name).choices.map((value) => element("option", { value }))); } });
 form.addEventListener("change", (event) => {
   if (event.target.id === "preset") {
     const chosen = given.presets[event.target.value];
-    if (chosen) { fillBoxes(new URLSearchParams(chosen)); keep(); ask(true); }
+    if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); }
     return;
   }
-  if (event.target.closest(".control")) { keep(); ask(true); }
+  if (event.target.closest(".control")) { followed(); settle(); }
 });
-form.addEventListener("submit", (event) => { event.preventDefault(); keep(); ask(true); });
-form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); keep(); ask(true); } });
+form.addEventListener("submit", (event) => { event.preventDefault(); settle(); });
+form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); followed(); settle(); } });
 window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
-byId("undo").addEventListener("click", () => history.back());
+byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else history.back(); });
 byId("redo").addEventListener("click", () => history.forward());
-byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); byId("preset") && (byId("preset").value = ""); keep(); ask(true); });
-byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; keep(); buttons(); ask(true); });
+byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); settle(); });
+byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; settle(); });
 byId("close-working").addEventListener("click", closeWorking);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
@@ -613,7 +740,10 @@ byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });
-byId("get-csv").addEventListener("click", () => { if (latest) save(`${given.page}.csv`, "text/csv", csv(latest.view)); });
+byId("get-csv").addEventListener("click", async () => {
+  const answer = await fetch(`/csv/${given.page}?${readBoxes()}`);
+  if (answer.ok) save(`${given.page}.csv`, "text/csv", await answer.text()); else complain(await answer.json());
+});
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

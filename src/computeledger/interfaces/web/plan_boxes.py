@@ -1,0 +1,204 @@
+"""Plans that the page *Life* starts from: what their boxes show, and the plan that changed boxes make of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from computeledger.arrays import Range
+from computeledger.economics.plan import Plan, read_plan
+from computeledger.economics.plan_keys import REQUIRED_SECTIONS
+from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.web.spec import Control, Values
+from computeledger.units import format_si, parse_quantity
+
+#: Keys without a box that fall away with a box of their section: what a plan states of its own case alone.
+_RESTS_ON = {
+    "gpus": ("layout", "training_layout", "batch", "microbatch", "virtual_stages", "recompute"),
+    "rate": ("tokens",), "life": ("tokens",), "tpot": ("batch",),
+    "input": ("kinds",), "cached": ("kinds",), "output": ("kinds",),
+}  # fmt: skip
+#: Of any box of a section.
+_STATED = ("gpu_hours", "utilization")
+#: Boxes that make another plan of it: nothing without a box holds any more.
+_ANOTHER = ("model", "system")
+#: Units that a plan's bare number has anyway.
+_UNWRITTEN = ("fraction", "rollouts")
+_DIMENSIONS = {"$/h": "usd_per_hour", "days": "s", "ms": "s"}
+#: Whole numbers from here on are written with a suffix.
+_LONG = 1e5
+#: Plans by name, in the order of the list.
+PLANS = ("deepseek-v3", "llama-3.1-405b")
+
+
+@functools.cache
+def plan_toml(name: str) -> str:
+    """Text of a plan that the app carries, the same as the file of this name in ``examples/``.
+
+    Parameters
+    ----------
+    name : str
+        Of :data:`PLANS`.
+
+    Returns
+    -------
+    str
+        TOML.
+
+    Examples
+    --------
+    >>> plan_toml("deepseek-v3").splitlines()[1]
+    'title = "DeepSeek-V3 as published"'
+    """
+    folder = resources.files("computeledger.interfaces.web").joinpath("plans")
+    return folder.joinpath(f"{name}.toml").read_text("utf-8")
+
+
+def boxes_of(name: str, controls: Sequence[Control]) -> Values:
+    """What the boxes show of a plan.
+
+    Parameters
+    ----------
+    name : str
+        Of the plan.
+    controls : sequence of Control
+        Whose names are the plan's dotted keys.
+
+    Returns
+    -------
+    dict of str to str
+        Empty where the plan is silent.
+
+    Examples
+    --------
+    >>> boxes_of("deepseek-v3", (Control("inference.life", "Life", unit="days"), Control("rl.gpus", "GPUs")))
+    {'inference.life': '183..365', 'rl.gpus': '512'}
+    """
+    plan = read_plan(tomllib.loads(plan_toml(name)), name)
+    return {one.name: _box(plan, one) for one in controls}
+
+
+def _box(plan: Plan, control: Control) -> str:
+    section, _, key = control.name.rpartition(".")
+    value = (plan.sections[section] if section else plan.top).values.get(key, "")
+    if key == "model":
+        return load_model(str(value)).id
+    if key == "system":
+        return load_system(str(value)).id
+    if isinstance(value, str):
+        return value
+    size = parse_quantity(f"1 {control.unit}", _DIMENSIONS[control.unit]) if control.unit in _DIMENSIONS else 1.0
+    sides = (value.low, value.high) if isinstance(value, Range) else (value,)
+    return "..".join(_written(one / float(size)) for one in sides)  # type: ignore[arg-type]
+
+
+def _written(value: float) -> str:
+    """A number as a box shows it: a count whole, anything else to three digits."""
+    return f"{value:.0f}" if value < _LONG and value == int(value) else format_si(value).replace(" ", "")
+
+
+def plan_tables(values: Values, controls: Sequence[Control]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Tables of the plan that the boxes describe.
+
+    Parameters
+    ----------
+    values : dict of str to str
+        Of the boxes; ``plan`` names what they start from.
+    controls : sequence of Control
+        Their controls.
+
+    Returns
+    -------
+    tables : dict
+        As a PLAN.toml holds them.
+    dropped : tuple of str
+        Dotted keys of the plan that no box shows and that no longer hold.
+
+    Examples
+    --------
+    >>> gpus = Control("rl.gpus", "GPUs", unit="GPUs")
+    >>> tables, dropped = plan_tables({"plan": "deepseek-v3", "rl.gpus": "1024"}, (gpus,))
+    >>> tables["rl"]["gpus"], tables["pretraining"]["gpu_hours"], dropped
+    ('1024 GPUs', '2.664M GPU-hours', ('rl.gpu_hours',))
+    """
+    name = values["plan"]
+    tables = tomllib.loads(plan_toml(name))
+    changed = {
+        one: values.get(one, "") for one, text in boxes_of(name, controls).items() if values.get(one, "") != text
+    }
+    boxed = {one.name for one in controls}
+    gone = {dotted: None for dotted in _hidden(tables, boxed) if _falls(dotted, changed)}
+    for dotted in gone:
+        _put(tables, dotted, "")
+    units = {one.name: "" if one.unit in _UNWRITTEN else one.unit for one in controls}
+    for dotted, text in changed.items():
+        plain = text[-1:].isdigit() or text[-1:] in "kKMGBTP"
+        _put(tables, dotted, f"{text} {units[dotted]}" if text and plain and units[dotted] else text)
+    tables = {key: one for key, one in tables.items() if one or key in REQUIRED_SECTIONS}
+    if changed:
+        tables["title"] = f"A scenario, from: {tables['title']}"
+    return tables, tuple(gone)
+
+
+def _hidden(tables: Mapping[str, Any], boxed: set[str]) -> list[str]:
+    """Dotted keys that no box shows."""
+    dotted = [f"{name}.{key}" for name, section in tables.items() if isinstance(section, dict) for key in section]
+    return [one for one in dotted if one not in boxed]
+
+
+def _falls(dotted: str, changed: Mapping[str, str]) -> bool:
+    """Whether a key without a box falls away with the boxes that changed."""
+    section, _, key = dotted.partition(".")
+    near = [one.partition(".")[2] for one in changed if one.startswith(f"{section}.")]
+    return (
+        any(one in changed for one in _ANOTHER)
+        or (key in _STATED and bool(near))
+        or any(key in _RESTS_ON.get(one, ()) for one in near)
+    )
+
+
+def _put(tables: dict[str, Any], dotted: str, text: str) -> None:
+    """Set a key, or take it away where the text is empty."""
+    section, _, key = dotted.rpartition(".")
+    place = tables[section] if section else tables
+    if text:
+        place[key] = text
+    else:
+        place.pop(key, None)
+
+
+def plan_text(tables: Mapping[str, Any]) -> str:
+    """Tables as the text of a PLAN.toml.
+
+    Parameters
+    ----------
+    tables : mapping
+        Of :func:`plan_tables`.
+
+    Returns
+    -------
+    str
+        TOML.
+
+    Examples
+    --------
+    >>> print(plan_text({"price": "2 $/h", "inference": {"life": "1 year", "kinds": {"output": "100%"}}}), end="")
+    price = "2 $/h"
+    <BLANKLINE>
+    [inference]
+    life = "1 year"
+    <BLANKLINE>
+    [inference.kinds]
+    output = "100%"
+    """
+    return "\n".join(_lines(tables, "")).lstrip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, Any], name: str) -> list[str]:
+    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    inner = [(f"{name}.{key}".lstrip("."), one) for key, one in table.items() if isinstance(one, dict)]
+    return [*plain, *(line for key, one in inner for line in ("", f"[{key}]", *_lines(one, key)))]

@@ -1,0 +1,59 @@
+"""The start of a closed load: all clients send their first prompt at once, and later ones as each is answered.
+
+``C`` prompts stand in one queue, ``T`` apart: waits spread evenly from 0 to ``W = (C - 1) T``. The rounds that follow
+are staggered by that queue, and wait for none. Over ``R`` rounds one request in ``R`` is of the first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.errors import UnknownIdError, nearest
+
+#: Engines that read all prompts that wait before they decode on: requests of equal length then end together, and every
+#: round is a burst again (SGLang's scheduler, and on JAX; of ATOM inferred from its times).
+PREFILL_FIRST = frozenset({"sglang", "sglang-jax", "atom"})
+#: What a time to first token may be over the requests of a run, by the share of requests that are as soon; the mean
+#: has none.
+STATISTICS = {"mean": None, "median": 0.5, "p90": 0.9, "last": 1.0}
+
+
+def start_wait_s(longest_s: Num, rounds: Num, statistic: str = "mean") -> Num:
+    """Wait for the start-up burst, over all requests of a run.
+
+    ``W / (2 R)`` on average; ``W R max(q - (1 - 1 / R), 0)`` at the quantile ``q``: over two rounds or more half of the
+    requests and more wait for nobody, and the mean lies far above the median.
+
+    Parameters
+    ----------
+    longest_s : float or ndarray
+        Wait of the last prompt of the burst, ``W`` [s].
+    rounds : float or ndarray
+        Requests per client, ``R`` [-].
+    statistic : str
+        A key of :data:`STATISTICS`.
+
+    Returns
+    -------
+    float or ndarray
+        Wait [s].
+
+    Raises
+    ------
+    UnknownIdError
+        A statistic that is not listed.
+
+    Examples
+    --------
+    >>> [float(start_wait_s(8.0, 1.0, name)) for name in STATISTICS]
+    [4.0, 4.0, 7.2, 8.0]
+    >>> [round(float(start_wait_s(8.0, 4.0, name)), 6) for name in STATISTICS]
+    [1.0, 0.0, 4.8, 8.0]
+    """
+    if statistic not in STATISTICS:
+        raise UnknownIdError(f"unknown statistic {statistic!r}: {nearest(statistic, STATISTICS)}")
+    share = STATISTICS[statistic]
+    if share is None:
+        return longest_s / (2 * rounds)
+    return longest_s * np.clip(1 - (1 - share) * np.asarray(rounds), 0.0, 1.0)

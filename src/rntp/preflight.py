@@ -1,0 +1,115 @@
+"""What would fail late, found before anything is trained: packages, processes, held-out text, questions, markers."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+from computeledger.errors import InputError, nearest, shown
+from rntp.arguments import grpo_config
+from rntp.base_model import corpus_of
+from rntp.corpus import Document, chunks, split, stream
+from rntp.models import marker_id, question_ids
+from rntp.positions import MEASURED, places
+from rntp.problems import problems
+from rntp.recipe import Recipe
+
+
+def check_recipe(recipe: Recipe, processes: int = 1) -> None:
+    """Refuse what a recipe says and this machine cannot do; nothing of the corpus but its first documents is read.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Read before.
+    processes : int
+        Of the run [-].
+
+    Examples
+    --------
+    >>> from rntp.recipe import ReportSpec
+    >>> check_recipe(Recipe(output="out", report=ReportSpec(trackers=("tensorbord",))))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: [report] trackers 'tensorbord': did you mean 'tensorboard'?
+    """
+    grpo_config(recipe, processes)
+    if recipe.rl.engine != "transformers" and importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            f"[rl] engine {shown(recipe.rl.engine)}: vllm is not installed; 'transformers' needs nothing more"
+        )
+    for name in recipe.report.trackers:
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise InputError(f"[report] trackers {shown(name)}: {nearest(name, INTEGRATION_TO_CALLBACK)}")
+        try:
+            INTEGRATION_TO_CALLBACK[name]()
+        except (RuntimeError, ImportError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"[report] trackers {shown(name)}: cannot be used here: {reason}") from None
+    if recipe.positions.rule == "proxy" and not (recipe.folder / recipe.positions.proxy / "config.json").is_file():
+        raise InputError(f"[positions] proxy {shown(recipe.positions.proxy)}: no folder with a config.json")
+    if recipe.controls.judge and not (recipe.folder / recipe.controls.judge / "config.json").is_file():
+        raise InputError(f"[controls] judge {shown(recipe.controls.judge)}: no folder with a config.json")
+    if recipe.corpus is not None:
+        next(stream(recipe.corpus, recipe.folder, recipe.seed))
+    if _is_held_out(recipe):
+        next(_held_out(recipe))
+
+
+def _is_held_out(recipe: Recipe) -> bool:
+    """Whether held-out text is evaluated at the end."""
+    corpus = recipe.corpus
+    return bool(corpus is not None and corpus.weight and recipe.report.places and corpus.held_out_fraction)
+
+
+def _held_out(recipe: Recipe) -> Iterator[Document]:
+    return split(corpus_of(recipe), recipe.folder, recipe.seed, held_out=True)
+
+
+def check_tokens(recipe: Recipe, tokenizer: Any, context_tokens: float = math.inf) -> None:
+    """Refuse what a tokenizer or the model's context does not allow: places, questions, markers.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Read before.
+    tokenizer : PreTrainedTokenizerFast
+        Of the model.
+    context_tokens : float
+        Longest sequence of the model [token].
+
+    Examples
+    --------
+    >>> check_tokens(Recipe(), object())
+    Traceback (most recent call last):
+    computeledger.errors.InputError: tokenizer: an end-of-text token is needed
+    """
+    if getattr(tokenizer, "eos_token_id", None) is None:
+        raise InputError("tokenizer: an end-of-text token is needed")
+    for text in (recipe.thought.start, recipe.thought.end):
+        marker_id(tokenizer, text)
+    if recipe.reward.name == "self-evaluation":
+        question_ids(tokenizer)
+    positions, thought = recipe.positions, recipe.thought
+    if recipe.corpus is not None and recipe.corpus.weight:
+        if positions.context_tokens + thought.budget + positions.gold_tokens + 1 > context_tokens:
+            raise InputError(
+                f"the model's context of {context_tokens} tokens is too short: context {positions.context_tokens} + "
+                f"thought {thought.budget} + gold {positions.gold_tokens} + 1 tokens are needed"
+            )
+        # whatever a rule makes of a model, it can only choose among the places that any rule may take
+        spec = replace(positions, rule="random") if positions.rule in MEASURED else positions
+        length = spec.context_tokens + spec.gold_tokens
+        sides = [split(recipe.corpus, recipe.folder, recipe.seed)]
+        sides += [_held_out(recipe)] if _is_held_out(recipe) else []
+        for side in sides:
+            next(places(chunks(side, tokenizer, length), spec, recipe.seed))
+    for one in recipe.environments:
+        room = context_tokens - thought.budget - one.answer_tokens - 2
+        some = problems(one, tokenizer, int(min(room, 2**31)), recipe.folder, recipe.seed)
+        list(itertools.islice(some, 1))

@@ -1,0 +1,143 @@
+"""Headlines obey their tables: every figure of a sentence on top stands in the tables of the same answer."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from computeledger.interfaces.cli import main
+from computeledger.interfaces.report_frontier import frontier_page
+from computeledger.interfaces.tables_frontier import step_months, system_sentence
+from computeledger.interfaces.web.app import create_app
+from computeledger.interfaces.web.pages import PAGES
+from computeledger.units import format_percent
+from tests.gates import ROOT
+from tests.interfaces.headlines import figures, unsupported
+from tests.interfaces.test_web import SMALL
+
+_VIEWS = [*((page.name, SMALL.get(page.name, {})) for page in PAGES),
+          *(("frontier", {"about": about}) for about in ("a run", "sites", "growth")),
+          ("frontier", {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}),
+          ("rl", dict(PAGES[3].presets["Asynchronous, two versions behind"])),
+          ("prices", {"threshold": "200K"})]  # fmt: skip
+_COMMANDS = (
+    "plan examples/deepseek-v3.toml", "plan examples/small-team-rl.toml",
+    "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16",
+    "serve --model llama-3.1-8b --system h100-nvl8 --requests-per-s 50 --tpot 50ms",
+    "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --layout dp64",
+    "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout 4K --gold 128",
+    "simulate serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --requests 200 --arrivals poisson:5",
+    "allocate --budget '3e25 FLOP' --inference-tokens 100T", "invert --input 2 --output 12 --threshold 200K",
+    "route examples/money/route-support.toml", "claims", "frontier systems '2K chips of gb200-gpu'",
+    "frontier sites --site Colossus", "frontier sites --site 'Stargate Abilene' --claim '400 MW' --date 2025-12-31",
+    "frontier growth", "frontier forecast 1e28 --by 2028-12-31 --scenario power-limited", "frontier backtest",
+    "frontier spread --params 405B --step 6s --exchange 1s", "frontier sheet deepseek-v3 --claim 5e24",
+    "frontier schedule 2025-01-15 --delivery '1..2 months' --installation '2..3 months'",
+)  # fmt: skip
+_REPORTS = (
+    "plan examples/small-team-rl.toml", "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16",
+    "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --layout dp64",
+    "frontier systems '2K chips of gb200-gpu'", "frontier forecast 1e28", "frontier growth",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app(), base_url="http://localhost")
+
+
+@pytest.mark.parametrize(("name", "query"), _VIEWS, ids=str)
+def test_the_headline_and_tiles_of_a_page(name: str, query: dict[str, str], client: TestClient) -> None:
+    view, document = (client.get(f"/{kind}/{name}", params=query).json() for kind in ("view", "api"))
+    page = next(one for one in PAGES if one.name == name)
+    asked = [*query.values(), *(one.default for one in page.controls)]
+    cells = [str(one["text"] if isinstance(one, dict) else one) for table in view["tables"]
+             for row in table["rows"] for one in row]  # fmt: skip
+    cells += [str(len(table["rows"])) for table in view["tables"]]
+    tiles = [f"{one['text']}; {one['band'] or ''}" for one in view["tiles"]]
+    assert unsupported(view["headline"], [*cells, *tiles], asked, document) == [], view["headline"]
+    for tile in tiles:
+        assert unsupported(tile, cells, asked, document) == [], tile
+
+
+def _said(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert not stopped.value.code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_the_sentences_of_a_command(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences are the first line, and every line that is not set in columns."""
+    monkeypatch.setenv("COLUMNS", "240")
+    printed = [line for line in _said(capsys, shlex.split(command)).splitlines() if line.strip()]
+    document = json.loads(_said(capsys, [*shlex.split(command), "--json"]))
+    prose = [line for place, line in enumerate(printed) if place == 0 or not re.search(r"\S  +\S", line.strip())]
+    tables = [line for line in printed if line not in prose]
+    for line in prose:
+        assert unsupported(line, tables, [command], document) == [], line
+
+
+@pytest.mark.parametrize("command", _REPORTS)
+def test_the_lead_of_a_report(command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments, file = shlex.split(command), tmp_path / "report.html"
+    _said(capsys, [*arguments, "--html", str(file)])
+    document = json.loads(_said(capsys, [*arguments, "--working", "--json"]))
+    text = file.read_text("utf-8")
+    (lead,) = re.findall(r'<p class="lead">(.*?)</p>', text, re.DOTALL)
+    cells = [_plain(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", text, re.DOTALL)]
+    assert unsupported(_plain(lead), cells, [command], document) == [], _plain(lead)
+
+
+def _plain(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", markup))
+
+
+def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """1 GW of GB300 for 6 months: the sentence has the MFU and the months of the table's row at the critical batch."""
+    asked = ["frontier", "systems", "1 GW facility of gb300-gpu", "--duration", "6 months", "--json"]
+    document = json.loads(_said(capsys, asked))
+    (row,) = [one for one in document["trains"]["dense"]["batches"] if one["batch_over_critical"] == 1]
+    sentence = system_sentence(document)
+    for figure in (format_percent(row["mfu_fraction"]), *step_months(row)):
+        assert figure in sentence
+    page = frontier_page("systems", document)
+    assert sentence in page.lead
+    (steps,) = [rows for title, _, rows in page.tables if title.startswith("The step")]
+    assert any(cells[4].replace("\u00a0", " ") in sentence and cells[5] in sentence for cells in steps)
+
+
+def test_small_things_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """RL on text says GPU-hours and dollars, a plan what nobody pays for, a search finds the frontier's sites."""
+    rl = _said(capsys, shlex.split(next(one for one in _COMMANDS if one.startswith("rl "))))
+    assert re.search(r"and \S+ GPU-hours .* days .*on these GPUs,\s+\$\S+", " ".join(rl.split()))
+    plan = (ROOT / "examples" / "rl-heavy.toml").read_text("utf-8")
+    assert 'paid = "no"' in plan
+    printed = _said(capsys, ["plan", str(ROOT / "examples" / "rl-heavy.toml")])
+    assert re.search(r"Inference: of its GPU-time nobody pays for \d", printed)
+    found = json.loads(_said(capsys, ["facts", "search", "huawei", "--json"]))["results"]
+    assert {one["id"] for one in found} == {"Huawei Horinger"}
+    assert {"facility_w", "h100e_8bit"} <= {one["name"] for one in found}
+    shown = json.loads(_said(capsys, ["facts", "show", "Huawei Horinger", "--json"]))
+    assert shown["kind"] == "site"
+
+
+def test_a_figure_that_is_wrong_is_noticed() -> None:
+    """Of what is said, asked and shown, a change of the last digit is found; names and dates are no figures."""
+    tables, document = ["37.4 % 6.51 20.1", "$1.27"], {"days": 60.5, "bytes": 640e9, "claims": [{"v": "yes"}] * 12}
+    right = "37.4 % MFU, 6.51 months, 60.5 days, 640 GB, 12 claims, $1.27, asked 4 months on 2028-02-10 of gb300-nvl72"
+    assert unsupported(right, tables, ["4 months"], document) == []
+    for said, wrong in (("37.4", "37.5"), ("6.51", "6.52"), ("60.5", "60.4"), ("640", "641"), ("12 c", "13 c"),
+                        ("1.27", "1.28"), ("asked 4", "asked 5")):  # fmt: skip
+        assert len(unsupported(right.replace(said, wrong), tables, ["4 months"], document)) == 1, wrong
+    low, high = figures("728 – 1.05K GPU-hours")
+    assert low.is_stated_by(728.4) and high.is_stated_by(1049.0) and not high.is_stated_by(1044.0)

@@ -1,0 +1,288 @@
+"""One question, one answer: commands, plans, Python and the web API agree where they answer the same thing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from computeledger.arrays import median
+from computeledger.economics.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan import read_plan
+from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.cli import cli, main
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.physics.calibration import ENGINES
+from computeledger.physics.efficiency import efficiency
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.rl_scenario import VERIFIER_CORES
+from computeledger.workloads.serving import LIVE_LIMIT, ServingScenario, estimate_serving
+from tests.commands import call
+
+SAMPLES = 32
+FEW = settings(
+    max_examples=3, phases=(Phase.generate,), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+MANY = settings(max_examples=40, phases=(Phase.generate,), deadline=None, suppress_health_check=list(HealthCheck))
+SKIP = {"skip": "not asked"}
+
+
+def answered(*words: object) -> dict[str, Any]:
+    """The JSON document of a command."""
+    done = call(main, [*(str(word) for word in words), "--json"], Path.cwd())
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def planned(top: dict[str, Any], **sections: dict[str, Any]) -> Ledger:
+    """The ledgers of a plan, with as many samples as the commands draw."""
+    every = {"pretraining": SKIP, "rl": SKIP, "inference": SKIP, **sections}
+    return estimate_ledger(read_plan({**top, "price": "$2/h", **every}), SAMPLES)
+
+
+def middle(value: Any) -> float:
+    """Median of a quantity, in a document or along the sample axis."""
+    if isinstance(value, dict):
+        return float(value["p50"])
+    return float(median(value))
+
+
+def agree(said: dict[str, Any], value: Any, tolerance: float = 1e-9) -> None:
+    """A command's quantiles are those of the samples of a plan."""
+    import numpy as np
+
+    for name, share in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):
+        assert said[name] == pytest.approx(float(np.quantile(value, share)), rel=tolerance), name
+
+
+# --- RL: rl, plan, simulate rl ------------------------------------------------------------------------------------
+
+RUNS = st.fixed_dictionaries({
+    "model": st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b"]),
+    "gpus": st.sampled_from([16, 32]),
+    "prompts": st.sampled_from([32, 96]),
+    "rollout": st.integers(800, 6000),
+    "prompt": st.integers(100, 1500),
+    "lag": st.sampled_from([0, 0, 2]),
+    "verifier_s": st.sampled_from([0.0, 2.0]),
+    "updates": st.sampled_from([1, 2]),
+})  # fmt: skip
+
+
+def one_rl_run(run: dict[str, Any], tolerance: float) -> None:
+    said = answered(
+        "rl", "--model", run["model"], "--system", "h100-nvl8", "--gpus", run["gpus"], "--prompts", run["prompts"],
+        "--group-size", 8, "--rollout", run["rollout"], "--prompt", run["prompt"], "--max-lag", run["lag"],
+        "--updates", run["updates"], "--steps", 100, "--price", "$2/h", "--samples", SAMPLES,
+        *(("--verifier-time", run["verifier_s"]) if run["verifier_s"] else ()),
+    )  # fmt: skip
+    section = {
+        "gpus": run["gpus"], "steps": 100, "prompts_per_step": run["prompts"], "group_size": 8,
+        "rollout": f"{run['rollout']} tokens", "prompt": f"{run['prompt']} tokens", "max_lag": run["lag"],
+        "updates_per_batch": run["updates"],
+        **({"verifier_time": f"{run['verifier_s']} s", "verifier_cores": 1024} if run["verifier_s"] else {}),
+    }  # fmt: skip
+    top = {"model": run["model"], "system": "h100-nvl8"}
+    phase = planned(top, rl=section).phases["rl"]
+    agree(said["step_s"], phase.details["step_s"][0])
+    agree(said["gpu_hours"], phase.gpu_hours)
+    agree(said["beta_gpu_time"], phase.details["beta_gpu_time"][0])
+    assert said["beta_flop"] == pytest.approx(phase.details["beta_flop"][0])
+    for name, share in said["phases"].items():
+        assert middle(share["fraction"]) == pytest.approx(middle(phase.details[f"{name}_fraction"][0]), abs=1e-9), name
+    if not run["lag"]:  # under a lag batches are trained in order, which the closed form leaves out
+        assert middle(said["step_s"]) == pytest.approx(simulated_rl(top, section), rel=tolerance)
+
+
+def simulated_rl(top: dict[str, Any], section: dict[str, Any]) -> float:
+    """Step of the simulation, once its pipeline is full."""
+    from computeledger.economics.rl_clock import planned_run
+    from computeledger.simulation.rl import simulate_rl
+
+    run = planned_run(read_plan({**top, "price": "$2/h", "pretraining": SKIP, "inference": SKIP, "rl": section}), 6)
+    return simulate_rl(run.scenario, run.rollouts).steady_step_s
+
+
+@FEW
+@given(RUNS)
+def test_rl_plan_and_simulation_answer_one_run(run: dict[str, Any]) -> None:
+    """The step, GPU-hours, both betas and the shares of phases; the simulation draws its rollouts."""
+    one_rl_run(run, 0.15)
+
+
+@pytest.mark.stress
+@MANY
+@given(RUNS)
+def test_many_rl_runs(run: dict[str, Any]) -> None:
+    one_rl_run(run, 0.15)
+
+
+# --- pretraining: pretrain, plan ----------------------------------------------------------------------------------
+
+TRAININGS = st.fixed_dictionaries({
+    "model": st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3"]),
+    "gpus": st.sampled_from([256, 512]),
+    "batch": st.sampled_from([None, 1_000_000, 8_388_608]),
+    "sequence": st.sampled_from([None, 8192]),
+    "precision": st.sampled_from([None, "fp8"]),
+    "recompute": st.sampled_from([None, "full"]),
+    "layout": st.sampled_from([None, "tp4-pp4-ep4"]),
+})  # fmt: skip
+
+
+def one_training(run: dict[str, Any]) -> None:
+    layout = run["layout"] if run["model"] != "llama-3.1-8b" or run["layout"] is None else "tp2-pp2"
+    options = {
+        "layout": layout, "precision": run["precision"], "recompute": run["recompute"],
+        "global-batch-tokens": run["batch"], "sequence-tokens": run["sequence"],
+    }  # fmt: skip
+    said = answered(
+        "pretrain", "--model", run["model"], "--system", "h100-nvl8", "--gpus", run["gpus"], "--tokens", "1T",
+        "--price", "$2/h", "--samples", SAMPLES,
+        *(word for name, value in options.items() if value for word in (f"--{name}", value)),
+    )  # fmt: skip
+    stated = {
+        "layout": layout, "recompute": run["recompute"],
+        "global_batch": run["batch"] and f"{run['batch']} tokens", "sequence": run["sequence"] and "8192 tokens",
+    }  # fmt: skip
+    section = {"gpus": run["gpus"], "tokens": "1T tokens", **{key: value for key, value in stated.items() if value}}
+    top = {"model": run["model"], "system": "h100-nvl8"}
+    top |= {"precision": run["precision"]} if run["precision"] else {}
+    phase = planned(top, pretraining=section).phases["pretraining"]
+    assert phase.choices["layout"].startswith(f"{said['layout']},"), (phase.choices["layout"], said["layout"])
+    agree(said["gpu_hours"], phase.gpu_hours)
+    agree(said["mfu_fraction"], phase.details["mfu_fraction"][0])
+    agree(said["utilization_fraction"], phase.utilization_fraction)
+    agree(said["usd"], phase.usd)
+
+
+@FEW
+@given(TRAININGS)
+def test_pretrain_and_plan_answer_one_run(run: dict[str, Any]) -> None:
+    """The layout that a search finds, GPU-hours, MFU, utilisation and dollars."""
+    one_training(run)
+
+
+@pytest.mark.stress
+@MANY
+@given(TRAININGS)
+def test_many_trainings(run: dict[str, Any]) -> None:
+    one_training(run)
+
+
+# --- serving: serve, plan, Python, web API, sweep, simulate serve -----------------------------------------------------
+
+LOADS = st.fixed_dictionaries({
+    "model": st.sampled_from([("llama-3.1-8b", "tp1"), ("llama-3.1-70b", "tp4"), ("qwen3-30b-a3b", "tp2-ep2")]),
+    "system": st.sampled_from(["h100-nvl8", "h200-nvl8"]),
+    "batch": st.integers(1, 64),
+    "input": st.integers(200, 8000),
+    "output": st.integers(50, 2000),
+})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    testing = pytest.importorskip("fastapi.testclient")
+    from computeledger.interfaces.web.app import create_app
+
+    return testing.TestClient(create_app(), base_url="http://127.0.0.1")
+
+
+def one_load(run: dict[str, Any], client: Any) -> None:
+    (model, layout), system = run["model"], run["system"]
+    asked = {
+        "model": model, "system": system, "layout": layout, "batch": run["batch"], "input-tokens": run["input"],
+        "output-tokens": run["output"], "precision": "bf16", "price": "$2/h",
+    }  # fmt: skip
+    words = [word for name, value in asked.items() for word in (f"--{name}", value)]
+    said = answered("serve", *words, "--samples", SAMPLES)
+    section = {
+        "tokens": "1T tokens", "layout": layout, "batch": run["batch"], "precision": "bf16",
+        "input": f"{run['input']} tokens", "output": f"{run['output']} tokens",
+    }  # fmt: skip
+    phase = planned({"model": model, "system": system}, inference=section).phases["inference"]
+    for name in ("tpot_s", "ttft_s", "usd_per_mtok_output", "usd_per_mtok_input"):
+        agree(said[name], phase.details[f"inference: {name}"][0])
+    web = client.get("/api/serve", params={**{k: str(v) for k, v in asked.items()}, "model": said["model"]})
+    assert web.status_code == 200, web.text
+    central = estimate_serving(
+        ServingScenario(
+            load_model(model), parse_layout(layout), parse_precision("bf16"), float(run["input"]), float(run["output"]),
+            float(run["batch"]), usd_per_gpu_hour=2.0,
+        ),
+        Machine(load_system(system), efficiency()),
+    )  # fmt: skip
+    for name in ("tpot_s", "ttft_s"):
+        assert middle(web.json()[name]) == pytest.approx(middle(said[name]), rel=0.05), name
+        assert middle(said[name]) == pytest.approx(float(getattr(central, name)), rel=0.35), name
+
+
+def one_quiet_replica(run: dict[str, Any]) -> None:
+    """A request alone on a replica: the decode steps and the prefill of batch 1, with nobody to interfere."""
+    (model, layout), system = run["model"], run["system"]
+    where = ("--model", model, "--system", system, "--layout", layout, "--precision", "bf16")
+    quiet = answered(
+        "simulate", "serve", *where, "--arrivals", "even:0.001", "--requests", 3,
+        "--input-tokens", run["input"], "--output-tokens", run["output"],
+    )["percentiles"]  # fmt: skip
+    scenario = ServingScenario(
+        load_model(model), parse_layout(layout), parse_precision("bf16"), float(run["input"]), float(run["output"]), 1.0
+    )
+    alone = estimate_serving(scenario, Machine(load_system(system), efficiency("vllm")))
+    assert quiet["tpot_s"]["p50"] == pytest.approx(float(alone.decode_s), rel=0.03)
+
+
+@FEW
+@given(LOADS)
+def test_serve_plan_and_the_web_answer_one_load(client: Any, run: dict[str, Any]) -> None:
+    """TTFT, TPOT and prices: quantile by quantile where the same samples are drawn."""
+    one_load(run, client)
+
+
+@FEW
+@given(LOADS)
+def test_a_quiet_replica_is_served_at_batch_one(run: dict[str, Any]) -> None:
+    one_quiet_replica(run)
+
+
+@pytest.mark.stress
+@MANY
+@given(LOADS)
+def test_many_loads(client: Any, run: dict[str, Any]) -> None:
+    one_load(run, client)
+    one_quiet_replica(run)
+
+
+def test_a_sweep_finds_what_serve_finds() -> None:
+    """The best option of a combination: layout, batch and its figures at the medians."""
+    asked = ("--model", "llama-3.1-8b", "--system", "h100-nvl8", "--input-tokens", 2000, "--output-tokens", 500)
+    best = answered("sweep", *asked, "--gpus", 8)["best"][0]
+    said = answered("serve", *asked, "--gpus", 8, "--samples", SAMPLES)
+    assert (best["layout"], best["batch"]) == (said["layout"], said["batch"])
+
+
+# --- defaults -------------------------------------------------------------------------------------------------------
+
+
+def test_options_have_the_defaults_of_their_one_home() -> None:
+    """``--help`` imports no numpy, so that options repeat what the workloads define; here they are held to it."""
+    from computeledger.interfaces.web.page_rl import PAGE
+
+    rl = {one.name: one.default for one in cli.commands["rl"].params}
+    pretrain = {one.name: one.default for one in cli.commands["pretrain"].params}
+    assert float(str(rl["live_limit"])) == LIVE_LIMIT
+    assert float(str(rl["verifier_cores"])) == VERIFIER_CORES
+    assert float(str(rl["mfu"]).rstrip("%")) / 100 == PRETRAINING_UTILIZATION_FRACTION
+    assert float(str(pretrain["sequence_tokens"])) == DEFAULT_SEQUENCE_TOKENS
+    assert str(pretrain["global_batch_tokens"]) == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"
+    controls = {one.name: one for one in PAGE.controls}
+    assert float(controls["verifier-cores"].default) == VERIFIER_CORES
+    assert set(controls["backend"].choices) == {*ENGINES, "ideal"}

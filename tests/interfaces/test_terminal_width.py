@@ -1,0 +1,80 @@
+"""Every command of the README at 80 and 120 columns: nothing is cut, and no number loses its unit."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from computeledger.interfaces import tables
+from computeledger.interfaces.fitting import Page
+from tests.gates import ROOT
+
+#: Beside those of the README: one of every command whose tables are its own.
+_MORE = (
+    "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout 4K --steps 10",
+    "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --samples 64",
+    "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16 --samples 64 --working",
+    "facts model deepseek-v3",
+    "facts show h200-sxm5-141gb",
+    "facts diff h100-sxm5-80gb h200-sxm5-141gb",
+    "facts search llama",
+    "claims C030",
+    "frontier sites",
+    'frontier systems "400 MW facility of gb200-gpu"',
+    "reconcile examples/reconcile/plan.toml examples/reconcile/megatron.log",
+)
+_README = [
+    line
+    for line in re.findall(r"^\$ computeledger (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    if not re.search(
+        r"--html|--json|\bweb\b|--help|--emit|\bbooks\b|\bcite\b|PLAN.toml|--data|\bcalibrate\b|[|>]", line
+    )
+]
+_PAIR = re.compile(r"(?<![\w.])\d[\d.,]*[KMBT]? (?:%|[kMGTµm]?(?:s|B|W|Wh|FLOP)|days|x)(?![\w/])")
+
+
+@pytest.mark.parametrize("line", [*_README, *_MORE])
+def test_tables_fit_and_nothing_is_cut(line: str, computeledger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    class Recorder(Page):
+        def print(self, *objects: Any, **options: Any) -> None:
+            printed.append((objects, options))
+
+    monkeypatch.setattr(tables, "Page", Recorder)
+    ended = computeledger(*shlex.split(line))
+    assert ended.returncode == 0, ended.stderr
+    assert printed
+
+    def rendered(width: int) -> str:
+        page = Page(file=io.StringIO(), width=width)
+        page.width = width
+        for objects, options in printed:
+            page.print(*objects, **options)
+        return str(page.file.getvalue())  # type: ignore[attr-defined]
+
+    wide = rendered(2000)
+    for width in (80, 120):
+        text = rendered(width)
+        assert max(map(cell_len, text.splitlines())) <= width
+        assert text.count("\u2026") <= wide.count("\u2026")
+        assert _words(wide) <= _words(text), sorted(_words(wide) - _words(text))[:5]
+        lost = set(_PAIR.findall(wide)) - set(_PAIR.findall(text))
+        assert not lost, sorted(lost)[:5]
+
+
+def _words(text: str) -> set[str]:
+    """Ids, names and numbers; bars and rules may go."""
+    return {word for word in text.split() if re.search(r"[^\W_]", word) and len(word) <= 60}
+
+
+def test_piped_output_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert Page(file=io.StringIO()).width == 80
+    monkeypatch.delenv("COLUMNS")
+    assert Page(file=io.StringIO()).width == 120

@@ -1,0 +1,132 @@
+"""The plans that the app starts from are the example files, and published figures stand beside the modelled ones."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from computeledger.interfaces.web.app import create_app
+from computeledger.interfaces.web.page_life import PAGE as LIFE
+from computeledger.interfaces.web.page_pretrain import PAGE as PRETRAIN
+from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
+from computeledger.interfaces.web.spec import checked
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app(), base_url="http://127.0.0.1")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_preset_is_the_example_to_the_last_digit(
+    name: str, client: TestClient, computeledger: Any, repository: Any
+) -> None:
+    example = repository / "examples" / f"{name}.toml"
+    assert plan_toml(name) == example.read_text("utf-8")
+    said = json.loads(computeledger("plan", str(example), "--json").stdout)
+    assert client.get("/api/life", params={"plan": name}).json() == said
+
+
+def test_the_default_is_deepseek_v3_as_published(client: TestClient) -> None:
+    """The GPU-hours that the report states, its other phases, and the model's own figure beside them."""
+    view = client.get("/view/life").json()
+    assert view["plan"] == plan_toml("deepseek-v3")
+    assert LIFE.presets["DeepSeek-V3 and R1, as published"] == {}
+    rows = {row[0]: row[1:3] for row in view["tables"][0]["rows"]}
+    assert rows["pretraining"][0] == "2.664M"
+    assert rows["pretraining, context extension and post-training"][0] == "2.788M"
+    document = client.get("/api/life").json()["phases"]["pretraining"]
+    assert document["gpu_hours"] == 2.664e6
+    assert rows["pretraining"][1].startswith(f"{document['details']['modelled_gpu_hours']['p50'] / 1e6:.3g}M")
+
+
+@pytest.mark.parametrize(
+    ("query", "gone", "kept"),
+    [
+        ({"pretraining.tokens": "7.4T"}, {"gpu_hours"}, {"layout", "schedule", "precision"}),
+        ({"pretraining.gpus": "4096"}, {"gpu_hours", "layout", "recompute"}, {"schedule", "recipe"}),
+        ({"model": "Qwen/Qwen3-8B"}, {"gpu_hours", "layout", "recompute", "mtp_layers"}, set()),
+    ],
+)
+def test_a_box_replaces_what_the_plan_states_and_what_rests_on_it(
+    query: dict[str, str], gone: set[str], kept: set[str], client: TestClient
+) -> None:
+    answer = client.get("/view/life", params=query)
+    assert answer.status_code == 200, answer.text
+    plan = tomllib.loads(answer.json()["plan"])
+    assert not gone & set(plan["pretraining"])
+    assert kept <= set(plan["pretraining"]) | set(plan)
+    assert any("no longer hold" in note for note in answer.json()["notes"])
+
+
+def test_a_price_holds_for_its_own_chip_alone(client: TestClient) -> None:
+    assert "price" in tomllib.loads(client.get("/view/life").json()["plan"])
+    assert "price" not in tomllib.loads(client.get("/view/life?system=gb200-nvl72").json()["plan"])
+    given = client.get("/view/life?system=gb200-nvl72&price=3").json()["plan"]
+    assert tomllib.loads(given)["price"] == "3 $/h"
+
+
+def test_pretrain_starts_from_the_same_run(client: TestClient) -> None:
+    """The boxes of Pretrain say what the example says; the report's 2.664M GPU-hours are inside its interval."""
+    example = tomllib.loads(plan_toml("deepseek-v3"))["pretraining"]
+    asked = checked(PRETRAIN, {})
+    for key in ("layout", "schedule", "recipe"):
+        assert asked[key] == example[key]
+    assert asked["activation-precision"] == example["activation_precision"]
+    assert asked["recompute"].replace(" ", "") == example["recompute"].replace(" ", "")
+    assert (asked["precision"], asked["mtp-layers"]) == ("fp8", str(example["mtp_layers"]))
+    hours = client.get("/api/pretrain").json()["effective_gpu_hours"]
+    assert hours["p05"] < 2.664e6 < hours["p95"]
+    (table, *_) = client.get("/view/pretrain").json()["tables"]
+    assert table["rows"][0][:2] == ["pretraining", "2.664M"]
+
+
+def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None:
+    """Without a person most attempts of the small model fail: it is no headline, and the sentence says how many."""
+    query = {"fallback.usd": "", "fallback.seconds": ""}
+    document = client.get("/api/route", params=query).json()
+    singles = [row["success_fraction"] for row in document["options"] if row["single"]]
+    assert document["best"]["success_fraction"] >= max(singles) - 1e-9
+    costs = [row["usd_per_completed_task"] for row in document["options"]]
+    assert costs == sorted(costs)
+    headline = client.get("/view/route", params=query).json()["headline"].replace("\u00a0", " ")
+    assert "the cheapest that completes at least 74 % (the best single model's)" in headline
+    assert "without that floor small" in headline.lower()
+    assert "57.7 % not" in headline
+    asked = client.get("/api/route", params={**query, "task.min_success": "0.8"}).json()
+    assert asked["best"]["success_fraction"] >= 0.8
+    assert asked["least_success_is"] == "stated"
+
+
+def test_prices_draw_what_they_identify_and_nothing_else(client: TestClient) -> None:
+    view = client.get("/view/prices").json()
+    (bits,) = [plot for plot in view["plots"] if plot["name"] == "bits"]
+    drawn = {str(label) for trace in bits["figure"]["data"] for label in trace["y"]}
+    not_identified = [
+        tile["label"].removesuffix(" (not identified)") for tile in view["tiles"] if "not id" in tile["label"]
+    ]
+    assert drawn
+    assert not drawn & set(not_identified)
+    assert all(name.lower() in bits["caption"] for name in not_identified)
+
+
+@pytest.mark.parametrize(
+    "query", [{"tpot": "0.02"}, {"model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": "8"}], ids=str
+)
+def test_no_listed_layout_serves_a_request_for_less_than_the_answer(query: dict[str, str], client: TestClient) -> None:
+    (table,) = client.get("/view/serve", params=query).json()["tables"]
+    assert table["rows"][0][0].endswith("(answer)")
+    dearer = [float(row[5].removesuffix("%")) for row in table["rows"][1:]]
+    assert dearer == sorted(dearer)
+    assert dearer[0] >= 0
+    # its own row and the others' are priced alike: by prices times tokens, and by throughput
+    document = client.get("/api/serve", params=query).json()
+    bills = [
+        4096 * row["usd_per_mtok_input"] + 1024 * row["usd_per_mtok_output"]
+        for row in (document["winner"], document["margins"]["rivals"][0])
+    ]
+    assert bills[1] / bills[0] == pytest.approx(1 / document["margins"]["rivals"][0]["throughput_ratio"], rel=1e-6)

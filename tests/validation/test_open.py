@@ -1,0 +1,87 @@
+"""Serving figures gathered from many sources: how each row is asked, and how far the answers lie."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from computeledger.validation.compare import Comparison
+from computeledger.validation.open_points import NEEDED, compare_open, open_case
+from computeledger.validation.published_rows import Unpredictable
+
+ROW = dict.fromkeys(NEEDED, "") | {
+    "model": "llama-3.1-8b", "accelerator": "h100-sxm5-80gb", "n_accelerators": "1", "engine": "vllm", "layout": "tp1",
+    "weights": "bf16", "input_tokens": "1024", "output_tokens": "256", "concurrency": "8", "metric": "ttft",
+    "statistic": "median", "value": "0.1", "rounds": "4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"accelerator": "rtx-4090"}, "hardware"),
+        ({"weights": "gguf-q4_k_m"}, "weight format not known"),
+        ({"draft_tokens": "3"}, "acceptance"),
+        ({"concurrency": "", "requests_per_s": "2"}, "load"),
+        ({"metric": "tpot", "statistic": "p90"}, "tails"),
+        ({"model": "llama-3.1-70b"}, "do not fit"),
+    ],
+)
+def test_what_a_row_does_not_tell_is_the_reason_to_leave_it_out(changes: dict[str, str], reason: str) -> None:
+    with pytest.raises(Unpredictable, match=reason):
+        open_case(ROW | changes)
+
+
+def test_rows_are_asked_as_their_sources_measured() -> None:
+    assert open_case(ROW).scenario.rounds == 4
+    fixed = ROW | {"engine": "sglang", "note": "fixed lengths"}
+    assert open_case(fixed).scenario.rounds == 1, "requests of one length stay in step where prompts go first"
+    assert open_case(fixed | {"engine": "vllm"}).scenario.rounds == 4
+    weights_alone = open_case(ROW | {"engine": "gpt-fast", "weights": "int8"}).scenario.precision
+    assert weights_alone.dense == "w8a16"
+    cached = open_case(ROW | {"cached_fraction": "0.75"}).scenario
+    assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
+
+
+@pytest.fixture(scope="module")
+def compared(shared_data: Path) -> Comparison:
+    with (shared_data / "measured" / "serving_open.csv").open(encoding="utf-8") as file:
+        return compare_open(list(csv.DictReader(file)), 64)
+
+
+def errors(comparison: Comparison, quantity: str, chosen: Callable[[dict[str, str]], bool]) -> np.ndarray:
+    rows = np.array([chosen(dict(row)) for row in comparison.rows]) & np.isfinite(comparison.measured[quantity])
+    middle = np.median(comparison.predicted[quantity][rows], axis=1)
+    return np.abs(middle / comparison.measured[quantity][rows] - 1)
+
+
+def test_one_request_with_a_million_tokens_of_prompt(compared: Comparison) -> None:
+    """VLLM on 8 B200, one request at a time, 8K to 1M tokens: nobody else's prompt interrupts it."""
+    found = errors(compared, "tpot", lambda row: "51494" in row["source"])
+    assert len(found) == 9 and np.median(found) < 0.35
+
+
+def test_bursts_by_the_statistic_that_the_source_states(compared: Comparison) -> None:
+    few = errors(compared, "ttft", lambda row: "fixed lengths" in row["note"] or row["rounds"] != "")
+    assert len(few) >= 18 and np.median(few) < 0.2
+    whole = errors(compared, "ttft", lambda row: row["statistic"] == "whole batch")
+    assert len(whole) == 18 and np.median(whole) < 0.3
+
+
+def test_integer_weights_on_a_chip_without_8_bit_floats(compared: Comparison) -> None:
+    """gpt-fast on A100: int4 and int8 weights alone, multiplied in 16 bits."""
+    found = errors(compared, "tpot", lambda row: row["weights"] in ("int4", "int8"))
+    assert len(found) == 4 and np.median(found) < 0.25
+
+
+def test_intervals_of_chips_never_measured_hold(compared: Comparison) -> None:
+    rows = np.array([row["class"] == "chip never measured" for row in compared.rows])
+    for quantity in ("tpot", "ttft"):
+        here = rows & np.isfinite(compared.measured[quantity])
+        low, high = np.quantile(compared.predicted[quantity][here], [0.05, 0.95], axis=1)
+        truth = compared.measured[quantity][here]
+        assert np.mean((low <= truth) & (truth <= high)) > 0.8
