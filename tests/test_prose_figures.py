@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from computeledger.validation.claims import check_claims
 from computeledger.workloads.serving_margins import load_neighbour_errors
 from tests.gates import ROOT
 
@@ -60,6 +62,14 @@ def test_neighbours_differ_by_what_the_page_says() -> None:
     low, high = (f"{100 * one:.0f}" for one in scales)
     page = (ROOT / "docs" / "serving.md").read_text("utf-8")
     assert f"moves the truth of a predicted ratio by {low} to {high} %" in page
+
+
+def test_the_changelog_counts_the_claims() -> None:
+    verdicts = Counter(one.verdict for one in check_claims())
+    said = (verdicts.total(), verdicts["holds"], verdicts["holds_if"], verdicts["fails"])
+    sentence = r"the (\d+) quantitative claims .* (\d+) hold, (\d+) hold under a\s+named condition, (\d+) do not"
+    found = re.search(sentence, (ROOT / "CHANGELOG.md").read_text("utf-8"))
+    assert found is not None and tuple(map(int, found.groups())) == said
 
 
 def test_no_page_counts_constants_or_pairs_unheld() -> None:

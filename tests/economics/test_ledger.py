@@ -11,7 +11,8 @@ from computeledger.arrays import Range, median, sample
 from computeledger.economics import ledger as ledger_module
 from computeledger.economics.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
 from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan import Section, read_plan
+from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
@@ -143,6 +144,48 @@ def test_streams_are_told_apart() -> None:
     assert list(phase.choices) == ["stream 1", "stream 2"]
     assert median(phase.details["stream 1: ttft_s"][0]) != median(phase.details["stream 2: ttft_s"][0])
     assert len({term.name for term in plan.assumptions}) == len(plan.assumptions)
+
+
+STREAM = {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"}
+SILENT: dict[str, dict[str, Any]] = {
+    "as BASE": {},
+    "nothing of the step": {"pretraining": {"tokens": "1T tokens", "gpus": 64, "layout": "tp2"}},
+    "no step modelled": {"pretraining": {"tokens": "1T tokens", "utilization": "40%"}},
+    "a tail": {"rl": {**BASE["rl"], "rollout_p95": "9K tokens"}},
+    "asynchronous": {"rl": {**BASE["rl"], "mode": "asynchronous"}},
+    "a lag": {"rl": {**BASE["rl"], "mode": "asynchronous", "max_lag": 2}},
+    "a batch": {"inference": {**STREAM, "batch": 16}},
+    "a batch of one stream": {
+        "inference": {"traffic": [{**STREAM, "batch": 16, "name": "a"}, {**STREAM, "name": "b"}]}
+    },
+    "limits of both streams": {"inference": {"traffic": [{**STREAM, "tpot": "40ms", "name": one} for one in "ab"]}},
+    "idle GPUs": {"inference": {**STREAM, "occupancy": "60%"}},
+}
+
+
+@pytest.mark.parametrize("changes", SILENT.values(), ids=SILENT)
+def test_the_record_lists_each_default_that_a_plan_takes(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    """No more and no fewer, whether its phases were modelled now or came from the cache; asking changes nothing."""
+    taken: set[str] = set()
+    read = Setting.number
+
+    def number(self: Setting, key: str, section: Section | None = None) -> Any:
+        if not any(key in where for where in (section or self.section, self.section)):
+            taken.add(f"{self.section.name}.{key}")
+        return read(self, key, section)
+
+    ledger_module._modelled.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(Setting, "number", number)
+        fresh = ledger(n_samples=8, **changes)
+    listed = [term.name for term in fresh.assumptions]
+    assert set(listed) - {"inference.occupancy"} == taken and len(set(listed)) == len(listed)
+    assert ("inference.occupancy" in listed) == ("occupancy" not in BASE["inference"] | changes.get("inference", {}))
+    hits = ledger_module._modelled.cache_info().hits
+    assert [term.name for term in ledger(n_samples=8, **changes).assumptions] == listed
+    assert ledger_module._modelled.cache_info().hits > hits
 
 
 def test_a_layout_and_batch_of_the_plan_are_no_search() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +40,9 @@ _PAIR = re.compile(r"(?<![\w.])\d[\d.,]*[KMBT]? (?:%|[kMGTµm]?(?:s|B|W|Wh|FLOP)
 
 
 @pytest.mark.parametrize("line", [*_README, *_MORE])
-def test_tables_fit_and_nothing_is_cut(line: str, computeledger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_fit_and_nothing_is_cut(
+    line: str, computeledger: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     printed: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     class Recorder(Page):
@@ -47,7 +50,8 @@ def test_tables_fit_and_nothing_is_cut(line: str, computeledger: Any, monkeypatc
             printed.append((objects, options))
 
     monkeypatch.setattr(tables, "Page", Recorder)
-    ended = computeledger(*shlex.split(line))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # what a command writes stays out of the tree
+    ended = computeledger(*shlex.split(line), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert printed
 

@@ -415,6 +415,8 @@ def _energy_j(took: Actual, tally: Tally) -> tuple[float | None, list[str]]:
 def _remarks(one: Settled, setting: Setting) -> list[str]:
     """Where plan and run are not of the same size."""
     out = []
+    if one.name == "pretraining" and (silent := setting.assumed("sequence")):
+        out.append(f"MFU counts attention over sequences of {silent[0].value:g} tokens, which the plan leaves out")
     if "gpus" in setting.section:
         planned = round(setting.typical_number("gpus"))
         if one.took.devices and planned not in one.took.devices:

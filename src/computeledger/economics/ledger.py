@@ -181,7 +181,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
         phases["experiments"] = _experiments(plan, draws, phases)
     balance, working = _balance(phases)
     figures = (*owned_figures(plan, draws), *working)
-    assumptions = {term.name: term for parts in settings.values() for one, _ in parts for term in one.defaults}
+    assumptions = {term.name: term for phase in phases.values() for term in phase.assumptions}
     return Ledger(
         plan=plan,
         phases=phases,
@@ -229,17 +229,13 @@ _KEPT, _MOST_SAMPLES = 8, 8192
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _modelled(asked: _Asked) -> tuple[Any, tuple[Term, ...]]:
-    """A phase's model, and what was assumed for it."""
-    setting = asked.setting
-    found: Any = None
+def _modelled(asked: _Asked) -> Any:
+    """Model of a phase, whatever its amount and its price."""
     if asked.section.name == "inference":
-        found = phase_inference.model_engine(setting, asked.stream)
-    elif asked.section.name == "rl":
-        found = phase_rl.model_rl(setting)
-    elif asked.section.name == "pretraining":
-        found = phase_pretraining.model_training(setting)
-    return found, tuple(setting.defaults)
+        return phase_inference.model_engine(asked.setting, asked.stream)
+    if asked.section.name == "rl":
+        return phase_rl.model_rl(asked.setting)
+    return phase_pretraining.model_training(asked.setting)
 
 
 def _model(plan: Plan, n_samples: int, seed: int, setting: Setting, stream: Section) -> Any:
@@ -255,9 +251,7 @@ def _model(plan: Plan, n_samples: int, seed: int, setting: Setting, stream: Sect
     texts = [part.text(key) for part in parts for key in ("system", "model")]
     # a user's file is read afresh, and a long sample axis is not held on to
     own = any(text is not None and user_path(text) is not None for text in texts)
-    model, assumed = _modelled.__wrapped__(asked) if own or n_samples > _MOST_SAMPLES else _modelled(asked)
-    setting.defaults[:] = assumed
-    return model
+    return _modelled.__wrapped__(asked) if own or n_samples > _MOST_SAMPLES else _modelled(asked)
 
 
 def _phases(

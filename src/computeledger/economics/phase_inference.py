@@ -216,6 +216,7 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
         operations={
             f"{one.label}: {step}": getattr(one.engine, step) for one in streams for step in ("decode", "prefill")
         },
+        assumptions=_assumed(settings),
     )
     return replace(make_phase("inference", setting, spent), curves={one.label: one.curve for one in streams})
 
@@ -224,14 +225,26 @@ def _sum(parts: Iterable[Num]) -> Num:
     return sum(parts, start=0.0)
 
 
+#: Unit and ground of an occupancy that the plan leaves out.
+_NO_IDLE_GPUS = ("", "assumption", "no idle GPUs: the plan is silent")
+
+
+def _assumed(settings: list[tuple[Setting, Section]]) -> tuple[Term, ...]:
+    """The slowest time per token where a batch is searched, and that no GPU idles where hours are modelled."""
+    section = settings[0][0].section
+    searched = [one for one in settings if not ("batch" in one[1] or "batch" in section)]
+    found = {term.name: term for setting, stream in searched for term in setting.assumed("tpot", section=stream)}
+    if not {"occupancy", "gpu_hours", "utilization"} & set(section.values):
+        found["inference.occupancy"] = Term("inference.occupancy", 1.0, *_NO_IDLE_GPUS)
+    return tuple(found.values())
+
+
 def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
     occupancy = setting.optional("occupancy", 1.0)
     if "occupancy" in setting.section:
         occupancy_term = Term("occupancy", occupancy, "", "plan", "inference.occupancy")
     else:
-        occupancy_term = Term("occupancy", occupancy, "", "assumption", "no idle GPUs: the plan is silent")
-        if not {"gpu_hours", "utilization"} & set(setting.section.values):
-            setting.defaults.append(replace(occupancy_term, name="inference.occupancy"))
+        occupancy_term = Term("occupancy", occupancy, *_NO_IDLE_GPUS)
     terms = (Term("busy GPU-hours", busy_gpu_hours, "GPU-hours"), occupancy_term)
     hours = busy_gpu_hours / occupancy
     return Figure("inference.gpu_hours", hours, "GPU-hours", "busy GPU-hours / occupancy", terms)

@@ -227,7 +227,9 @@ def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, to
         Figure("pretraining.flop", flop, "FLOP", "6 N D", flop_terms),
         hours,
     )
-    return make_phase("pretraining", setting, Spent(tokens, flop, hours.value, details, figures, choices, operations))
+    assumed = () if modelled is None else setting.assumed("sequence", "global_batch")
+    spent = Spent(tokens, flop, hours.value, details, figures, choices, operations, assumed)
+    return make_phase("pretraining", setting, spent)
 
 
 def _check_whole(result: PretrainingResult, setting: Setting) -> None:

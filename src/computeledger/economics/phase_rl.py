@@ -168,8 +168,38 @@ def rl_phase(
         ),
         choices={**modelled.choices, "beta in GPU-time compares with": compared_with},
         operations={"rollout decode": modelled.decode},
+        assumptions=rl_assumptions(setting),
     )
     return make_phase("rl", setting, spent)
+
+
+def rl_assumptions(setting: Setting) -> tuple[Term, ...]:
+    """What is assumed of a run because its section is silent.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the RL section.
+
+    Returns
+    -------
+    tuple of Term
+        The longest rollout where no tail is stated, and the steps in flight where an asynchronous run states no lag.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan import Plan
+    >>> from computeledger.economics.setting import make_setting
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+    >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
+    >>> section = Section("rl", {"mode": "asynchronous", "rollout_p95": 9000.0})
+    >>> [(one.name, one.value) for one in rl_assumptions(make_setting(plan, section, draws))]
+    [('rl.steps_in_flight', 4.0)]
+    """
+    section = setting.section
+    tail = () if "rollout_p95" in section else setting.assumed("longest_over_mean")
+    is_open = section.text("mode") == "asynchronous" and "max_lag" not in section
+    return (*tail, *(setting.assumed("steps_in_flight") if is_open else ()))
 
 
 def _gpu_s_per_token(setting: Setting, step: RLResult, compared_s: Num) -> Num:

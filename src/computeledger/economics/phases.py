@@ -41,6 +41,8 @@ class Phase:
         Layouts, batches and modes, and whether the plan gave them.
     operations : mapping of str to tuple of Operation
         For the roofline plot.
+    assumptions : tuple of Term
+        What was assumed because the plan is silent.
     curves : mapping of str to PriceOfSpeed
         Cost against speed of each stream's engine, at the medians of its inputs.
     """
@@ -59,6 +61,7 @@ class Phase:
     figures: tuple[Figure, ...]
     choices: Mapping[str, str]
     operations: Mapping[str, tuple[Operation, ...]]
+    assumptions: tuple[Term, ...] = ()
     curves: Mapping[str, PriceOfSpeed] = field(default_factory=dict)
 
     @property
@@ -83,6 +86,8 @@ class Spent:
         Layouts, batches and modes.
     operations : mapping of str to tuple of Operation
         For the roofline plot.
+    assumptions : tuple of Term
+        What was assumed because the plan is silent.
     """
 
     tokens: Num
@@ -92,6 +97,7 @@ class Spent:
     figures: tuple[Figure, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     operations: Mapping[str, tuple[Operation, ...]] = field(default_factory=dict)
+    assumptions: tuple[Term, ...] = ()
 
 
 def params_term(model: Model) -> Term:
@@ -218,6 +224,7 @@ def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
         figures=figures,
         choices=spent.choices,
         operations=spent.operations,
+        assumptions=spent.assumptions,
     )
 
 

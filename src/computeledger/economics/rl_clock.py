@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, median
-from computeledger.economics.phase_rl import PlacedRun, placed_run
+from computeledger.economics.phase_rl import PlacedRun, placed_run, rl_assumptions
 from computeledger.economics.plan import Plan
 from computeledger.economics.setting import Setting, make_setting, uncertain_inputs
 from computeledger.errors import PlanError
@@ -176,7 +176,7 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         peak_flop_per_s=setting.typical.bf16_flop_per_s, usd_per_gpu_hour=median(setting.usd_per_gpu_hour),
         fit_error_fraction=timed.fit_error_fraction,
         weights_bytes=float(weights_bytes_per_gpu(setting.model, Layout(), setting.precision)),
-        assumed=tuple(f"{one.name} = {median(one.value):g} {one.unit}".strip() for one in setting.defaults),
+        assumed=tuple(f"{one.name} = {median(one.value):g} {one.unit}".strip() for one in rl_assumptions(setting)),
     )  # fmt: skip
 
 

@@ -276,8 +276,6 @@ class Setting:
         Their grounds.
     draws : mapping of str to float or ndarray
         All samples.
-    defaults : list of Term
-        What was assumed because the plan is silent.
     """
 
     section: Section
@@ -291,10 +289,9 @@ class Setting:
     price_term: Term
     power_term: Term
     draws: Mapping[str, Num]
-    defaults: list[Term]
 
     def number(self, key: str, section: Section | None = None) -> Num:
-        """Samples of a quantity of the section, or its default, which is then listed among the assumptions.
+        """Samples of a quantity of the section, or its default; a phase lists those it takes by :meth:`assumed`.
 
         Parameters
         ----------
@@ -316,19 +313,42 @@ class Setting:
         ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
         >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
         >>> setting = make_setting(plan, plan.sections["pretraining"], draws)
-        >>> setting.number("gpus"), setting.number("sequence"), [one.name for one in setting.defaults]
-        (64.0, 4096.0, ['pretraining.sequence'])
+        >>> setting.number("gpus"), setting.number("sequence")
+        (64.0, 4096.0)
         """
         where = section or self.section
         if key in where:
             return self.draws[f"{where.name}.{key}"]
         if section is not None and key in self.section:
             return self.draws[f"{self.section.name}.{key}"]
-        value, unit = DEFAULTS[f"{self.section.name}.{key}"]
-        term = Term(f"{self.section.name}.{key}", value, unit, "assumption", "the plan is silent")
-        if term.name not in {one.name for one in self.defaults}:
-            self.defaults.append(term)
-        return value
+        return DEFAULTS[f"{self.section.name}.{key}"][0]
+
+    def assumed(self, *keys: str, section: Section | None = None) -> tuple[Term, ...]:
+        """Defaults of the quantities that the plan leaves out.
+
+        Parameters
+        ----------
+        *keys : str
+            Of the section, each with a default.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        tuple of Term
+            None where the plan states all of them.
+
+        Examples
+        --------
+        >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+        >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
+        >>> setting = make_setting(plan, Section("pretraining", {"sequence": 8192.0}), draws)
+        >>> [(one.name, one.value) for one in setting.assumed("sequence", "global_batch")]
+        [('pretraining.global_batch', 4194304.0)]
+        """
+        stated = {*self.section.values, *(section.values if section is not None else ())}
+        names = [f"{self.section.name}.{key}" for key in keys if key not in stated]
+        return tuple(Term(name, *DEFAULTS[name], "assumption", "the plan is silent") for name in names)
 
     def optional(self, key: str, default: float, section: Section | None = None) -> Num:
         """Samples of a quantity whose absence means a neutral value.
@@ -423,7 +443,6 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         price_term=price_term,
         power_term=fact_term("facility power", system.facility_w_per_chip, power),
         draws=draws,
-        defaults=[],
     )
 
 
