@@ -248,7 +248,7 @@ def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
                 )
                 raise InputError(f"{names} are not of one model: {name} is {shapes}")
         tokenizers = [c.folder / "tokenizer.json" for c in (first, other)]
-        if all(path.is_file() for path in tokenizers) and not filecmp.cmp(*tokenizers, shallow=False):
+        if all(path.is_file() for path in tokenizers) and not filecmp.cmp(tokenizers[0], tokenizers[1], shallow=False):
             raise InputError(f"{names} do not share a tokenizer: their tokenizer.json differ")
 
 
