@@ -32,8 +32,8 @@ MARK = "\x1e"
 SYNTAX = 96
 _DUMPABLE = 4
 _COPIED = tuple(getattr(builtins, name) for name in COPIED)
-#: How many of the containers that came as attributes are looked at for changes.
-_WATCHED = 15
+#: How many containers that came as attributes are looked at for changes before a message, and how long they may be.
+_WATCHED, _SHORT = 7, 4096
 #: Special methods that are asked of every object, with the type that the language demands of the answer.
 _UNARY: dict[str, type | None] = {
     "len": int, "str": str, "repr": str, "bool": bool, "int": int, "float": float, "index": int, "iter": None,
@@ -253,8 +253,8 @@ class _Judge(Side):
 
     def get(self, number: int, name: str) -> Any:
         value = self.unpack(self.told(["get", number, name]))
-        if type(value) in (list, dict, set):
-            self.copies = [*self.copies[-_WATCHED:], (number, name, value, self.pack(value))]
+        if type(value) in (list, dict, set) and len(str(before := self.pack(value))) < _SHORT:
+            self.copies = [*self.copies[-_WATCHED:], (number, name, value, before)]
         return value
 
     def use(self, number: int, name: str, *arguments: Any) -> Any:
