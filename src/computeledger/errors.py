@@ -21,6 +21,8 @@ from collections.abc import Iterable, Mapping
 
 #: Characters of a text that an error repeats, and digits of a whole number.
 ECHO_CHARACTERS, ECHO_DIGITS = 80, 30
+#: Most characters of a message: what was given may be a whole file.
+MESSAGE_CHARACTERS = 1200
 #: Share of two words' letters that agree in order, from which one may be a slip of the other ("nope" is no "openai").
 _LIKENESS = 0.65
 
@@ -30,7 +32,17 @@ class ComputeLedgerError(Exception):
 
 
 class InputError(ComputeLedgerError, ValueError):
-    """The caller's input is wrong; the message is one line and names the value."""
+    """The caller's input is wrong; the message is one line and names the value, a very long one shortened.
+
+    Parameters
+    ----------
+    message : str
+        What was given and what is allowed.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        line = " ".join(message.splitlines())
+        super().__init__(line if len(line) <= MESSAGE_CHARACTERS else f"{line[:600]} ... {line[-400:]}")
 
 
 class UnknownIdError(InputError):

@@ -1,20 +1,58 @@
-"""User's files, opened here and nowhere else: regular files of bounded size, and none for a stranger's question."""
+"""User's files, opened here and nowhere else: regular files of bounded size, and none for a stranger's question.
+
+Whatever bytes a file holds, its reader ends soon: with what was read, or with one :class:`InputError` that names the
+file and the line. Size, length of a line, depth of brackets, number of values and digits of a number are all bounded
+before anything is built of them; a table or a log is read line by line.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import functools
+import json
 import os
+import re
 import stat
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Generator, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from computeledger.errors import InputError, shown
-from computeledger.units import MIB
+from computeledger.units import KIB, MIB
 
-#: Most bytes of a file that is read whole (a configuration, a plan, a price sheet): a thousand times the largest known.
-MOST_BYTES = int(64 * MIB)
+#: Most bytes of a file that is read whole (a configuration, a benchmark's result), and of a line of a document.
+MOST_BYTES = int(32 * MIB)
+
+#: Most bytes of TOML, whose reader is written in Python: a hundred times the largest plan, read within seconds.
+MOST_TOML_BYTES = int(512 * KIB)
+
+#: Most bytes of a line of a log or of a table.
+MOST_LINE_BYTES = 4_000_000
+
+#: Deepest brackets, or parts of a dotted key.
+MOST_DEPTH = 64
+
+#: Longest key of a TOML file; errors repeat it.
+MOST_KEY_CHARACTERS = 200
+
+#: Most values of a document, counted by commas and brackets.
+MOST_VALUES = 2_000_000
+
+#: Most digits of a whole number: a floating-point number holds none that is longer.
+MOST_DIGITS = 300
+
+#: Most columns of a table, and most rows where its reader keeps them; the cells of as many rows of eight columns.
+MOST_COLUMNS, MOST_ROWS, _MEAN_COLUMNS = 1000, 500_000, 8
+
+# texts and comments are skipped; what is left decides how deep a document is
+_JSON_PARTS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_TOML_PARTS = re.compile(
+    r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:[^"\\\n]|\\.)*+"?|\'[^\'\n]*+\'?|#[^\n]*+|[\[\]{}.,=\n]',
+    re.DOTALL,
+)
 
 _allowed: ContextVar[bool] = ContextVar("user_files_allowed", default=True)
 
@@ -139,8 +177,398 @@ def read_user_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     with open_user_file(path) as stream:
         data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
-        raise InputError(f"{path}: larger than {most_bytes / MIB:.0f} MiB, the most that is read of such a file")
+        raise InputError(f"{path}: larger than {_size(most_bytes)}, the most that is read of such a file")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text (byte {error.start})") from None
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / MIB:.0f} MiB" if n_bytes >= MIB else f"{n_bytes / KIB:.0f} KiB"
+
+
+def bounded_lines(stream: BinaryIO, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tuple[int, bytes | None]]:
+    r"""Read lines of which none can fill the memory.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Of :func:`open_user_file`.
+    most_bytes : int
+        Length beyond which a line is passed over [byte].
+
+    Yields
+    ------
+    int
+        Number of the line, from 1 [-].
+    bytes or None
+        With its end; None for a line that is too long.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(bounded_lines(io.BytesIO(b"one\nmuch longer\ntwo"), most_bytes=6))
+    [(1, b'one\n'), (2, None), (3, b'two')]
+    """
+    number = 0
+    while raw := stream.readline(most_bytes + 1):
+        number += 1
+        if len(raw) <= most_bytes:
+            yield number, raw
+            continue
+        while raw and not raw.endswith(b"\n"):
+            raw = stream.readline(most_bytes)
+        yield number, None
+
+
+def read_user_lines(path: Path, most_bytes: int = MOST_LINE_BYTES) -> Generator[tuple[int, str], None, None]:
+    r"""Read a user's text file line by line.
+
+    Parameters
+    ----------
+    path : Path
+        As the user gave it.
+    most_bytes : int
+        Most of a line [byte].
+
+    Yields
+    ------
+    int
+        Number of the line, from 1 [-].
+    str
+        UTF-8 with the end of the line, without a byte order mark.
+
+    Raises
+    ------
+    InputError
+        What :func:`open_user_file` refuses, a line that is too long, or bytes that are not UTF-8.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "lengths.txt")
+    >>> _ = path.write_bytes(b"\xef\xbb\xbf812\r\n4096")
+    >>> list(read_user_lines(path))
+    [(1, '812\r\n'), (2, '4096')]
+    """
+    with open_user_file(path) as stream:
+        for number, raw in bounded_lines(stream, most_bytes):
+            if raw is None:
+                raise InputError(f"{path}:{number}: a line of more than {_size(most_bytes)}")
+            try:
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(f"{path}:{number}: not UTF-8 text (byte {error.start} of the line)") from None
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Parse TOML of a user.
+
+    Parameters
+    ----------
+    text : str
+        To be parsed.
+    name : str
+        What it is called in an error.
+
+    Returns
+    -------
+    dict
+        Its tables.
+
+    Raises
+    ------
+    InputError
+        It is no TOML, or nested too deeply, or a key or a whole number is too long.
+
+    Examples
+    --------
+    >>> parse_toml("gpus = 1" + "0" * 400, "plan.toml")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: plan.toml:1: a whole number of more than 300 digits
+    """
+    if len(text) > MOST_TOML_BYTES:
+        raise InputError(f"{name}: larger than {_size(MOST_TOML_BYTES)}, the most that is read of such a file")
+    if (deep := _deep_line(text, _TOML_PARTS)) is not None:
+        raise InputError(f"{name}:{deep}: nested more than {MOST_DEPTH} deep")
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        line = int(found[1]) if found else max(1, len(text.splitlines()))
+        raise InputError(f"{name}:{line}: not valid TOML: {re.sub(r' [(]at .*', '', str(error))}") from None
+    except RecursionError:
+        raise InputError(f"{name}: nested too deeply") from None
+    except ValueError:  # Python's own limit, of a few thousand
+        raise InputError(f"{name}:{_long_number_line(text)}: {_TOO_MANY_DIGITS}") from None
+    if problem := _beyond_limits(table):
+        raise InputError(f"{name}:{_long_number_line(text) if problem == _TOO_MANY_DIGITS else 1}: {problem}")
+    return table
+
+
+_TOO_MANY_DIGITS = f"a whole number of more than {MOST_DIGITS} digits"
+
+
+def _beyond_limits(table: dict[str, Any]) -> str:
+    """What a number or a key is too long for; empty where none is."""
+    waiting: list[Any] = [table]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if any(len(key) > MOST_KEY_CHARACTERS for key in value):
+                return f"a key of more than {MOST_KEY_CHARACTERS} characters"
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, int) and value.bit_length() > 1000 and abs(value) >= 10**MOST_DIGITS:
+            return _TOO_MANY_DIGITS
+    return ""
+
+
+def _long_number_line(text: str) -> int:
+    found = re.search(r"\d{20}", text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
+def _deep_line(text: str, parts: re.Pattern[str]) -> int | None:
+    """Line on which brackets, or the parts of a dotted key, are nested too deeply; None where none are."""
+    is_toml = parts is _TOML_PARTS
+    if text.count("[") + text.count("{") <= MOST_DEPTH and not (is_toml and text.count(".") > MOST_DEPTH):
+        return None
+    depth = dots = 0
+    for found in parts.finditer(text):
+        mark = found[0]
+        if mark in ("[", "{"):
+            depth, dots = depth + 1, 0
+        elif mark in ("]", "}"):
+            depth, dots = max(depth - 1, 0), 0
+        elif mark == ".":
+            dots += 1
+        elif mark in (",", "=", "\n"):
+            dots = 0
+        if max(depth, dots) > MOST_DEPTH:
+            return text.count("\n", 0, found.start()) + 1
+    return None
+
+
+def parse_json(text: str, name: str, line: int | None = None, most_digits: int = MOST_DIGITS) -> Any:
+    """Parse JSON of a user.
+
+    Parameters
+    ----------
+    text : str
+        To be parsed.
+    name : str
+        What it is called in an error; empty where the caller says where it stands.
+    line : int, optional
+        Of the file, where the text is one line of it [-].
+    most_digits : int
+        Of a whole number [-].
+
+    Returns
+    -------
+    object
+        What it says.
+
+    Raises
+    ------
+    InputError
+        It is no JSON, or too deep or too large, or a whole number has too many digits.
+
+    Examples
+    --------
+    >>> parse_json("[" * 100_000, "config.json")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: config.json:1: nested more than 64 deep
+    """
+    if text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
+        raise InputError(f"{_place(name, line or 1)}more than {MOST_VALUES:,} values")
+    if (deep := _deep_line(text, _JSON_PARTS)) is not None:
+        raise InputError(f"{_place(name, line or deep)}nested more than {MOST_DEPTH} deep")
+    try:
+        return _decoder(most_digits).decode(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{_place(name, line or error.lineno)}not valid JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError(f"{_place(name, line or 1)}nested too deeply") from None
+    except ValueError:
+        line = line or _long_number_line(text)
+        raise InputError(f"{_place(name, line)}a whole number of more than {most_digits} digits") from None
+
+
+def _place(name: str, line: int) -> str:
+    return f"{name}:{line}: " if name else ""
+
+
+@functools.cache
+def _decoder(most_digits: int) -> json.JSONDecoder:
+    def integer(digits: str) -> int:
+        if len(digits.lstrip("-")) > most_digits:
+            raise ValueError(digits)
+        return int(digits)
+
+    return json.JSONDecoder(parse_int=integer)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a user's TOML file.
+
+    Parameters
+    ----------
+    path : Path
+        As the user gave it.
+
+    Returns
+    -------
+    dict
+        Its tables.
+
+    Raises
+    ------
+    InputError
+        What :func:`read_user_text` and :func:`parse_toml` refuse.
+
+    Examples
+    --------
+    >>> read_toml(Path("nowhere.toml"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.toml: no such file
+    """
+    return parse_toml(read_user_text(path, MOST_TOML_BYTES), str(path))
+
+
+def read_json(path: Path) -> Any:
+    """Read a user's JSON file.
+
+    Parameters
+    ----------
+    path : Path
+        As the user gave it.
+
+    Returns
+    -------
+    object
+        What it says.
+
+    Raises
+    ------
+    InputError
+        What :func:`read_user_text` and :func:`parse_json` refuse.
+
+    Examples
+    --------
+    >>> read_json(Path("nowhere.json"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.json: no such file
+    """
+    return parse_json(read_user_text(path), str(path))
+
+
+def read_json_lines(path: Path, most_lines: int | None = None) -> Iterator[tuple[int, Any]]:
+    r"""Read a user's file of one JSON document per line, as it streams by; empty lines are passed over.
+
+    Parameters
+    ----------
+    path : Path
+        As the user gave it.
+    most_lines : int, optional
+        Lines beyond which it is refused, for a reader that keeps them all [-].
+
+    Yields
+    ------
+    int
+        Number of the line, from 1 [-].
+    object
+        What it says.
+
+    Raises
+    ------
+    InputError
+        What :func:`read_user_lines` and :func:`parse_json` refuse.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "tasks.jsonl")
+    >>> _ = path.write_text('{"id": 1}\n\n{"id": 2}\n')
+    >>> list(read_json_lines(path))
+    [(1, {'id': 1}), (3, {'id': 2})]
+    """
+    for number, line in read_user_lines(path, MOST_BYTES):
+        if most_lines is not None and number > most_lines:
+            raise InputError(f"{path}:{number}: more than {most_lines:,} lines")
+        if line.strip():
+            yield number, parse_json(line, str(path), number)
+
+
+def read_table(
+    path: Path, needed: Sequence[str] = (), comment: str = "", most_rows: int = MOST_ROWS
+) -> Iterator[tuple[int, dict[str, str]]]:
+    r"""Read a user's CSV file row by row.
+
+    Parameters
+    ----------
+    path : Path
+        As the user gave it.
+    needed : sequence of str
+        Columns that it must have.
+    comment : str
+        Lines above the header that begin with it are passed over.
+    most_rows : int
+        Rows beyond which it is refused [-].
+
+    Yields
+    ------
+    int
+        Line on which the row ends, from 1 [-].
+    dict
+        Cells by column; a cell that is missing is an empty text.
+
+    Raises
+    ------
+    InputError
+        What :func:`read_user_lines` refuses, no table, a column that is missing, a row with more cells than
+        columns, or too many of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "prices.csv")
+    >>> _ = path.write_text("model,usd_in\na,0.5\nb\n")
+    >>> list(read_table(path))
+    [(2, {'model': 'a', 'usd_in': '0.5'}), (3, {'model': 'b', 'usd_in': ''})]
+    """
+    at = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal at
+        is_above = bool(comment)
+        for number, line in read_user_lines(path):
+            at = number
+            is_above = is_above and line.startswith(comment)
+            if not is_above:
+                yield line
+
+    reader = csv.reader(lines(), strict=True)
+    try:
+        columns = [name.strip() for name in next(reader, [])]
+        _check_columns(path, columns, needed)
+        for n_rows, cells in enumerate((cells for cells in reader if cells), 1):
+            if len(cells) > len(columns):
+                raise InputError(f"{path}:{at}: more cells ({len(cells)}) than the header has columns ({len(columns)})")
+            if n_rows > most_rows or n_rows * len(columns) > most_rows * _MEAN_COLUMNS:
+                raise InputError(f"{path}:{at}: more than {most_rows:,} rows or {most_rows * _MEAN_COLUMNS:,} cells")
+            yield at, dict(zip(columns, cells + [""] * (len(columns) - len(cells)), strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}:{at}: not a table ({str(error).split(' - ')[0]})") from None
+
+
+def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) -> None:
+    if len(columns) > MOST_COLUMNS:
+        raise InputError(f"{path}: {len(columns):,} columns, more than {MOST_COLUMNS:,}")
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        words = f"the column {missing[0]!r} is" if len(missing) == 1 else f"the columns {', '.join(missing)} are"
+        raise InputError(f"{path}: {words} missing; needed: {', '.join(needed)}")

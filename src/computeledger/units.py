@@ -13,6 +13,9 @@ from computeledger.arrays import Range, Uncertain
 from computeledger.errors import QuantityError, nearest, shown
 
 KILO, MEGA, GIGA, TERA, PETA, EXA, ZETTA = 1e3, 1e6, 1e9, 1e12, 1e15, 1e18, 1e21
+#: Most characters of a quantity or a range.
+MOST_CHARACTERS = 400
+
 KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 BITS_PER_BYTE = 8.0
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 604800.0
@@ -171,6 +174,8 @@ def parse_quantity(
 
 def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertain:
     example = f"write for example {_HINTS[dimension]}"
+    if len(text) > MOST_CHARACTERS:
+        raise QuantityError(f"{shown(text)}: {len(text)} characters are no quantity, {example}")
     written = re.split(r"\.\.|…", text)
     ends = [_END.fullmatch(end) for end in written]
     if len(ends) > 2 or any(end is None for end in ends):

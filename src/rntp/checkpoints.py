@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 from computeledger.errors import InputError, shown
+from computeledger.files import read_json
 
 #: File that makes a checkpoint count.
 MARK = "complete.json"
@@ -68,7 +69,7 @@ def is_complete(folder: Path) -> bool:
     False
     """
     try:
-        sizes = json.loads((folder / MARK).read_text("utf-8"))["files"]
+        sizes = read_json(folder / MARK)["files"]
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False

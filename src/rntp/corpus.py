@@ -7,20 +7,24 @@ import hashlib
 import importlib
 import importlib.util
 import itertools
-import json
 import os
 import random
 import sys
 import sysconfig
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import read_json_lines, read_user_text
+from computeledger.units import MIB
 from rntp.recipe import CorpusSpec
+
+#: Most bytes of a text that is one document.
+MOST_TEXT_BYTES = int(256 * MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +324,10 @@ def _named(path: Path, folder: Path) -> str:
 def _text(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
     for path in _paths(spec, folder):
         try:
-            yield Document(path.read_text("utf-8"), _named(path, folder), path.suffix.lstrip("."))
-        except UnicodeDecodeError:
-            raise InputError(f"corpus: {path}: is no UTF-8 text") from None
+            text = read_user_text(path, MOST_TEXT_BYTES)
+        except InputError as error:
+            raise InputError(f"corpus: {error}") from None
+        yield Document(text, _named(path, folder), path.suffix.lstrip("."))
 
 
 def _row(spec: CorpusSpec, row: Any, name: str) -> Document:
@@ -332,20 +337,22 @@ def _row(spec: CorpusSpec, row: Any, name: str) -> Document:
         columns = list(row) if isinstance(row, Mapping) else []
         raise InputError(f"corpus: {name}: no text under {shown(spec.text_field)}: {nearest(spec.text_field, columns)}")
     marks = row.get("marks") or ()
+    if not isinstance(marks, Sequence) or not all(isinstance(one, int | float) and abs(one) < 2**53 for one in marks):
+        raise InputError(f"corpus: {name}: marks {shown(marks)}: places in the text are needed")
     return Document(text, str(row.get("id") or name), str(row.get("kind") or ""), tuple(int(one) for one in marks))
 
 
 def _jsonl(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
     for path in _paths(spec, folder):
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise InputError(f"corpus: {path}: line {number}: no JSON document ({error.msg})") from None
-                yield _row(spec, row, f"{_named(path, folder)}:{number}")
+        rows = read_json_lines(path)
+        while True:
+            try:
+                number, row = next(rows)
+            except StopIteration:
+                break
+            except InputError as error:
+                raise InputError(f"corpus: {error}") from None
+            yield _row(spec, row, f"{_named(path, folder)}:{number}")
 
 
 def _parquet(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:

@@ -8,7 +8,6 @@ Shapes (lengths, thoughts a step) are the run's means, out of its ledger; nothin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system
+from computeledger.files import read_json
 from computeledger.physics.calibration_rl import IDEAL_RL, rl_factors
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.efficiency_training import training_efficiency
@@ -36,7 +36,7 @@ from computeledger.workloads.rl_training import Passes, Trainer, train
 from computeledger.workloads.serving import ServingScenario
 from rntp.recipe import SMEAR, Recipe
 from rntp.recipe_file import parse_recipe
-from rntp.run_folder import BASE, FINAL, LEDGER, RECIPE
+from rntp.run_folder import BASE, FINAL, LEDGER, RECIPE, read_written_recipe
 
 #: What the comparison needs of a recipe: the rest may be of another version.
 _WANTED = ("name", "seed", "model", "pretrain", "corpus", "environments", "thought", "reward", "rl")
@@ -92,16 +92,21 @@ def read_run(folder: Path) -> tuple[Recipe, Model, tuple[Entry, ...]]:
     for name in (RECIPE, LEDGER):
         if not (folder / name).is_file():
             raise InputError(f"{shown(str(folder))}: no {name}; the folder of a run of rntp train is needed")
-    written = json.loads((folder / RECIPE).read_text("utf-8"))
-    wanted = {name: written["recipe"][name] for name in _WANTED if name in written["recipe"]}
-    wanted["positions"] = {name: written["recipe"]["positions"][name] for name in _LENGTHS}
-    recipe = parse_recipe(wanted, Path(written.get("folder", ".")))
+    written, where = read_written_recipe(folder)
+    wanted = {name: written[name] for name in _WANTED if name in written}
+    positions = written.get("positions")
+    if not isinstance(positions, dict) or not set(_LENGTHS) <= set(positions):
+        raise InputError(f"{folder / RECIPE}: [positions] {', '.join(_LENGTHS)} are needed")
+    wanted["positions"] = {name: positions[name] for name in _LENGTHS}
+    recipe = parse_recipe(wanted, where or Path())
     places = (folder / FINAL, folder / BASE, recipe.folder / recipe.model.path)
     config = next((place / "config.json" for place in places if (place / "config.json").is_file()), None)
     if config is None:
         raise InputError(f"{shown(str(folder))}: no model with a config.json is left of the run")
-    shape = json.loads(config.read_text("utf-8"))
-    if shape["model_type"] == SMEAR:
+    shape = read_json(config)
+    if not isinstance(shape, dict):
+        raise InputError(f"{config}: expected an object of named fields")
+    if shape.get("model_type") == SMEAR:
         shape["model_type"] = "qwen3"  # what a smear adds is nothing to a planner
     return recipe, parse_config(shape, recipe.name), read_ledger(folder / LEDGER).entries
 

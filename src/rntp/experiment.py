@@ -7,7 +7,6 @@ once everything is measured, ``summary.json``. Killed at any moment, the same co
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import multiprocessing
 import time
@@ -21,6 +20,7 @@ import torch
 from computeledger.actuals.run_ledger import read_ledger
 from computeledger.actuals.run_summary import BESIDE_RL, superseded
 from computeledger.errors import InputError, shown
+from computeledger.files import read_json
 from rntp.base_model import corpus_of, make_base
 from rntp.control_runs import rival_spec, token_budget, train_rival
 from rntp.corpus import Chunk, chunks, stream
@@ -255,7 +255,7 @@ def _rival(recipe: Recipe, report: Report) -> dict[str, Any]:
         train_rival(model, rows, spec, folder, lambda step, steps: report(RIVAL, step, steps, {}))
         tokenizer.save_pretrained(folder)
         write_json(written, {"wall_s": time.perf_counter() - begun})
-    return {**out, **json.loads(written.read_text("utf-8"))}
+    return {**out, **read_json(written)}
 
 
 def _rival_spec(recipe: Recipe, tokens: float, tokenizer: Any) -> PretrainSpec:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import read_json_lines
 from rntp.lazy import Renewed
 from rntp.mixture import Problem
 from rntp.recipe import EnvironmentSpec
@@ -196,7 +197,7 @@ class _Written:
 
     def __init__(self, environment: str, path: Path) -> None:
         self._environment, self._path = environment, path
-        rows = (json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip())
+        rows = (row for _, row in read_json_lines(path))  # every row was read as a task before
         self._texts = {str(row["id"]): next((row[key] for key in _QUESTIONS if row.get(key)), None) for row in rows}
 
     def __call__(self, task: Task) -> str:

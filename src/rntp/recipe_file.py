@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import parse_toml, read_toml
 from rntp.recipe import EnvironmentSpec, Recipe, VllmSpec
 
 #: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
@@ -39,12 +39,9 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     --------
     >>> read_recipe(Path("nowhere.toml"))
     Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.toml'
+    computeledger.errors.InputError: nowhere.toml: no such file
     """
-    try:
-        given = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    given = read_toml(path)
     for setting in settings:
         _set(given, setting)
     given.setdefault("name", path.resolve().parent.name if path.stem == "config" else path.stem)
@@ -147,8 +144,8 @@ def _set(given: dict[str, Any], setting: str) -> None:
     if not equals or not key:
         raise InputError(f"--set {shown(setting)}: table.key=value is needed")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}", "--set")["value"]
+    except InputError:
         value = text.strip()
     for table in tables:
         given = given.setdefault(table, {})

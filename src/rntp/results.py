@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError
+from computeledger.files import read_json
 
 #: Version of the file.
 SCHEMA = "rntp-study/1"
@@ -33,9 +33,9 @@ def read_results(path: Path) -> dict[str, Any]:
     computeledger.errors.InputError: pyproject.toml: no results of a study
     """
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        found = None
+        found = read_json(path)
+    except InputError as error:
+        raise InputError(f"{error}; the results of a study are needed") from None
     if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
         raise InputError(f"{path}: no results of a study")
     return dict(found)

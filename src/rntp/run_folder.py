@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, shown
+from computeledger.files import read_json as read_json_file
+from computeledger.files import read_json_lines
 from rntp.recipe import Recipe
 from rntp.recipe_file import document, fingerprint
 
@@ -94,6 +96,32 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     write_json(folder / RECIPE, {"fingerprint": fingerprint(recipe), "recipe": document(recipe), "folder": where})
 
 
+def read_written_recipe(folder: Path) -> tuple[dict[str, Any], Path | None]:
+    """Read the recipe that a run wrote beside its results.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+
+    Returns
+    -------
+    tuple of dict and Path or None
+        The recipe's document, and the folder that its paths are relative to.
+
+    Examples
+    --------
+    >>> read_written_recipe(Path("nowhere"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere/recipe.json: no such file
+    """
+    written = read_json_file(folder / RECIPE)
+    recipe, where = (written.get(key) for key in ("recipe", "folder")) if isinstance(written, dict) else (None, None)
+    if not isinstance(recipe, dict) or not isinstance(where, str | None):
+        raise InputError(f"{folder / RECIPE}: holds no recipe of a run")
+    return recipe, None if where is None else Path(where)
+
+
 def finished(folder: Path) -> dict[str, Any] | None:
     """Read the summary of a run that has ended.
 
@@ -162,13 +190,14 @@ def read_metrics(folder: Path, before: int | None = None) -> list[dict[str, Any]
     if not path.exists():
         return []
     rows = []
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            break  # a run that was killed while it wrote
-        if before is None or row["step"] <= before:
-            rows.append(row)
+    try:
+        for _, row in read_json_lines(path):
+            if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+                break
+            if before is None or row["step"] <= before:
+                rows.append(row)
+    except InputError:
+        return rows  # of a run that was killed while it wrote
     return rows
 
 
@@ -210,8 +239,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
     True
     """
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, json.JSONDecodeError):
+        found = read_json_file(path)
+    except InputError:
         return None
     return found if isinstance(found, dict) else None
 

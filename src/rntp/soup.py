@@ -7,7 +7,7 @@ parallel it is the linear one. Tensors are merged one by one, in double precisio
 
 from __future__ import annotations
 
-import json
+import filecmp
 import math
 import os
 import shutil
@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import read_json
 
 METHODS = ("linear", "slerp")
 #: Sine of the angle below which two tensors count as parallel.
@@ -206,7 +207,11 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     """
     index, whole = folder / "model.safetensors.index.json", folder / "model.safetensors"
     if index.is_file():
-        return Checkpoint(folder, json.loads(index.read_text("utf-8"))["weight_map"])
+        found = read_json(index)
+        files = found.get("weight_map") if isinstance(found, dict) else None
+        if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+            raise InputError(f"{index}: holds no weight_map")
+        return Checkpoint(folder, files)
     if not whole.is_file():
         raise InputError(f"{shown(str(folder))} holds no model.safetensors")
     try:
@@ -243,7 +248,7 @@ def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
                 )
                 raise InputError(f"{names} are not of one model: {name} is {shapes}")
         tokenizers = [c.folder / "tokenizer.json" for c in (first, other)]
-        if all(path.is_file() for path in tokenizers) and tokenizers[0].read_bytes() != tokenizers[1].read_bytes():
+        if all(path.is_file() for path in tokenizers) and not filecmp.cmp(tokenizers[0], tokenizers[1], shallow=False):
             raise InputError(f"{names} do not share a tokenizer: their tokenizer.json differ")
 
 

@@ -7,13 +7,11 @@ command goes on. The judge of a seed is the pretrained model of the next one.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import re
 import shutil
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import read_json, read_toml
 from rntp.experiment import RUN, Checkpoints, Plan, experiment, fractions, measure_models, pretrained
 from rntp.quiet import hush
 from rntp.recipe import ControlSpec, PositionSpec, Recipe, ReportSpec, RewardSpec, RlSpec
@@ -137,13 +136,13 @@ def read_study(path: Path) -> Study:
     --------
     >>> read_study(Path("nowhere.toml"))
     Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.toml'
+    computeledger.errors.InputError: nowhere.toml: no such file
     """
+    given = read_toml(path)
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
         study: Study = record(Study, {"name": path.stem, **given}, "")
         study = replace(study, folder=path.parent, output=study.output or f"runs/{study.name}")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, InputError) as error:
+    except InputError as error:
         raise InputError(f"{path}: {error}") from None
     for problem in _problems(study):
         raise InputError(f"{path}: {problem}")
@@ -320,7 +319,7 @@ def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
 def _row(study: Study, variant: Variant, seed: int) -> dict[str, Any]:
     """What stands in the table of a variant at a seed."""
     output = Path(recipe_of(study, variant, seed).output)
-    summary = json.loads((output / SUMMARY).read_text("utf-8"))
+    summary = read_json(output / SUMMARY)
     kept = ("beta_flop", "beta_gpu_time", "wall_s", "pretraining_wall_s", "steps", "phases", "ntp_equal_time", "curve")
     return {
         "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set),

@@ -240,7 +240,7 @@ def test_no_tool_and_no_file(tmp_path):
         (tmp_path / "x").write_text(content)
         with pytest.raises(InputError, match=words):
             reader_of(tmp_path / "x")
-    with pytest.raises(InputError, match="is a directory"):
+    with pytest.raises(InputError, match="is a folder, a file is needed"):
         reader_of(tmp_path)
 
 

@@ -293,7 +293,7 @@ def test_power_is_booked_to_the_workload_beside_it(run):
         (("plan.toml", "e", "d"), "'d': 'e' counts energy itself: leave one of them out"),
         (("plan.toml", "plan.toml"), "of no tool that is known here"),
         (("plan.toml", "a", "--calibration", "other.toml"), "it is left as it is: give another name"),
-        (("plan.toml", "nowhere"), "'nowhere': no such file"),
+        (("plan.toml", "nowhere"), "nowhere: no such file"),
         (("plan.toml", "a", "./a"), "'./a': is given twice, and would count twice"),
     ],
 )

@@ -294,7 +294,7 @@ def mutated(kind: str, stem: str, old: str, new: str, name: str | None = None) -
 def test_a_malformed_accelerator_does_not_load(old: str, new: str, message: str) -> None:
     with pytest.raises(FactError, match=message) as caught:
         mutated("accelerators", "h100-sxm5-80gb", old, new)
-    assert str(caught.value).startswith("h100-sxm5-80gb.toml: ")
+    assert str(caught.value).startswith("h100-sxm5-80gb.toml:")
     assert "\n" not in str(caught.value)
 
 

@@ -227,7 +227,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(computeledger, ledger: Path, t
     cases = [
         (["list", "--book", str(tmp_path / "none.duckdb")], "no books there"),
         (["list", "--book", str(tmp_path / "bad.duckdb")], "not a valid DuckDB database file"),
-        (["add", str(tmp_path / "notes.txt"), "--book", str(book)], "neither a plan"),
+        (["add", str(tmp_path / "notes.txt"), "--book", str(book)], "needed is a plan"),
         (["add", str(tmp_path / "none.toml"), "--book", str(book)], "no such file"),
         (["add", str(ledger), "--price", "$1..$2/h", "--book", str(book)], "one price, not a range"),
         (["show", "7", "--book", str(book)], "entry 7 is not in"),

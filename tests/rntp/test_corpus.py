@@ -75,8 +75,8 @@ def test_files_of_one_base_name_are_documents_of_their_own(tmp_path: Path) -> No
     ("spec", "message"),
     [
         (CorpusSpec("text", ("no-*.txt",)), "no file is named 'no-*.txt'"),
-        (CorpusSpec("text", ("a.parquet",)), "is no UTF-8 text"),
-        (CorpusSpec("jsonl", ("0.txt",)), "line 1: no JSON document"),
+        (CorpusSpec("text", ("a.parquet",)), "not UTF-8 text"),
+        (CorpusSpec("jsonl", ("0.txt",)), "0.txt:1: not valid JSON"),
         (CorpusSpec("jsonl", ("a.jsonl",), "txt"), "no text under 'txt': did you mean 'text'?"),
         (CorpusSpec("parquet", ("0.txt",)), "0.txt: "),
         (CorpusSpec("datasets", ("saved",), split="tran"), "no split 'tran': did you mean 'train'?"),

@@ -256,8 +256,8 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path: Path) -> None:
         ('{"id": "1", "domain": "math", "answr": "2"}', "unknown 'answr' in domain math: did you mean 'answer'?"),
         ('{"id": "1", "domain": "math", "limits": {"wall_s": -1}}', "wall_s -1: a number from 0.01 to 1800"),
         ('{"domain": "math"}', "task: an id is needed"),
-        ("{", "line 1: no JSON document"),
-        ("[" * 100_000, "line 1: no JSON document"),
+        ("{", "t.jsonl:1: not valid JSON"),
+        ("[" * 100_000, "t.jsonl:1: nested more than 64 deep"),
         ('{"id": "1", "domain": "math"}', "task '1': answer nothing cannot be used in domain math"),
     ],
 )

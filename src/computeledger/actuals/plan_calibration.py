@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from computeledger.economics.plan import Plan, Section
 from computeledger.economics.setting import system_of
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.load import load_model
+from computeledger.files import read_toml
 
 SCHEMA = "plan-calibration/1"
 #: Keys of a section that say what a calibration says.
@@ -198,14 +198,7 @@ def read_calibration(path: str | Path) -> PlanCalibration:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.toml: no such file
     """
-    try:
-        table = tomllib.loads(Path(path).read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{shown(str(path))}: cannot be read ({error.__class__.__name__})") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not valid TOML: {str(error) or 'nested too deeply'}") from None
+    table = read_toml(Path(path))
     if table.get("schema") != SCHEMA:
         raise InputError(f"{path}: schema = {shown(table.get('schema'))}: a calibration of reconcile says {SCHEMA!r}")
     phases = {name: one for name, one in table.items() if name not in ("schema", "date")}

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import bounded_lines, open_user_file, parse_json
 from computeledger.units import LARGEST
 
 #: What every line says in ``schema``.
@@ -237,12 +238,7 @@ def entry_of(line: str) -> Entry:
     >>> entry_of(line_of(Entry("mine", "rl", "update", 2.0, devices=8))).device_s
     16.0
     """
-    try:
-        document = json.loads(line)
-    except ValueError:
-        raise InputError("not JSON") from None
-    except RecursionError:
-        raise InputError("JSON nested too deep") from None
+    document = parse_json(line, "")
     if not isinstance(document, dict):
         raise InputError(f"{shown(document)} is no entry: an object is needed")
     if document.get("schema") != SCHEMA:
@@ -316,18 +312,19 @@ def read_ledger(path: Path) -> Reading:
     >>> _ = path.write_text(f"{line}\n{line[:20]}")
     >>> reading = read_ledger(path)
     >>> len(reading.entries), reading.damaged
-    (1, (Damage(line=2, reason='cut off: not JSON'),))
+    (1, (Damage(line=2, reason='cut off: not valid JSON: Unterminated string starting at'),))
     """
     entries, damaged = [], []
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            if not raw.strip():
-                continue
-            try:
-                entries.append(entry_of(raw.decode("utf-8")))
-            except (InputError, UnicodeDecodeError) as error:
-                reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-                damaged.append(Damage(number, reason if raw.endswith(b"\n") else f"cut off: {reason}"))
+    with open_user_file(path) as stream:
+        for number, raw in bounded_lines(stream):
+            if raw is None:
+                damaged.append(Damage(number, "longer than any line of a ledger"))
+            elif raw.strip():
+                try:
+                    entries.append(entry_of(raw.decode("utf-8")))
+                except (InputError, UnicodeDecodeError) as error:
+                    reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+                    damaged.append(Damage(number, reason if raw.endswith(b"\n") else f"cut off: {reason}"))
     # a run killed within its first write leaves one line, cut
     if damaged and not entries and not (len(damaged) == 1 and damaged[0].reason.startswith("cut off")):
         raise InputError(f"{path.name} is no run ledger: line {damaged[0].line}: {damaged[0].reason}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from computeledger.economics.plan_keys import (
     efficiency_keys,
 )
 from computeledger.errors import InputError, PlanError, nearest, shown
+from computeledger.files import MOST_TOML_BYTES, parse_toml, read_user_text
 from computeledger.units import parse_quantity
 
 Value = Uncertain | str
@@ -191,38 +191,23 @@ def load_plan(path: str | Path) -> Plan:
         raise PlanError("the plan's file name is missing: it is empty")
     file = Path(path)
     try:
-        tables = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        raise PlanError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise PlanError(f"{path}: is a folder, a plan file is needed") from None
-    except OSError as error:
-        raise PlanError(
-            f"{shown(str(path))}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise PlanError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{path}: not valid TOML: {error}") from None
-    except RecursionError:
-        raise PlanError(f"{path}: brackets are nested too deeply") from None
-    except ValueError:
-        raise PlanError(f"{path}: a whole number has too many digits") from None
+        text = read_user_text(file, MOST_TOML_BYTES)
+        tables = parse_toml(text, str(path))
+    except InputError as error:
+        raise PlanError(str(error)) from None
     try:
         return read_plan(_beside(file.parent, tables), str(path))
     except PlanError as error:
-        raise PlanError(f"{path}{_line_words(file, str(error))}: {error}") from None
-    except RecursionError:
-        raise PlanError(f"{path}: tables are nested too deeply") from None
+        raise PlanError(f"{path}{_line_words(text, str(error))}: {error}") from None
 
 
-def _line_words(file: Path, message: str) -> str:
+def _line_words(text: str, message: str) -> str:
     """``:12`` where the message names a key that stands on one line of its section, else nothing."""
     named = re.match(r"(?:\[([\w.]+)[^\]]*\] )?(?:unknown key '(\w+)'|(\w+) = )", message)
     if named is None:
         return ""
     wanted, key, section = named[1] or "", named[2] or named[3], ""
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[+\s*([\w.]+)\s*\]+", line):
             section = header[1]
         elif section == wanted and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
@@ -261,7 +246,7 @@ def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:
     Parameters
     ----------
     tables : mapping
-        As :func:`tomllib.loads` gives it.
+        As :func:`computeledger.files.parse_toml` gives it.
     name : str
         What to call the plan.
 

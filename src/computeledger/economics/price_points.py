@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.errors import InputError, shown
+from computeledger.files import read_table
 from computeledger.progress import counted
 from computeledger.units import GIGA
 
@@ -99,17 +100,11 @@ def read_points(path: str | Path) -> PricePoints:
     Traceback (most recent call last):
     computeledger.errors.InputError: missing.csv: no such file
     """
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"{shown(str(path)).strip(chr(39))}: no such file")
-    return _points(file.name, list(csv.DictReader(file.read_text("utf-8").splitlines())))
+    return _points(str(path), list(read_table(Path(path), COLUMNS)))
 
 
-def _points(name: str, rows: list[dict[str, str]]) -> PricePoints:
-    missing = [column for column in COLUMNS if not rows or column not in rows[0]]
-    if missing:
-        raise InputError(f"{name}: no column {', '.join(missing)}; needed are {', '.join(COLUMNS)}")
-    kept = [(line, row) for line, row in enumerate(rows, 2) if "True" not in (row["gateway"], row["bucket"])]
+def _points(name: str, rows: list[tuple[int, dict[str, str]]]) -> PricePoints:
+    kept = [(line, row) for line, row in rows if "True" not in (row["gateway"], row["bucket"])]
     numbers = [
         [_positive(name, line, row, key) for key in ("usd_in", "usd_out", "active", "total")] for line, row in kept
     ]
@@ -212,7 +207,7 @@ def shipped_points() -> PricePoints:
         {**row, "gateway": "False", "bucket": "False", **{key: sizes[row["model"]][key] for key in ("total", "active")}}
         for row in _shipped_rows("open_model_prices.csv")
     ]
-    return _points("open_model_prices.csv", rows)
+    return _points("open_model_prices.csv", list(enumerate(rows, 2)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,9 @@ difficulty leans on the model's other tasks and on the other models (beta-binomi
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from computeledger.economics.prices import PriceSheet, Usage, bill
 from computeledger.economics.routing import FAILED_COST_RATIO, normal_nodes, success_by_task
 from computeledger.economics.routing_task import MODEL_RANGE, RETRY_RANGE, ModelQuestion, at
 from computeledger.errors import InputError, shown
+from computeledger.files import MOST_ROWS, read_json_lines, read_table
 
 Floats = NDArray[np.float64]
 
@@ -108,34 +107,25 @@ def read_attempts(path: str | Path, sheets: Callable[[str], PriceSheet] | None =
     computeledger.errors.InputError: missing.csv: no such file
     """
     file = Path(path)
-    if not file.is_file():
-        raise InputError(f"{file.name}: no such file")
-    text, start = file.read_text("utf-8"), 1
+    table: Sequence[tuple[int, Mapping[str, Any]]]
     if file.suffix == ".jsonl":
-        table = [
-            _json_object(f"{file.name}:{place}", line)
-            for place, line in enumerate(text.splitlines(), start)
-            if line.strip()
-        ]
+        table = [(line, _json_object(f"{file}:{line}", found)) for line, found in read_json_lines(file, MOST_ROWS)]
     else:
-        lines = text.splitlines()
-        above = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
-        table, start = list(csv.DictReader(lines[above:])), 2 + above
+        table = list(read_table(file, comment="#"))
     needed = ("model", "task", "success")
-    if not table or any(column not in table[0] for column in needed):
+    if not table or any(column not in table[0][1] for column in needed):
         why = "" if table else "no attempt in it; "
-        raise InputError(f"{file.name}: {why}needed are the columns {', '.join(needed)}, and cost or tokens")
-    if "cost" not in table[0] and (sheets is None or any(key not in table[0] for key in _TOKENS[:2])):
-        raise InputError(f"{file.name}: needed is cost, or input_tokens and output_tokens of models with a price sheet")
+        raise InputError(f"{file}: {why}needed are the columns {', '.join(needed)}, and cost or tokens")
+    if "cost" not in table[0][1] and (sheets is None or any(key not in table[0][1] for key in _TOKENS[:2])):
+        raise InputError(f"{file}: needed is cost, or input_tokens and output_tokens of models with a price sheet")
+    for line, row in table:
+        if lacks := [column for column in needed if column not in row]:
+            raise InputError(f"{file}:{line}: {', '.join(lacks)} missing")
     priced: dict[str, PriceSheet] = {}
-    return [_attempt(f"{file.name}:{line}", row, priced, sheets) for line, row in enumerate(table, start)]
+    return [_attempt(f"{file}:{line}", row, priced, sheets) for line, row in table]
 
 
-def _json_object(where: str, line: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not valid JSONL: {error.msg}") from None
+def _json_object(where: str, found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{where}: every line must be an object")
     return found
@@ -172,7 +162,7 @@ def _number(where: str, row: Mapping[str, Any], key: str) -> float:
         return 0.0
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{where}: {key} {shown(value)}: expected a number") from None
     if not (number >= 0 and math.isfinite(number)):
         raise InputError(f"{where}: {key} {number:g}: must not be negative")

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
@@ -28,7 +26,7 @@ from computeledger.errors import (
     shown,
 )
 from computeledger.facts.schema import Fact
-from computeledger.files import read_user_text
+from computeledger.files import MOST_BYTES, MOST_KEY_CHARACTERS, MOST_TOML_BYTES, parse_json, parse_toml, read_user_text
 from computeledger.sources import check_date, load_sources
 from computeledger.units import DIMENSIONS, parse_quantity
 
@@ -37,6 +35,8 @@ ASSUMPTION, USER = "assumption", "user"
 
 #: Largest whole number of a file: counts and ids stay far below it.
 LARGEST_INTEGER = 2**63 - 1
+
+LARGEST_DIGITS = len(str(LARGEST_INTEGER))
 
 _PROVENANCE = ("source", "date", "locator")
 _REQUIRED = ("value", "unit", *_PROVENANCE)
@@ -104,7 +104,7 @@ class Document:
             Counted from 1; 1 where the field is missing [-].
         """
         for key in reversed(path.split(".")):
-            if not key:
+            if not 0 < len(key) <= MOST_KEY_CHARACTERS:
                 continue
             found = re.search(rf"(?m)^[^#\n]*?(?<![\w-]){re.escape(key)}[\"']?\s*[=:.\]]", self.text)
             if found:
@@ -136,26 +136,13 @@ def parse_document(name: str, text: str, shipped: bool) -> Document:
     """
     blank = Document(name, text, {}, shipped)
     try:
-        table = json.loads(text, parse_int=_integer) if name.endswith(".json") else tomllib.loads(text)
-    except json.JSONDecodeError as error:
-        raise blank.error("", f"not valid JSON: {error.msg}", ModelConfigError, error.lineno) from None
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = int(found[1]) if found else max(1, len(text.splitlines()))
-        raise blank.error("", f"not valid TOML: {re.sub(r' [(]at .*', '', str(error))}", line=line) from None
-    except RecursionError:
-        raise blank.error("", "brackets are nested too deeply", line=1) from None
-    except ValueError:
-        raise blank.error("", "a whole number has too many digits", line=1) from None
+        is_json = name.endswith(".json")
+        table = parse_json(text, name, most_digits=LARGEST_DIGITS) if is_json else parse_toml(text, name)
+    except InputError as error:
+        raise (FactError if shipped else ModelConfigError if is_json else InputError)(str(error)) from None
     if not isinstance(table, dict):
         raise blank.error("", "expected an object of named fields", ModelConfigError, 1)
     return Document(name, text, table, shipped)
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > len(str(LARGEST_INTEGER)):
-        raise ValueError(digits)
-    return int(digits)
 
 
 def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
@@ -181,7 +168,8 @@ def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
     """
     if shipped:
         return parse_document(path.name, path.read_text("utf-8"), shipped)
-    return parse_document(str(path), read_user_text(Path(str(path))), shipped)
+    most_bytes = MOST_BYTES if path.name.endswith(".json") else MOST_TOML_BYTES
+    return parse_document(str(path), read_user_text(Path(str(path)), most_bytes), shipped)
 
 
 def dimension_of(path: str) -> str:

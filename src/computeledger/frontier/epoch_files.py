@@ -12,6 +12,7 @@ from pathlib import Path
 
 from computeledger.errors import FactError, InputError, shown
 from computeledger.facts.catalog import shipped_file
+from computeledger.files import read_table
 from computeledger.units import GIGA, HOUR_S, MEGA
 
 #: Shown wherever these data are.
@@ -131,19 +132,10 @@ def read_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[str, Mapping[
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file; ...
     """
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"{path}: no such file; --data names the folder with {TIMELINES} and {CHIPS}")
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        try:
-            reader = csv.DictReader(stream)
-            columns = reader.fieldnames or []
-            for name in needed:
-                if name not in columns:
-                    raise InputError(f"{path}: the column {name!r} is missing; the file has {', '.join(columns)}")
-            for row in reader:
-                yield f"{path}:{reader.line_num}", {key: value or "" for key, value in row.items() if key}
-        except (UnicodeDecodeError, csv.Error):
-            raise InputError(f"{path}: is no CSV file in UTF-8") from None
+    for line, row in read_table(path, list(needed)):
+        yield f"{path}:{line}", row
 
 
 def _number(text: str, where: str) -> float | None:

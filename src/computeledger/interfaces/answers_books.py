@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,47 +12,52 @@ from computeledger.actuals.run_ledger import SCHEMA, Entry, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError, shown
+from computeledger.files import open_user_file, read_json
 from computeledger.interfaces.book_store import AMOUNTS, Record
 
 Amounts = dict[str, float | None]
 
+#: What is hashed of a file at once.
+PIECE_BYTES = 1_000_000
+
+_KINDS = f"needed is a plan (TOML, or plan --json), a run's ledger ({SCHEMA}), or a reconciliation (reconcile --json)"
+
 
 def read_record(path: Path, price: Uncertain | None, name: str | None, note: str) -> Record:
     """What a file holds, as one record."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{shown(str(path))}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{shown(str(path))}: is a folder, a file is needed") from None
+    with open_user_file(path) as stream:
+        begin = stream.read(4096)
+        digest = hashlib.sha256(begin)
+        while piece := stream.read(PIECE_BYTES):
+            digest.update(piece)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    kind, document, amounts, phases, happened = _contents(path, data, price)
+    kind, document, amounts, phases, happened = _contents(path, begin, price)
     own = document.get("title") or ", ".join(document.get("runs", ())) or path.stem
-    digest = hashlib.sha256(data).hexdigest()
-    return Record(kind, name or str(own), happened or now, amounts, phases, document, digest, note)
+    return Record(kind, name or str(own), happened or now, amounts, phases, document, digest.hexdigest(), note)
 
 
 def _contents(
-    path: Path, data: bytes, price: Uncertain | None
+    path: Path, begin: bytes, price: Uncertain | None
 ) -> tuple[str, dict[str, Any], Amounts, dict[str, Amounts], str]:
     """Kind, document, amounts, amounts by phase, and when it happened."""
     if path.suffix == ".toml":
         document = _plan_file(path)
         return ("plan", document, *_plan_amounts(document), "")
-    if SCHEMA.encode() in data.lstrip()[:4096].partition(b"\n")[0]:
+    if SCHEMA.encode() in begin.lstrip().partition(b"\n")[0]:
         return _run(path, price)
-    found: Any = None
-    with contextlib.suppress(ValueError):  # what is not JSON is named below
-        found = json.loads(data)
+    try:
+        found = read_json(path)
+    except InputError as error:
+        raise InputError(f"{error}; {_KINDS}") from None
     keys = set(found) if isinstance(found, dict) else set()
-    if {"phases", "total", "balance"} <= keys:
-        return ("plan", found, *_plan_amounts(found), "")
-    if {"phases", "contradictions"} <= keys:
-        return ("reconciliation", found, *_reconciled_amounts(found), "")
-    raise InputError(
-        f"{shown(str(path))}: neither a plan (TOML, or plan --json), nor a run's ledger ({SCHEMA}), "
-        "nor a reconciliation (reconcile --json)"
-    )
+    try:
+        if {"phases", "total", "balance"} <= keys:
+            return ("plan", found, *_plan_amounts(found), "")
+        if {"phases", "contradictions"} <= keys:
+            return ("reconciliation", found, *_reconciled_amounts(found), "")
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        raise InputError(f"{shown(str(path))}: a damaged answer; {_KINDS}") from None
+    raise InputError(f"{shown(str(path))}: {_KINDS}")
 
 
 def _plan_file(path: Path) -> dict[str, Any]:

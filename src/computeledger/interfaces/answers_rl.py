@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import median
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces import documents, documents_rl
 from computeledger.interfaces.answers_rl_run import Asked, read_run
@@ -17,6 +18,7 @@ from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
+from computeledger.units import LARGEST
 from computeledger.validation.rl_beta import published_betas
 from computeledger.validation.tables import read_rows
 from computeledger.workloads.rl import estimate_rl, pretraining_gpu_s_per_token
@@ -171,9 +173,12 @@ def _columns(path: str, names: Sequence[str]) -> list[list[float]]:
     for line, row in enumerate(rows, 2):
         for place, name in enumerate(names):
             try:
-                found[place].append(float(row[name]))
+                value = float(row[name])
             except ValueError:
-                raise InputError(f"{path}: line {line}: {name} {row[name]!r} is no number") from None
+                value = math.nan
+            if not abs(value) <= LARGEST:
+                raise InputError(f"{path}:{line}: {name} {shown(row[name])} is no number up to {LARGEST:g}")
+            found[place].append(value)
     return found
 
 

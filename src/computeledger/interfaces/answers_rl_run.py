@@ -14,6 +14,7 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.files import MOST_VALUES, read_user_lines
 from computeledger.frontier.text import text_facts
 from computeledger.interfaces.answers_setting import (
     check_positive,
@@ -299,16 +300,15 @@ def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
 
 def read_lengths(path: str) -> list[float]:
     """Read observed lengths, one number per line."""
-    try:
-        lines = Path(path).read_text("utf-8").split()
-    except (OSError, UnicodeDecodeError):
-        raise InputError(f"{path}: cannot be read as a list of lengths") from None
-    found = []
-    for place, line in enumerate(lines, 1):
-        try:
-            found.append(float(line))
-        except ValueError:
-            raise InputError(f"{path}: line {place}: {shown(line)} is no number of tokens") from None
+    found: list[float] = []
+    for number, line in read_user_lines(Path(path)):
+        for word in line.split():
+            try:
+                found.append(float(word))
+            except ValueError:
+                raise InputError(f"{path}:{number}: {shown(word)} is no number of tokens") from None
+        if len(found) > MOST_VALUES:
+            raise InputError(f"{path}:{number}: more than {MOST_VALUES:,} lengths")
     if not found:
         raise InputError(f"{path}: no lengths")
     return found

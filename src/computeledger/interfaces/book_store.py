@@ -90,8 +90,10 @@ def _locked(path: Path, alone: bool) -> Iterator[None]:
     """Hold the lock beside the books."""
     if not path.parent.is_dir():
         raise InputError(f"{shown(str(path))}: the folder {path.parent} does not exist")
-    mode = os.O_RDWR | os.O_CREAT if alone else os.O_RDONLY | os.O_CREAT
-    handle = os.open(path.with_name(path.name + ".lock"), mode, 0o644)
+    handle = _lock_handle(path.with_name(path.name + ".lock"), alone)
+    if handle is None:
+        yield
+        return
     try:
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -107,6 +109,19 @@ def _locked(path: Path, alone: bool) -> Iterator[None]:
         os.close(handle)
 
 
+def _lock_handle(path: Path, alone: bool) -> int | None:
+    """The lock's file; None where it is not there and a reader may not make it: no writer has been at work then."""
+    try:
+        return os.open(path, (os.O_RDWR if alone else os.O_RDONLY) | os.O_CREAT, 0o644)
+    except OSError as error:
+        if alone:
+            raise InputError(f"{shown(str(path))}: cannot be written ({(error.strerror or '').lower()})") from None
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+
+
 @contextlib.contextmanager
 def _open(path: Path, write: bool) -> Iterator[Any]:
     """A connection to books that are there, with DuckDB's own words in one line where it refuses them."""
@@ -114,16 +129,30 @@ def _open(path: Path, write: bool) -> Iterator[Any]:
     if path.exists() != path.is_file() or not (write or path.exists()):
         raise InputError(f"{shown(str(path))}: no books there; computeledger books add FILE begins them")
     with _locked(path, alone=write):
-        if not path.exists():
-            _create(path, duckdb)
         try:
+            if not path.exists():
+                _create(path, duckdb)
             with duckdb.connect(str(path), read_only=not write, config={"threads": 1}) as connection:
                 found = connection.execute("SELECT format FROM about").fetchall()
                 if found != [("computeledger-books/1",)]:
                     raise InputError(f"{path}: books of another format: {found}")
                 yield connection
-        except (duckdb.IOException, duckdb.CatalogException, duckdb.InternalException) as error:
-            raise InputError(f"{path}: no books of computeledger: {str(error).splitlines()[0]}") from None
+        except (duckdb.Error, OSError) as error:
+            usable = f"cannot be {'written' if write else 'used'}"
+            words = usable if _is_whole(path, duckdb) else "no books of computeledger"
+            raise InputError(f"{path}: {words}: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+
+
+def _is_whole(path: Path, duckdb: Any) -> bool:
+    """Whether books can be read, or are not there yet."""
+    if not path.exists():
+        return True
+    try:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            connection.execute("SELECT format FROM about").fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _create(path: Path, duckdb: Any) -> None:
@@ -132,6 +161,7 @@ def _create(path: Path, duckdb: Any) -> None:
         with duckdb.connect(str(made)) as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
+            connection.execute("CHECKPOINT")  # raises where the disk is full; closing does not
         made.replace(path)
 
 
@@ -142,7 +172,10 @@ def add_records(path: Path, records: Sequence[Record]) -> list[int]:
         connection.execute("BEGIN")
         (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM entries").fetchone()
         for number, record in enumerate(records, last + 1):
-            text = json.dumps(record.document, allow_nan=False, default=float)
+            try:
+                text = json.dumps(record.document, allow_nan=False, default=float)
+            except ValueError:
+                raise InputError(f"{shown(record.name)}: holds a number that is not finite") from None
             row = (number, record.happened, record.kind, record.name, record.note)
             amounts = [record.amounts.get(name) for name in AMOUNTS]
             rest = (record.file_sha256, hashlib.sha256(text.encode()).hexdigest(), text)

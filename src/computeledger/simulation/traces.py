@@ -4,9 +4,10 @@ one's own.
 
 from __future__ import annotations
 
-import csv
-import json
+import contextlib
+import itertools
 import math
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,11 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError, QuantityError, nearest, shown
+from computeledger.files import read_json_lines, read_table, read_user_lines
 from computeledger.simulation.state import Counts, Times
 
 #: Tokens of a prefix block in the Mooncake trace, and in one's own where prefixes have names.
 MOONCAKE_BLOCK_TOKENS, OWN_BLOCK_TOKENS = 512, 64
 _MS_PER_S = 1000
+
+#: Most requests of a trace, most blocks of their prefixes, and most tokens of one request.
+MOST_REQUESTS, MOST_BLOCKS, MOST_TOKENS = 5_000_000, 5_000_000, 500_000_000
 
 #: Columns of each format: arrival, input, output.
 _AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -151,63 +156,46 @@ def read_trace(path: str | Path) -> Trace:
     --------
     >>> read_trace("nowhere.csv")
     Traceback (most recent call last):
-    computeledger.errors.InputError: 'nowhere.csv': no such file
+    computeledger.errors.InputError: nowhere.csv: no such file
     """
-    name = shown(str(path))
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            lines = stream.read().splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{name}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        words = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or "").lower()
-        raise InputError(f"{name}: cannot be read ({words})") from None
-    rows = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not rows:
-        raise InputError(f"{name}: is empty; a trace has one request per line")
-    records = list(_json_rows(name, rows) if rows[0][1].lstrip().startswith("{") else _csv_rows(name, rows))
-    return _trace(name, records)
+    file = Path(path)
+    records = _records(file)
+    first = next(records, None)
+    if first is None:
+        raise InputError(f"{file}: holds no request; a trace has one per line")
+    keys = next((keys for keys in (_AZURE, _MOONCAKE, _OWN) if keys[0] in first[1]), None)
+    if keys is None:
+        hint = nearest(str(next(iter(first[1]), "")), [one[0] for one in (_AZURE, _MOONCAKE, _OWN)])
+        named = shown(", ".join(first[1]))
+        raise InputError(f"{file}: columns {named} are no trace; write arrival,input_tokens,output_tokens ({hint})")
+    return _trace(str(file), keys, itertools.chain([first], records))
 
 
-def _json_rows(name: str, rows: list[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in rows:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            raise InputError(f"{name}:{number}: not a JSON object") from None
+def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    with contextlib.closing(read_user_lines(file)) as lines:
+        first = next((line for _, line in lines if line.strip()), "")
+    if not first.lstrip().startswith("{"):
+        yield from read_table(file, most_rows=MOST_REQUESTS)
+        return
+    for number, record in read_json_lines(file, MOST_REQUESTS):
         if not isinstance(record, dict):
-            raise InputError(f"{name}:{number}: expected a JSON object, not {shown(record)}")
+            raise InputError(f"{file}:{number}: expected a JSON object, not {shown(record)}")
         yield number, record
 
 
-def _csv_rows(name: str, rows: list[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    header = [cell.strip() for cell in next(csv.reader([rows[0][1]]))]
-    for number, line in rows[1:]:
-        cells = next(csv.reader([line]))
-        if len(cells) != len(header):
-            raise InputError(f"{name}:{number}: {len(cells)} columns, the header has {len(header)}")
-        yield number, dict(zip(header, (cell.strip() for cell in cells), strict=True))
-    if len(rows) == 1:
-        raise InputError(f"{name}: has a header and no request")
-
-
-def _trace(name: str, records: list[tuple[int, Mapping[str, Any]]]) -> Trace:
-    first = records[0][1]
-    keys = next((keys for keys in (_AZURE, _MOONCAKE, _OWN) if keys[0] in first), None)
-    if keys is None:
-        hint = nearest(str(next(iter(first), "")), [one[0] for one in (_AZURE, _MOONCAKE, _OWN)])
-        raise InputError(
-            f"{name}: columns {', '.join(first)} are no trace; write arrival,input_tokens,output_tokens ({hint})"
-        )
-    arrival_s, tokens = np.zeros(len(records)), np.zeros((2, len(records)), np.int64)
-    for at, (number, record) in enumerate(records):
+def _trace(name: str, keys: tuple[str, ...], records: Iterator[tuple[int, Mapping[str, Any]]]) -> Trace:
+    arrivals, counts, blocks = array("d"), (array("q"), array("q")), _Blocks(keys)
+    for number, record in records:
         where = f"{name}:{number}"
-        arrival_s[at] = _arrival_s(where, keys[0], record)
-        tokens[:, at] = [_count(where, key, record) for key in keys[1:]]
-        if at and arrival_s[at] < arrival_s[at - 1]:
+        arrival_s = _arrival_s(where, keys[0], record)
+        if arrivals and arrival_s < arrivals[-1]:
             raise QuantityError(f"{where}: arrives before the line above; sort the trace by {keys[0]}")
-    blocks, size = _blocks(name, keys, records, tokens[0])
-    return Trace(arrival_s - arrival_s[0], tokens[0], tokens[1], blocks, size)
+        arrivals.append(arrival_s)
+        for column, key in zip(counts, keys[1:], strict=True):
+            column.append(_count(where, key, record))
+        blocks.add(where, record, counts[0][-1])
+    at, tokens = np.array(arrivals), [np.array(column, np.int64) for column in counts]
+    return Trace(at - at[0], tokens[0], tokens[1], blocks.found(), blocks.block_tokens)
 
 
 def _arrival_s(where: str, key: str, record: Mapping[str, Any]) -> float:
@@ -236,46 +224,50 @@ def _count(where: str, key: str, record: Mapping[str, Any]) -> int:
         value = float(given) if not isinstance(given, bool) else math.nan
     except (TypeError, ValueError):
         value = math.nan
-    if not math.isfinite(value) or value < 1 or value != int(value):
-        raise QuantityError(f"{where}: {key} = {shown(given)}: expected a whole number of tokens, at least 1")
+    if not 1 <= value <= MOST_TOKENS or value != int(value):
+        allowed = f"a whole number of tokens from 1 to {MOST_TOKENS:,}"
+        raise QuantityError(f"{where}: {key} = {shown(given)}: expected {allowed}")
     return int(value)
 
 
-def _blocks(
-    name: str, keys: tuple[str, ...], records: list[tuple[int, Mapping[str, Any]]], input_tokens: Counts
-) -> tuple[tuple[NDArray[np.int32], ...] | None, int]:
-    """Prefix blocks of every prompt: only blocks that the prompt fills can be shared."""
-    if keys is _MOONCAKE and "hash_ids" in records[0][1]:
-        lists = []
-        for at, (number, record) in enumerate(records):
-            ids = record.get("hash_ids")
-            if not isinstance(ids, list) or any(not isinstance(one, int) or one < 0 for one in ids):
-                raise QuantityError(f"{name}:{number}: hash_ids must be a list of block numbers")
-            lists.append(ids[: input_tokens[at] // MOONCAKE_BLOCK_TOKENS])
-        return _dense(lists), MOONCAKE_BLOCK_TOKENS
-    if keys is _OWN and any(record.get("prefix") not in (None, "") for _, record in records):
-        return _dense(_named_prefixes(name, records, input_tokens)), OWN_BLOCK_TOKENS
-    return None, 0
+class _Blocks:
+    """Prefix blocks of every prompt, numbered without gaps: only blocks that the prompt fills can be shared."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = keys
+        self._numbers: dict[Any, int] = {}
+        self._ids: list[NDArray[np.int32]] = []
+        self._n_blocks = 0
+        self.block_tokens = 0
+
+    def add(self, where: str, record: Mapping[str, Any], input_tokens: int) -> None:
+        """Take the blocks of the next prompt."""
+        hashes, n_blocks = list[int](), 0
+        if self._keys is _MOONCAKE and (self.block_tokens or not self._ids) and "hash_ids" in record:
+            self.block_tokens = MOONCAKE_BLOCK_TOKENS
+        if self._keys is _MOONCAKE and self.block_tokens:
+            hashes = _hash_ids(where, record)[: input_tokens // MOONCAKE_BLOCK_TOKENS]
+            n_blocks = len(hashes)
+        elif self._keys is _OWN and record.get("prefix") not in (None, ""):
+            self.block_tokens = OWN_BLOCK_TOKENS
+            shared = _count(where, "prefix_tokens", record)
+            if shared > input_tokens:
+                raise QuantityError(f"{where}: prefix_tokens = {shared} exceed input_tokens = {input_tokens}")
+            n_blocks = shared // OWN_BLOCK_TOKENS
+        self._n_blocks += n_blocks
+        if self._n_blocks > MOST_BLOCKS:
+            raise InputError(f"{where}: more than {MOST_BLOCKS:,} blocks of prefixes in one trace")
+        numbers, label = self._numbers, str(record.get("prefix"))
+        ids: list[Any] = hashes or [(label, block) for block in range(n_blocks)]
+        self._ids.append(np.array([numbers.setdefault(one, len(numbers)) for one in ids], np.int32))
+
+    def found(self) -> tuple[NDArray[np.int32], ...] | None:
+        """By prompt; None where nothing is known of prefixes."""
+        return tuple(self._ids) if self.block_tokens else None
 
 
-def _named_prefixes(
-    name: str, records: list[tuple[int, Mapping[str, Any]]], input_tokens: Counts
-) -> list[list[tuple[str, int]]]:
-    """Blocks of prefixes that have a name; what is not said to be shared is not."""
-    out: list[list[tuple[str, int]]] = []
-    for at, (number, record) in enumerate(records):
-        label = record.get("prefix")
-        if label in (None, ""):
-            out.append([])
-            continue
-        shared = _count(f"{name}:{number}", "prefix_tokens", record)
-        if shared > input_tokens[at]:
-            raise QuantityError(f"{name}:{number}: prefix_tokens = {shared} exceed input_tokens = {input_tokens[at]}")
-        out.append([(str(label), block) for block in range(shared // OWN_BLOCK_TOKENS)])
-    return out
-
-
-def _dense(lists: list[list[Any]]) -> tuple[NDArray[np.int32], ...]:
-    """The same blocks numbered without gaps."""
-    numbers: dict[Any, int] = {}
-    return tuple(np.array([numbers.setdefault(one, len(numbers)) for one in ids], np.int32) for ids in lists)
+def _hash_ids(where: str, record: Mapping[str, Any]) -> list[int]:
+    ids = record.get("hash_ids")
+    if not isinstance(ids, list) or any(not isinstance(one, int) or one < 0 for one in ids):
+        raise QuantityError(f"{where}: hash_ids must be a list of block numbers")
+    return ids

@@ -70,7 +70,7 @@ _RATIOS = ("training_known_ratio", "training_unseen_ratio", "training_expert_rat
 #: Algorithms that sample until enough groups carry a signal.
 _RESAMPLING = ("dapo", "dynamic sampling")
 _UNIT_S = {"s": 1.0, "ms": 1e-3, "min": MINUTE_S, "hours": HOUR_S}
-_NUMBER = r"(\d[\d,]*\.?\d*)"
+_NUMBER = r"(?<!\d)(\d[\d,]*\.?\d*)"
 
 
 class SkippedRLRunError(InputError):

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from computeledger.errors import InputError
+from computeledger.files import read_table
 from computeledger.validation import (
     open_points,
     published_points,
@@ -62,6 +63,9 @@ TABLES = (
     Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
+#: Longest cell of a measured row; notes are searched for numbers.
+MOST_CELL_CHARACTERS = 4000
+
 CURATED = ("serving_curated.csv", "published_curated.csv")
 
 
@@ -147,7 +151,8 @@ def curated_rows(name: str) -> list[dict[str, str]]:
     {'Apache-2.0'}
     """
     text = resources.files("computeledger.validation").joinpath("data", name).read_text("utf-8")
-    return _parse(text, name)
+    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    return [{name: cell.strip() for name, cell in row.items()} for row in table]
 
 
 def table_of(rows: Rows, path: str) -> Table:
@@ -210,25 +215,11 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    try:
-        text = Path(path).read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as a table ({error.__class__.__name__})") from None
-    return _parse(text, str(path))
-
-
-def _parse(text: str, path: str) -> list[dict[str, str]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = []
-    try:
-        for row in reader:
-            if None in row:
-                raise InputError(f"{path}: line {reader.line_num} has more cells than the header has columns")
-            rows.append({name: (cell or "").strip() for name, cell in row.items()})
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: not a table ({error})") from None
+    for line, row in read_table(Path(path)):
+        if any(len(cell) > MOST_CELL_CHARACTERS for cell in row.values()):
+            raise InputError(f"{path}:{line}: a cell of more than {MOST_CELL_CHARACTERS:,} characters")
+        rows.append({name: cell.strip() for name, cell in row.items()})
     if not rows:
         raise InputError(f"{path}: no rows below a header")
     return rows

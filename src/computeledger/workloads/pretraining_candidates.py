@@ -126,6 +126,8 @@ def divisors(n: int, most: int | None = None) -> list[int]:
     >>> divisors(12), divisors(12, 4)
     ([1, 2, 3, 4, 6, 12], [1, 2, 3, 4])
     """
+    if most is not None and most < math.isqrt(n):
+        return [d for d in range(1, most + 1) if n % d == 0]
     small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
     return [d for d in sorted({*small, *(n // d for d in small)}) if most is None or d <= most]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.facts.load import load_model
+from computeledger.files import parse_json, read_user_text
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.units import KILO, format_si
@@ -99,14 +99,12 @@ def read_anchor(text: str) -> ServingAnchor:
 
 def _of_benchmark(path: str) -> ServingAnchor:
     try:
-        text = Path(path).read_text("utf-8")
-        if not text.strip():
-            raise InputError(f"--anchor {path}: the file is empty; a benchmark's result holds {', '.join(_BENCH)}")
-        found: Any = json.loads(text)
-    except FileNotFoundError:
-        raise InputError(f"--anchor {path}: no such file") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"--anchor {path}: no JSON document ({error.__class__.__name__})") from None
+        text = read_user_text(Path(path))
+        found: Any = parse_json(text, path) if text.strip() else None
+    except InputError as error:
+        raise InputError(f"--anchor {error}") from None
+    if not text.strip():
+        raise InputError(f"--anchor {path}: the file is empty; a benchmark's result holds {', '.join(_BENCH)}")
     if not isinstance(found, dict):
         raise InputError(f"--anchor {path}: a benchmark's result is an object with {', '.join(_BENCH)}")
     values = {name: _positive(found, name) for name in _BENCH}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from rntp.positions import Place, places, wanted
 from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import parse_recipe, read_recipe
+from rntp.run_folder import read_written_recipe
 from rntp.sampling import Sampling
 
 #: Told a stage, how far it is, and how far it goes.
@@ -135,12 +135,15 @@ def _recipe(question: Question, run: Path | None) -> Recipe:
         return read_recipe(question.recipe)
     if run is None:
         raise InputError(f"{shown(str(question.target))}: belongs to no run; name its recipe with --recipe FILE")
-    written = json.loads((run / "recipe.json").read_text("utf-8"))
-    if "folder" not in written:
+    written, where = read_written_recipe(run)
+    if where is None:
         raise InputError(f"{shown(str(run))}: does not say where its recipe stood; name it with --recipe FILE")
-    for one in written["recipe"].get("environments", []):
+    environments = written.get("environments", [])
+    if not isinstance(environments, list) or not all(isinstance(one, dict) for one in environments):
+        raise InputError(f"{shown(str(run))}: its recipe's environments are no list of tables")
+    for one in environments:
         one.setdefault("held_out_fraction", 0.0)  # a run of before tasks were held out was trained on all of them
-    return parse_recipe(written["recipe"], Path(written["folder"]))
+    return parse_recipe(written, where)
 
 
 def load(path: Path, recipe: Recipe, device: torch.device) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import MOST_BYTES, bounded_lines, open_user_file
 from rntp.errors import SandboxError
 from rntp.verify.cgroup import find_hierarchy
 from rntp.verify.engine import ISOLATIONS, has_sandbox
@@ -50,8 +51,8 @@ class Settings:
         int
             Lines of the completions [-].
         """
-        with self.completions.open("rb") as file:
-            return sum(1 for line in file if line.strip())
+        with open_user_file(self.completions) as stream:
+            return sum(1 for _, line in bounded_lines(stream, MOST_BYTES) if line is None or line.strip())
 
 
 def run_answer(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import read_toml
 from rntp.verify.task import Task, load_tasks, read_task
 
 
@@ -104,12 +105,9 @@ def load_environments(path: Path) -> list[Environment]:
     --------
     >>> load_environments(Path("nowhere.toml"))
     Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.toml'
+    computeledger.errors.InputError: nowhere.toml: no such file
     """
-    try:
-        given = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    given = read_toml(path)
     tables = given.get("environments")
     if not isinstance(tables, dict) or set(given) != {"environments"}:
         raise InputError(f"{path}: tables [environments.NAME] are needed, and nothing else")
@@ -126,6 +124,10 @@ def load_environments(path: Path) -> list[Environment]:
         if isinstance(share, bool) or not isinstance(share, int | float):
             raise InputError(f"{path}: environment {shown(name)}: share {shown(share)}: a number is needed")
         tasks = tuple(load_tasks(path.parent / str(table["tasks"])).values()) if "tasks" in table else ()
+        try:
+            json.dumps(table.get("config", {}))
+        except TypeError:
+            raise InputError(f"{path}: environment {shown(name)}: config takes texts, numbers and lists") from None
         puzzle = {"task": table["puzzle"], "config": table.get("config", {})} if "puzzle" in table else None
         out.append(Environment(name, float(share), tasks, puzzle))
     return out

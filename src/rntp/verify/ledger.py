@@ -132,6 +132,10 @@ def _quantiles(values: Iterable[float]) -> tuple[float, float]:
     return (0.0, 0.0) if not ordered else (ordered[len(ordered) // 2], ordered[int(0.95 * len(ordered))])
 
 
+def _score(given: Any) -> float | None:
+    return None if given is None else float(given)
+
+
 def entry_of(document: Mapping[str, Any]) -> Entry:
     """Read an entry back from the line that a run wrote.
 
@@ -152,8 +156,9 @@ def entry_of(document: Mapping[str, Any]) -> Entry:
     """
     try:
         return Entry(
-            str(document["environment"]), str(document["status"]), document["score"], float(document["seconds"]),
-            float(document.get("cpu_s", 0.0)), float(document.get("queue_s", 0.0)), int(document.get("tries", 1)),
+            str(document["environment"]), str(document["status"]), _score(document["score"]),
+            float(document["seconds"]), float(document.get("cpu_s", 0.0)), float(document.get("queue_s", 0.0)),
+            int(document.get("tries", 1)),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"results: a line is no verdict ({error})") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from computeledger.errors import InputError, shown
+from computeledger.files import MOST_BYTES, bounded_lines, open_user_file, parse_json
 from rntp.verify.ledger import Entry, entry_of, summary_of
 from rntp.verify.pool import Plan, Record, stream
 from rntp.verify.task import Task, load_completions
@@ -60,7 +61,7 @@ def pairs_of(tasks: Mapping[str, Task], completions: Path) -> Iterator[Pair]:
     --------
     >>> next(pairs_of({}, Path("nowhere.jsonl")))
     Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.jsonl'
+    computeledger.errors.InputError: nowhere.jsonl: no such file
     """
     seen: Counter[str] = Counter()
     for name, text in load_completions(completions):
@@ -126,17 +127,25 @@ def finished(results: Path) -> dict[tuple[str, int], dict[str, Any]]:
     out: dict[tuple[str, int], dict[str, Any]] = {}
     if not results.exists():
         return out
-    for line in results.read_text("utf-8").splitlines():
-        try:
-            document = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # the line at which the run was stopped
-        if not isinstance(document, dict) or "summary" in document:
-            continue
-        if not {"id", "status", "completion", "digest"} <= set(document):
-            raise InputError(f"{results}: holds something else than the results of a run")
-        if document["status"] != INFRASTRUCTURE:
-            out[document["id"], document["completion"]] = document
+    torn = whole = 0
+    with open_user_file(results) as stream:
+        for _, raw in bounded_lines(stream, MOST_BYTES):
+            try:
+                document = parse_json((raw or b"").decode(), "")
+            except (InputError, UnicodeDecodeError):
+                torn += 1  # the line at which the run was stopped
+                continue
+            whole += 1
+            if not isinstance(document, dict) or "summary" in document:
+                continue
+            if not {"id", "status", "completion", "digest"} <= set(document) or not (
+                isinstance(document["id"], str) and isinstance(document["completion"], int)
+            ):
+                raise InputError(f"{results}: holds something else than the results of a run")
+            if document["status"] != INFRASTRUCTURE:
+                out[document["id"], document["completion"]] = document
+    if torn > 1 and not whole:
+        raise InputError(f"{results}: holds something else than the results of a run")
     return out
 
 
@@ -189,8 +198,9 @@ def run_files(
     Examples
     --------
     >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with ThreadPoolExecutor(1) as threads:
-    ...     run_files(Files({}, Path("/dev/null")), threads, Plan(), print)["n"]
+    >>> from tempfile import NamedTemporaryFile
+    >>> with ThreadPoolExecutor(1) as threads, NamedTemporaryFile() as empty:
+    ...     run_files(Files({}, Path(empty.name)), threads, Plan(), print)["n"]
     0
     """
     before = finished(files.results) if files.results else {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import ECHO_CHARACTERS, InputError, nearest, shown
+from computeledger.files import read_json_lines
 from computeledger.units import GIB
 from rntp.verify.limits import Limits, read_limits
 
@@ -78,11 +78,11 @@ def read_task(given: Any, default: Limits | None = None) -> Task:
         raise InputError(f"task: a table is needed, not {shown(given)}")
     name = _identity(given, "task")
     domain = given.get("domain")
-    if domain not in KEYS:
+    if not isinstance(domain, str) or domain not in KEYS:
         raise InputError(f"task {shown(name)}: unknown domain {shown(domain)}: {nearest(str(domain), KEYS)}")
     allowed = KEYS[domain] | _COMMON
     for key in set(given) - allowed:  # a data set may say more of a task than is needed, but a slip is not passed over
-        if difflib.get_close_matches(key.lower(), allowed, n=1, cutoff=0.75):
+        if difflib.get_close_matches(key[:ECHO_CHARACTERS].lower(), allowed, n=1, cutoff=0.75):
             raise InputError(f"task {shown(name)}: unknown {shown(key)} in domain {domain}: {nearest(key, allowed)}")
     try:
         limits = read_limits(given.get("limits", {}), default or _DEFAULTS.get(domain))
@@ -129,20 +129,6 @@ def required(task: Task, key: str, kind: type | tuple[type, ...]) -> Any:
     return value
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """Number and document of every line."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        raise InputError(f"{path}: line {number}: no JSON document ({reason})") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is no UTF-8 text") from None
-
-
 def load_tasks(path: Path, default: Limits | None = None) -> dict[str, Task]:
     """Read a file of tasks, one JSON document per line.
 
@@ -162,10 +148,10 @@ def load_tasks(path: Path, default: Limits | None = None) -> dict[str, Task]:
     --------
     >>> load_tasks(Path("nowhere.jsonl"))
     Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.jsonl'
+    computeledger.errors.InputError: nowhere.jsonl: no such file
     """
     out: dict[str, Task] = {}
-    for number, document in _lines(path):
+    for number, document in read_json_lines(path):
         try:
             task = read_task(document, default)
         except InputError as error:
@@ -193,9 +179,9 @@ def load_completions(path: Path) -> Iterator[tuple[str, str]]:
     --------
     >>> next(load_completions(Path("nowhere.jsonl")))
     Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.jsonl'
+    computeledger.errors.InputError: nowhere.jsonl: no such file
     """
-    for number, document in _lines(path):
+    for number, document in read_json_lines(path):
         if not isinstance(document, Mapping) or not isinstance(document.get("text"), str):
             raise InputError(f'{path}: line {number}: a completion is {{"id": ..., "text": ...}}')
         try:

@@ -21,6 +21,7 @@ from computeledger.actuals.readers import (
 from computeledger.actuals.readers.tally import Hints, Tally, lines_of, none_readable
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError, shown
+from computeledger.files import open_user_file
 
 #: Piece of a file that is searched for marks at once; pieces overlap, so that none is cut through.
 PIECE_BYTES, OVERLAP_BYTES = 1_000_000, 10_000
@@ -84,27 +85,20 @@ def reader_of(path: Path) -> Reader:
     --------
     >>> reader_of(Path("nowhere.log"))
     Traceback (most recent call last):
-    computeledger.errors.InputError: 'nowhere.log': no such file
+    computeledger.errors.InputError: nowhere.log: no such file
     """
-    try:
-        with path.open("rb") as file:
-            piece = file.read(PIECE_BYTES)
-            if not piece:
-                raise InputError(f"{shown(str(path))}: the file is empty")
-            while True:
-                for reader in READERS:
-                    if _has(piece, reader.mark):
-                        return reader
-                more = file.read(PIECE_BYTES)
-                if not more:
-                    break
-                piece = piece[-OVERLAP_BYTES:] + more
-    except FileNotFoundError:
-        raise InputError(f"{shown(str(path))}: no such file") from None
-    except OSError as error:
-        raise InputError(
-            f"{shown(str(path))}: cannot be read ({(error.strerror or 'unknown reason').lower()})"
-        ) from None
+    with open_user_file(path) as stream:
+        piece = stream.read(PIECE_BYTES)
+        if not piece:
+            raise InputError(f"{shown(str(path))}: the file is empty")
+        while True:
+            for reader in READERS:
+                if _has(piece, reader.mark):
+                    return reader
+            more = stream.read(PIECE_BYTES)
+            if not more:
+                break
+            piece = piece[-OVERLAP_BYTES:] + more
     tools = ", ".join(reader.tool for reader in READERS)
     raise InputError(f"{shown(str(path))}: of no tool that is known here; known: {tools}")
 

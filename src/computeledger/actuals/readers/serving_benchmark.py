@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
+from computeledger.errors import InputError
+from computeledger.files import MOST_BYTES, parse_json
 from computeledger.units import KILO
 
 #: Figures that follow from others may differ from them by this share: they are rounded (assumption).
@@ -68,7 +69,7 @@ def benchmark_entries(
 def _documents(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:
     """Documents of a file: each line by itself, or one that runs over many lines."""
     held: list[str] = []
-    first = number = 0
+    first = number = held_bytes = 0
     for number, text in lines:
         if not text.strip():
             continue
@@ -84,17 +85,21 @@ def _documents(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[tuple
             continue
         first = first if held else number
         held.append(text)
+        held_bytes = held_bytes + len(text) if len(held) > 1 else len(text)
         if text.rstrip() == "}" and (document := _loaded("\n".join(held))) is not None:
             held = []
             yield first, document
+        elif text.rstrip() == "}" or held_bytes > MOST_BYTES:
+            tally.damage("not JSON: cut off or spliced", first)
+            held = []
     if held:
         tally.damage("not JSON: cut off or spliced", first)
 
 
 def _loaded(text: str) -> dict[str, Any] | None:
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = parse_json(text, "")
+    except InputError:
         return None
     return document if isinstance(document, dict) and "total_output_tokens" in document else None
 

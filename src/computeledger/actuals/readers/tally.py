@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,12 +10,11 @@ from datetime import datetime
 from pathlib import Path
 
 from computeledger.errors import InputError
-from computeledger.units import HOUR_S, MINUTE_S
+from computeledger.files import bounded_lines, open_user_file
+from computeledger.units import HOUR_S, LARGEST, MINUTE_S
 
 #: Times that a log prints may be over what they add up to by this much: logs round (assumption).
 ROUNDING = 1.01
-#: A longer line is damaged: no tool writes one, and it must not fill the memory.
-LONGEST_LINE_BYTES = 4_000_000
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
@@ -179,14 +177,10 @@ def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
     >>> list(lines_of(path, Tally()))
     [(1, 'one'), (2, 'two \ufffd')]
     """
-    number = 0
-    with path.open("rb") as file:
-        while raw := file.readline(LONGEST_LINE_BYTES):
-            number += 1
-            if len(raw) == LONGEST_LINE_BYTES and not raw.endswith(b"\n"):
+    with open_user_file(path) as stream:
+        for number, raw in bounded_lines(stream):
+            if raw is None:
                 tally.damage("longer than any line a tool writes", number)
-                while raw and not raw.endswith(b"\n"):
-                    raw = file.readline(LONGEST_LINE_BYTES)
                 continue
             text = raw.decode("utf-8", "replace").rstrip("\r\n")
             yield number, _ESCAPES.sub("", text) if "\x1b" in text else text
@@ -214,7 +208,7 @@ def amount(text: str) -> float | None:
         value = float(text.replace(",", "") if "," in text else text)
     except ValueError:
         return None
-    return value if 0.0 <= value < math.inf else None
+    return value if 0.0 <= value <= LARGEST else None
 
 
 def stamp_s(text: str) -> float | None:

@@ -15,6 +15,7 @@ from computeledger.actuals.readers.steps import Line, placed
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError
+from computeledger.files import parse_json
 
 TOOL = "trainer_state.json"
 MARK = b'"log_history"'
@@ -113,8 +114,8 @@ def _is_open(text: str) -> bool:
 
 def _record(text: str) -> dict[str, Any] | None:
     try:
-        record = json.loads(text)
-    except ValueError:
+        record = parse_json(text, "")
+    except InputError:
         return None
     step = record.get("step")
     return record if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None

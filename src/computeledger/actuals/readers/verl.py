@@ -6,13 +6,14 @@ verl states, or from the trainer's configuration at the head of the console.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from computeledger.actuals.readers.steps import Line, placed
 from computeledger.actuals.readers.tally import ROUNDING, Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
+from computeledger.errors import InputError
+from computeledger.files import parse_json
 
 TOOL = "verl log"
 MARK = re.compile(rb"timing_s/\w+")
@@ -130,8 +131,8 @@ def _metrics(text: str) -> tuple[int, dict[str, float], str] | str:
 
 def _file_metrics(text: str) -> tuple[int, dict[str, float], str] | str:
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = parse_json(text, "")
+    except InputError:
         return "not JSON: cut off or spliced"
     data = document.get("data", document) if isinstance(document, dict) else None
     step = document.get("step") if isinstance(document, dict) else None
