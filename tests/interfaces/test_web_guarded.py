@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -70,28 +71,27 @@ def _same_but_for_the_name(client: TestClient, page: str, control: Control, ther
         assert said.replace(there.lower(), "X") == other.replace(absent.lower(), "X")
 
 
-def _twins(tmp_path: Path) -> tuple[str, str]:
-    """A file that describes an accelerator, and a name beside it of the same length that is nothing."""
-    there, absent = tmp_path / "chip.toml", tmp_path / "chap.toml"
-    there.write_text('id = "secret-key"\n', "utf-8")
-    return str(there), str(absent)
+@pytest.fixture
+def twins() -> Iterator[tuple[str, str]]:
+    """A file that describes an accelerator, and beside it a name of the same length that is nothing; short."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "chip.toml").write_text('id = "secret-key"\n', "utf-8")
+        yield f"{folder}/chip.toml", f"{folder}/chap.toml"
 
 
 @pytest.mark.parametrize(("page", "control"), _CONTROLS)
 def test_no_parameter_of_any_route_reads_or_finds_a_file(
-    page: str, control: Control, client: TestClient, tmp_path: Path
+    page: str, control: Control, client: TestClient, twins: tuple[str, str]
 ) -> None:
-    there, absent = _twins(tmp_path)
-    _same_but_for_the_name(client, page, control, there, absent)
+    _same_but_for_the_name(client, page, control, *twins)
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize(("page", "control"), _CONTROLS)
 def test_no_parameter_reads_devices_pipes_folders_addresses_or_homes(
-    page: str, control: Control, client: TestClient, tmp_path: Path, pipe: Path
+    page: str, control: Control, client: TestClient, twins: tuple[str, str], pipe: Path
 ) -> None:
-    there, absent = _twins(tmp_path)
-    pairs = [*_texts(there, absent), *_texts(str(pipe), str(pipe)[:-9] + "nope.toml")]
+    pairs = [*_texts(*twins), *_texts(str(pipe), str(pipe)[:-9] + "nope.toml")]
     pairs += [
         *_texts("/dev/zero", "/dev/zerp"),
         *_texts("~/.bashrc", "~/.bashrd"),
@@ -102,8 +102,8 @@ def test_no_parameter_reads_devices_pipes_folders_addresses_or_homes(
         _same_but_for_the_name(client, page, control, first, second)
 
 
-def test_inside_a_strangers_question_no_user_file_opens(tmp_path: Path) -> None:
-    there, _ = _twins(tmp_path)
+def test_inside_a_strangers_question_no_user_file_opens(twins: tuple[str, str]) -> None:
+    there, _ = twins
     assert "secret-key" in read_user_text(Path(there))
     with without_user_files(), pytest.raises(InputError, match="files cannot be named here"):
         read_user_text(Path(there))

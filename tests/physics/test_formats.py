@@ -92,9 +92,9 @@ def test_int8_runs_on_integer_units_where_they_are_faster() -> None:
 
 def test_integer_weights_are_never_a_deployment_that_was_measured_in_another_format() -> None:
     deepseek = load_model("deepseek-r1")
-    assert interval_class(deepseek, "fp8", "h200-nvl8", "sglang") == KNOWN
+    assert interval_class(deepseek, "fp8", load_system("h200-nvl8"), "sglang") == KNOWN
     for weights in ("int4", "int8", "w4a8", "bf16"):
-        assert interval_class(deepseek, weights, "h200-nvl8", "sglang") == NEW
+        assert interval_class(deepseek, weights, load_system("h200-nvl8"), "sglang") == NEW
 
 
 def test_training_takes_no_integers() -> None:

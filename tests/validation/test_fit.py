@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from computeledger.errors import QuantityError
-from computeledger.facts.load import load_model
+from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration import ENGINES, load_calibration
 from computeledger.physics.efficiency import efficiency, load_factors
 from computeledger.validation.conformal import conformal_ratios, variance_parts
@@ -96,9 +96,9 @@ def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
     spans = [one.high / one.low for one in widths]
     assert spans == sorted(spans)
     deepseek = load_model("deepseek-v3")
-    assert interval_class(deepseek, "fp8", "gb200-nvl72", "sglang", "disaggregated") == POOLS
+    assert interval_class(deepseek, "fp8", load_system("gb200-nvl72"), "sglang", "disaggregated") == POOLS
     wide, new = (
-        interval_of(interval_class(deepseek, "fp8", "h100-nvl8", "sglang", "spread")),
+        interval_of(interval_class(deepseek, "fp8", load_system("h100-nvl8"), "sglang", "spread")),
         interval_of(NEW),
     )
     assert (wide.name, wide.tpot, wide.ttft) == (SPREAD, interval_of(POOLS).tpot, new.ttft)
@@ -107,7 +107,7 @@ def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
         assert strange.tpot.low <= sure.tpot.low and sure.tpot.high < strange.tpot.high, name
     for kind, name in (("aggregated", CHIP), ("disaggregated", CHIP_POOLS), ("spread", CHIP_SPREAD)):
         for system in ("tpu-v6e-pod", "trn2-ultra-64", "mi355x-8", "a100-nvl8"):
-            assert interval_class(deepseek, "fp8", system, "sglang", kind) == name
+            assert interval_class(deepseek, "fp8", load_system(system), "sglang", kind) == name
     known = interval_of(KNOWN)
     one, three = (anchored(known, "tpot", [1.3] * n) for n in (1, 3))
     assert 1 < one.quantile(0.0) < three.quantile(0.0) < 1.3

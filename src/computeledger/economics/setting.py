@@ -250,7 +250,7 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     kind = "spread" if is_spread else "aggregated"
     model = load_model(str(ids.pop()))
     weights = _precision(plan, section, model).name
-    found = interval_of(interval_class(model, weights, system.id, DEFAULT_ENGINE, kind))
+    found = interval_of(interval_class(model, weights, system, DEFAULT_ENGINE, kind))
     return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
 
 

@@ -162,7 +162,7 @@ def _sureness(model: Model, system: System, engine: str, options: Mapping[str, A
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
     weights = _asked_precision(options, model).name
-    return None if engine not in ENGINES else interval_of(interval_class(model, weights, system.id, engine, kind))
+    return None if engine not in ENGINES else interval_of(interval_class(model, weights, system, engine, kind))
 
 
 def _anchored(

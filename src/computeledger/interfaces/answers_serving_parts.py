@@ -173,7 +173,7 @@ def _two_pools(answered: Answered) -> dict[str, Any] | None:
     if gpus is None or not is_searched or engine not in ENGINES or gpus < 2 * min(int(one.n_gpus) for one in layouts):
         return None
     one = answered.middles
-    sure = interval_of(interval_class(one.model, one.precision.name, typical.system.id, engine, "disaggregated"))
+    sure = interval_of(interval_class(one.model, one.precision.name, typical.system, engine, "disaggregated"))
     at_median = replace(typical.efficiency, serving_ratio=middle(sure.tpot), first_token_ratio=middle(sure.ttft))
     try:
         found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))

@@ -75,7 +75,7 @@ def _questions(options: Mapping[str, Any]) -> tuple[list[ServingQuestion], list[
 
 
 def _sureness(scenario: ServingScenario, system: System) -> Interval:
-    return interval_of(interval_class(scenario.model, scenario.precision.name, system.id, DEFAULT_ENGINE))
+    return interval_of(interval_class(scenario.model, scenario.precision.name, system, DEFAULT_ENGINE))
 
 
 def _machine(sure: Interval, system: System) -> Machine:

@@ -109,7 +109,7 @@ def open_case(row: Row) -> OpenCase:
         raise Unpredictable("hardware not bundled as a system")
     scenario = _scenario(row, system)
     engine = row["engine"] if row["engine"] in ENGINES else DEFAULT_ENGINE  # assumption: without constants, the default
-    name = interval_class(scenario.model, scenario.precision.name, system, row["engine"])
+    name = interval_class(scenario.model, scenario.precision.name, load_system(system), row["engine"])
     is_static = bool(row["static_batch"])
     return OpenCase(quantity, row["statistic"], measured, scenario, system, engine, is_static, name)
 

@@ -208,7 +208,9 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     engines = {point.backend for point in points}
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
     tpot_s, ttft_s = predict_blocks(blocks_of(points), {name: efficiency(name, central) for name in engines}, 1)
-    classes = [interval_class(one.model, one.precision.name, one.system, one.backend, one.kind) for one in points]
+    classes = [
+        interval_class(one.model, one.precision.name, load_system(one.system), one.backend, one.kind) for one in points
+    ]
     spread = {
         name: sample({"tpot": interval_of(name).tpot, "ttft": interval_of(name).ttft}, n_samples, seed)
         for name in set(classes)

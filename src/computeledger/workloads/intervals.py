@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.physics.calibration import load_calibration
 
@@ -132,13 +131,14 @@ def is_measured_chip(system: System) -> bool:
 
     Examples
     --------
+    >>> from computeledger.facts.load import load_system
     >>> is_measured_chip(load_system("h100-nvl8")), is_measured_chip(load_system("mi355x-8"))
     (True, False)
     """
     return system.accelerator.id in load_calibration().chips
 
 
-def interval_class(model: Model, weights: str, system_id: str, backend: str, kind: str = "aggregated") -> str:
+def interval_class(model: Model, weights: str, system: System, backend: str, kind: str = "aggregated") -> str:
     """Say how far a question is from what was measured.
 
     Parameters
@@ -147,8 +147,10 @@ def interval_class(model: Model, weights: str, system_id: str, backend: str, kin
         What is served.
     weights : str
         Format of its narrowest weights.
-    system_id, backend : str
-        Where, and by which engine.
+    system : System
+        Where.
+    backend : str
+        By which engine.
     kind : str
         ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, or ``incomplete`` for a record that
         lacks its worker counts.
@@ -160,19 +162,20 @@ def interval_class(model: Model, weights: str, system_id: str, backend: str, kin
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model
-    >>> interval_class(load_model("deepseek-r1"), "fp8", "b200-nvl8", "sglang")
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> b200 = load_system("b200-nvl8")
+    >>> interval_class(load_model("deepseek-r1"), "fp8", b200, "sglang")
     'known deployment'
-    >>> interval_class(load_model("deepseek-r1"), "int4", "b200-nvl8", "sglang")
+    >>> interval_class(load_model("deepseek-r1"), "int4", b200, "sglang")
     'new pair or model'
-    >>> interval_class(load_model("llama-3.1-8b"), "bf16", "tpu-v6e-pod", "vllm")
+    >>> interval_class(load_model("llama-3.1-8b"), "bf16", load_system("tpu-v6e-pod"), "vllm")
     'chip never measured'
     """
-    if not is_measured_chip(load_system(system_id)):
+    if not is_measured_chip(system):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
-    return KNOWN if deployment(model, weights, system_id, backend) in load_calibration().deployments else NEW
+    return KNOWN if deployment(model, weights, system.id, backend) in load_calibration().deployments else NEW
 
 
 @functools.cache
