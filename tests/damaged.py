@@ -153,7 +153,8 @@ def with_another_node(data: bytes, draw: random.Random) -> bytes:
     if not isinstance(document, dict | list) or not document:
         return with_another_value(data, draw)
     for _ in range(draw.choice((1, 1, 2))):
-        _change(document, draw)
+        if document:
+            _change(document, draw)
     changed = json.dumps(document).encode("utf-8", "surrogatepass")
     if at is None:
         return changed

@@ -110,11 +110,11 @@ class chdir:  # noqa: N801 (as contextlib has it; the name of a socket is short)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = " + "[" * 5000, ":1: nested more than 64 deep"),
-        ("x = 1\n" + "a." * 50_000 + "a = 1", ":2: nested more than 64 deep"),
-        ("\n\n[a." + "b." * 70 + "c]", ":3: nested more than 64 deep"),
-        ("a = " + "9" * 5000, ":1: a whole number of more than 300 digits"),
-        ("b = 1\na = 0x" + "f" * 5000, ":1: a whole number of more than 300 digits"),
+        ("a = " + "[" * 5000, ":1: nested too deeply, more than 64 levels"),
+        ("x = 1\n" + "a." * 50_000 + "a = 1", ":2: nested too deeply, more than 64 levels"),
+        ("\n\n[a." + "b." * 70 + "c]", ":3: nested too deeply, more than 64 levels"),
+        ("a = " + "9" * 5000, ":1: a whole number has too many digits, more than 300"),
+        ("b = 1\na = 0x" + "f" * 5000, ":1: a whole number has too many digits, more than 300"),
         ("k" * 300 + " = 1", ":1: a key of more than 200 characters"),
         ("a = 1\na = 2", ":2: not valid TOML: Cannot overwrite a value"),
         ("#" * 600_000, ": larger than 512 KiB, the most that is read of such a file"),
@@ -138,9 +138,9 @@ def test_brackets_and_dots_in_texts_and_numbers_are_no_depth(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 70 + "]" * 70, ":1: nested more than 64 deep"),
-        ('{"a":\n' * 100_000, ":65: nested more than 64 deep"),
-        ("[\n" + "9" * 5000 + "]", ":2: a whole number of more than 300 digits"),
+        ("[" * 70 + "]" * 70, ":1: nested too deeply, more than 64 levels"),
+        ('{"a":\n' * 100_000, ":65: nested too deeply, more than 64 levels"),
+        ("[\n" + "9" * 5000 + "]", ":2: a whole number has too many digits, more than 300"),
         ("[" + "{}," * 1_100_000 + "1]", ":1: more than 2,000,000 values"),
         ('{"a": 1,\n}', ":2: not valid JSON: Expecting property name enclosed in double quotes"),
         ("", ":1: not valid JSON: Expecting value"),

@@ -287,12 +287,12 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     --------
     >>> parse_toml("gpus = 1" + "0" * 400, "plan.toml")
     Traceback (most recent call last):
-    computeledger.errors.InputError: plan.toml:1: a whole number of more than 300 digits
+    computeledger.errors.InputError: plan.toml:1: a whole number has too many digits, more than 300
     """
     if len(text) > MOST_TOML_BYTES:
         raise InputError(f"{name}: larger than {_size(MOST_TOML_BYTES)}, the most that is read of such a file")
     if (deep := _deep_line(text, _TOML_PARTS)) is not None:
-        raise InputError(f"{name}:{deep}: nested more than {MOST_DEPTH} deep")
+        raise InputError(f"{name}:{deep}: nested too deeply, more than {MOST_DEPTH} levels")
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -308,7 +308,7 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     return table
 
 
-_TOO_MANY_DIGITS = f"a whole number of more than {MOST_DIGITS} digits"
+_TOO_MANY_DIGITS = f"a whole number has too many digits, more than {MOST_DIGITS}"
 
 
 def _beyond_limits(table: dict[str, Any]) -> str:
@@ -381,12 +381,12 @@ def parse_json(text: str, name: str, line: int | None = None, most_digits: int =
     --------
     >>> parse_json("[" * 100_000, "config.json")
     Traceback (most recent call last):
-    computeledger.errors.InputError: config.json:1: nested more than 64 deep
+    computeledger.errors.InputError: config.json:1: nested too deeply, more than 64 levels
     """
     if text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
         raise InputError(f"{_place(name, line or 1)}more than {MOST_VALUES:,} values")
     if (deep := _deep_line(text, _JSON_PARTS)) is not None:
-        raise InputError(f"{_place(name, line or deep)}nested more than {MOST_DEPTH} deep")
+        raise InputError(f"{_place(name, line or deep)}nested too deeply, more than {MOST_DEPTH} levels")
     try:
         return _decoder(most_digits).decode(text)
     except json.JSONDecodeError as error:
@@ -395,7 +395,7 @@ def parse_json(text: str, name: str, line: int | None = None, most_digits: int =
         raise InputError(f"{_place(name, line or 1)}nested too deeply") from None
     except ValueError:
         line = line or _long_number_line(text)
-        raise InputError(f"{_place(name, line)}a whole number of more than {most_digits} digits") from None
+        raise InputError(f"{_place(name, line)}a whole number has too many digits, more than {most_digits}") from None
 
 
 def _place(name: str, line: int) -> str:

@@ -110,7 +110,7 @@ def test_site_intervals_are_what_earlier_copies_got_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n", "column 'Data center' is missing"),
+        ("a,b\n1,2\n", "columns Data center, Date"),
         ("Data center,Date,IT power (MW),Power (MW),H100 equivalents\nA,soon,1,1,1\n", "is no date"),
         ("Data center,Date,IT power (MW),Power (MW),H100 equivalents\nA,2025-01-01,1,-1,1\n", "0 or more"),
         ("Data center,Date,IT power (MW),Power (MW),H100 equivalents\nA,2025-01-01,1,x,1\n", "is no number"),

@@ -149,7 +149,7 @@ BAD_PLANS = {
     "nested brackets": (PLAN + "\n[deep]\na = " + "[" * LONG, "nested too deeply"),
     "nested tables": (PLAN + "\n[deep]\n" + "a." * LONG + "a = 1", "nested too deeply"),
     "too many digits": (PLAN.replace("steps = 500", "steps = " + "1" * LONG), "too many digits"),
-    "many digits": (PLAN.replace("steps = 500", "steps = " + "1" * 1000), "no quantity is that large"),
+    "many digits": (PLAN.replace("steps = 500", "steps = " + "1" * 200), "no quantity is that large"),
     "long model": (PLAN.replace("Qwen/Qwen3-8B", "x" * LONG), f"'{'x' * 80}...'"),
     "long path of a model": (PLAN.replace("Qwen/Qwen3-8B", "x/" * LONG), "file name too long"),
     "long system": (PLAN.replace('"h100-nvl8"', f'"{"x" * LONG}"'), f"'{'x' * 80}...'"),

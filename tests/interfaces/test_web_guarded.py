@@ -220,7 +220,10 @@ def test_progress_comes_from_the_process(engines: Engines) -> None:
 @pytest.fixture
 def served() -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [sys.executable, "-m", "computeledger", "web", "--port", "0", "--no-browser", "--workers", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(  # Ctrl-C is heard also where the tests themselves run in the background
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one thread starts it
+    )  # fmt: skip
     assert process.stdout is not None
     found = re.search(r"http://\S+:\d+", process.stdout.readline())
     assert found is not None

@@ -257,7 +257,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path: Path) -> None:
         ('{"id": "1", "domain": "math", "limits": {"wall_s": -1}}', "wall_s -1: a number from 0.01 to 1800"),
         ('{"domain": "math"}', "task: an id is needed"),
         ("{", "t.jsonl:1: not valid JSON"),
-        ("[" * 100_000, "t.jsonl:1: nested more than 64 deep"),
+        ("[" * 100_000, "t.jsonl:1: nested too deeply, more than 64 levels"),
         ('{"id": "1", "domain": "math"}', "task '1': answer nothing cannot be used in domain math"),
     ],
 )

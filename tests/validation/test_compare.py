@@ -121,7 +121,7 @@ def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"training runs source, hardware.* are missing"):
         compare_table(file)
     file.write_text("a,b\n1,2,3\n", "utf-8")
-    with pytest.raises(InputError, match="line 2 has more cells"):
+    with pytest.raises(InputError, match=":2: more cells"):
         read_rows(file)
     file.write_text("a,b\n", "utf-8")
     with pytest.raises(InputError, match="no rows"):
