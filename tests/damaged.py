@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+#: A larger file takes longer to damage than to read.
+LARGEST_BYTES = 1_500_000
+
 Damage = Callable[[bytes, random.Random], bytes]
 
 NUMBERS = (
@@ -186,5 +189,5 @@ DAMAGES: tuple[Damage, ...] = (
 def damaged(data: bytes, draw: random.Random) -> bytes:
     """The same file, damaged once or twice."""
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        data = draw.choice(DAMAGES)(data, draw)
+        data = draw.choice(DAMAGES)(data, draw)[:LARGEST_BYTES]
     return data

@@ -11,6 +11,7 @@ import contextlib
 import csv
 import functools
 import json
+import math
 import os
 import re
 import stat
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from computeledger.errors import InputError, shown
-from computeledger.units import KIB, MIB
+from computeledger.units import KIB, LARGEST, MIB
 
 #: Most bytes of a file that is read whole (a configuration, a benchmark's result), and of a line of a document.
 MOST_BYTES = int(32 * MIB)
@@ -324,6 +325,8 @@ def _beyond_limits(table: dict[str, Any]) -> str:
             waiting.extend(value)
         elif isinstance(value, int) and value.bit_length() > 1000 and abs(value) >= 10**MOST_DIGITS:
             return _TOO_MANY_DIGITS
+        elif isinstance(value, float) and LARGEST < abs(value) < math.inf:
+            return f"a number beyond {LARGEST:g}"
     return ""
 
 

@@ -330,6 +330,8 @@ def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Preci
     # one table writes further entries before the last two, pipeline and virtual stages
     tp, cp, ep = (int(one) for one in degrees[:3])
     pp, virtual = int(degrees[-2]), degrees[-1]
+    if min(tp, cp, ep, pp) < 1:
+        raise SkippedRLRunError("parallel layout not stated")
     dp = int(n_gpus) // (tp * cp * pp)
     # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)

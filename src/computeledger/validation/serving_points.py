@@ -21,6 +21,7 @@ from computeledger.physics.calibration import ENGINES
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
+from computeledger.units import LARGEST, SMALLEST
 from computeledger.validation.measured_table import read_measured
 from computeledger.workloads.intervals import model_family
 
@@ -295,7 +296,7 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         value = float(row.get(name) or "nan")
     except ValueError:
         return None
-    return value if np.isfinite(value) and value > 0 else None
+    return value if SMALLEST <= value <= LARGEST else None
 
 
 def _model(path: str) -> Model | None:

@@ -208,7 +208,7 @@ def _solve_sigmoid(c: Array, r: Array) -> dict[str, float]:
     middles, exponents = np.linspace(logs.min() - 3, logs.max() + 3, 25), np.geomspace(0.2, 8.0, 25)
     for _ in range(_REFINEMENTS):
         grid = np.stack([one.ravel() for one in np.meshgrid(middles, exponents, indexing="ij")])
-        basis = 1 / (1 + np.exp(-grid[1][:, None] * (logs - grid[0][:, None])))
+        basis = 1 / (1 + np.exp(np.minimum(-grid[1][:, None] * (logs - grid[0][:, None]), 700.0)))
         found, errors = _least(basis, r)
         best = int(np.argmin(np.where(found[:, 1] > 0, errors, errors + np.ptp(r) ** 2)))
         middle, exponent = grid[0][best], grid[1][best]

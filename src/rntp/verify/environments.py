@@ -128,6 +128,8 @@ def load_environments(path: Path) -> list[Environment]:
             json.dumps(table.get("config", {}))
         except TypeError:
             raise InputError(f"{path}: environment {shown(name)}: config takes texts, numbers and lists") from None
+        if not isinstance(table.get("puzzle", ""), str):
+            raise InputError(f"{path}: environment {shown(name)}: puzzle {shown(table['puzzle'])}: a name is needed")
         puzzle = {"task": table["puzzle"], "config": table.get("config", {})} if "puzzle" in table else None
         out.append(Environment(name, float(share), tasks, puzzle))
     return out

@@ -28,7 +28,7 @@ _GPU = re.compile(r"^(index|gpu|gpu_id|gpu_index|uuid|pci\.bus_id|device)$", re.
 _TIME = re.compile(r"time", re.IGNORECASE)
 _DMON = re.compile(r"^\s*(?:(\d{10}(?:\.\d+)?)\s+)?(?:GPU(?:-I)?\s+)?(\d+)\s+(\S.*)$")
 _UNIT_LINE = re.compile(r"\s*(?:\d{10}\S*\s+)?(ID|#)")
-_UNITS = re.compile(r"\s*\[.*\]$")
+_UNITS = re.compile(r"(?<!\s)\s*\[.*\]$")
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from computeledger.errors import InputError
 from computeledger.files import bounded_lines, open_user_file
-from computeledger.units import HOUR_S, LARGEST, MINUTE_S
+from computeledger.units import HOUR_S, LARGEST, MINUTE_S, SMALLEST
 
 #: Times that a log prints may be over what they add up to by this much: logs round (assumption).
 ROUNDING = 1.01
@@ -197,7 +197,7 @@ def amount(text: str) -> float | None:
     Returns
     -------
     float or None
-        The number, in its own unit; None where it is none, or not finite, or negative.
+        The number, in its own unit; None where it is none, or not finite, or negative, or no quantity's size.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def amount(text: str) -> float | None:
         value = float(text.replace(",", "") if "," in text else text)
     except ValueError:
         return None
-    return value if 0.0 <= value <= LARGEST else None
+    return value if value == 0.0 or SMALLEST <= value <= LARGEST else None
 
 
 def stamp_s(text: str) -> float | None:
