@@ -304,6 +304,7 @@ def test_only_this_machines_own_names_are_served(host: str, status: int, client:
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
         ({"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}, 403),
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
     ],
 )
 def test_pages_of_other_sites_ask_nothing(headers: dict[str, str], status: int, client: TestClient) -> None:

@@ -27,9 +27,9 @@ class Work:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer = web._view_bytes
-        self.blocks, self.total, self.ended = 0, BLOCKS, threading.Event()
+        self.blocks, self.total, self.begun, self.ended = 0, BLOCKS, threading.Event(), threading.Event()
         self.is_slow, self.block_s = threading.Event(), 0.5
-        monkeypatch.setattr(web, "_view_bytes", self)
+        monkeypatch.setitem(web._RENDERED, "view", (self, "application/json"))
 
     def __call__(self, name: str, query: tuple[tuple[str, str], ...]) -> bytes:
         if self.is_slow.is_set():
@@ -37,6 +37,7 @@ class Work:
             try:
                 for _ in counted(range(self.total), "blocks"):
                     self.blocks += 1
+                    self.begun.set()
                     time.sleep(self.block_s)
             finally:
                 self.ended.set()
@@ -65,8 +66,7 @@ def _given_up(address: str, work: Work) -> None:
     place = httpx.URL(address)
     with socket.create_connection((place.host, place.port or 0)) as line:
         line.sendall(f"GET /view/facts HTTP/1.1\r\nHost: {place.host}:{place.port}\r\n\r\n".encode())
-        while not work.blocks:
-            time.sleep(0.01)
+        assert work.begun.wait(PATIENCE_S)
 
 
 def _left(address: str, work: Work) -> None:

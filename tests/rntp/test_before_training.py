@@ -65,7 +65,7 @@ def eight_files(folder: Path) -> Path:
         (("controls.judge=nowhere",), "[controls] judge 'nowhere': no folder"),
         (("reward.nll_weight=1", "rl.temperature=0.5"), "nll_weight with [rl] temperature 0.5"),
         (("positions.kinds=['prose']",), "finds no place in"),
-        (("environments=[{name='sums', tasks='tasks.jsonl'}]",), "No such file"),
+        (("environments=[{name='sums', tasks='tasks.jsonl'}]",), "no such file"),
     ],
 )
 def test_what_would_fail_after_pretraining_is_refused_before_it(

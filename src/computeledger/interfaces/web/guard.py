@@ -72,7 +72,7 @@ class Guard:
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             return plain(403, "asked by a page of another site")
-        site, mode = request.headers.get("sec-fetch-site", "none"), request.headers.get("sec-fetch-mode", "navigate")
+        site, mode = request.headers.get("sec-fetch-site", "none"), request.headers.get("sec-fetch-mode", "")
         if site not in ("none", "same-origin") and mode != "navigate":
             return plain(403, "asked by a page of another site")
         return None if self._token is None else self._checked(request, self._token)
