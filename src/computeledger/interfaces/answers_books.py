@@ -18,7 +18,7 @@ from computeledger.interfaces.book_store import AMOUNTS, Record
 Amounts = dict[str, float | None]
 
 #: What is hashed of a file at once.
-PIECE_BYTES = 1_000_000
+COPIED_BYTES = 1_000_000
 
 _KINDS = f"needed is a plan (TOML, or plan --json), a run's ledger ({SCHEMA}), or a reconciliation (reconcile --json)"
 
@@ -28,7 +28,7 @@ def read_record(path: Path, price: Uncertain | None, name: str | None, note: str
     with open_user_file(path) as stream:
         begin = stream.read(4096)
         digest = hashlib.sha256(begin)
-        while piece := stream.read(PIECE_BYTES):
+        while piece := stream.read(COPIED_BYTES):
             digest.update(piece)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     kind, document, amounts, phases, happened = _contents(path, begin, price)

@@ -45,7 +45,7 @@ from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 
 #: Shares that add up to 1 but for their rounding.
-ROUNDING = 5e-3
+SHARES_ROUNDING = 5e-3
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5
 #: Options that are numbers, certain or not, and must be greater than 0.
@@ -290,7 +290,7 @@ def parse_domain(text: str) -> Domain:
 def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
     """Refuse kinds of tasks that are not all of them."""
     total = sum(median(one.share_fraction) for one in domains)
-    if abs(total - 1) > ROUNDING:
+    if abs(total - 1) > SHARES_ROUNDING:
         raise InputError(
             f"--verifier: the shares add up to {format_percent(total)}, not to 100 %; rollouts whose verdict takes no "
             "time are a kind too, such as 70%:0s:1"

@@ -26,7 +26,7 @@ MOONCAKE_BLOCK_TOKENS, OWN_BLOCK_TOKENS = 512, 64
 _MS_PER_S = 1000
 
 #: Most requests of a trace, most blocks of their prefixes, and most tokens of one request.
-MOST_REQUESTS, MOST_BLOCKS, MOST_TOKENS = 5_000_000, 5_000_000, 500_000_000
+MOST_TRACE_REQUESTS, MOST_PREFIX_BLOCKS, MOST_TOKENS = 5_000_000, 5_000_000, 500_000_000
 
 #: Columns of each format: arrival, input, output.
 _AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -175,9 +175,9 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     with contextlib.closing(read_user_lines(file)) as lines:
         first = next((line for _, line in lines if line.strip()), "")
     if not first.lstrip().startswith("{"):
-        yield from read_table(file, most_rows=MOST_REQUESTS)
+        yield from read_table(file, most_rows=MOST_TRACE_REQUESTS)
         return
-    for number, record in read_json_lines(file, MOST_REQUESTS):
+    for number, record in read_json_lines(file, MOST_TRACE_REQUESTS):
         if not isinstance(record, dict):
             raise InputError(f"{file}:{number}: expected a JSON object, not {shown(record)}")
         yield number, record
@@ -255,8 +255,8 @@ class _Blocks:
                 raise QuantityError(f"{where}: prefix_tokens = {shared} exceed input_tokens = {input_tokens}")
             n_blocks = shared // OWN_BLOCK_TOKENS
         self._n_blocks += n_blocks
-        if self._n_blocks > MOST_BLOCKS:
-            raise InputError(f"{where}: more than {MOST_BLOCKS:,} blocks of prefixes in one trace")
+        if self._n_blocks > MOST_PREFIX_BLOCKS:
+            raise InputError(f"{where}: more than {MOST_PREFIX_BLOCKS:,} blocks of prefixes in one trace")
         numbers, label = self._numbers, str(record.get("prefix"))
         ids: list[Any] = hashes or [(label, block) for block in range(n_blocks)]
         self._ids.append(np.array([numbers.setdefault(one, len(numbers)) for one in ids], np.int32))
