@@ -103,7 +103,7 @@ def check_record(record: _Record, **bounds: Bound) -> None:
     --------
     >>> @dataclass(frozen=True)
     ... class Question:
-    ...     batch: "Num"
+    ...     batch: Num
     >>> check_record(Question(-1), batch=POSITIVE)
     Traceback (most recent call last):
     computeledger.errors.QuantityError: batch -1: must be greater than 0

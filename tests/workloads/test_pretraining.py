@@ -132,7 +132,7 @@ def test_too_large_a_model_is_refused() -> None:
 def test_a_batch_that_divides_over_no_layout_is_told_from_one_that_does_not_fit() -> None:
     one = scenario(Layout(dp=64), Batch(8192.0, 127.0))
     layouts = [Layout(tp=2, dp=32), Layout(tp=4, dp=16)]
-    with pytest.raises(QuantityError, match=r"127 sequences.*try 128"):
+    with pytest.raises(QuantityError, match=r"127 sequences.*128 sequences"):
         search_pretraining(one, layouts, Machine(H100, efficiency(), training_efficiency()))
 
 

@@ -42,7 +42,7 @@ def test_a_benchmark_is_read_as_a_point(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("batch=32,isl=1024,osl=1024,tpot=5ms", "below the physical limit"),
-        ("batch=32,isl=1024,osl=1024,tpot=21", "far above"),
+        ("batch=32,isl=1024,osl=1024,tpot=21s", "far above"),
         ("batch=32,isl=1024,osl=1024,ttft=1ms", "below the physical limit"),
         ("batch=32,isl=1024,tpot=21ms", "osl missing"),
         ("batch=32,isl=1024,osl=1024", "tpot or ttft missing"),

@@ -57,7 +57,7 @@ def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
     >>> setting = make_setting(plan, plan.sections["pretraining"], sample(uncertain_inputs(plan)))
     >>> training_estimate(setting)[1]
-    'tp2-dp32, microbatch 2, recompute none (plan)'
+    'tp2-dp32, microbatch 4, recompute none (plan)'
     """
     n_gpus, section = int(setting.typical_number("gpus")), setting.section
     scenario, given, layouts = _scenario(setting), section.text("layout"), None
@@ -157,7 +157,7 @@ def model_training(setting: Setting) -> TrainingModel:
     >>> section = Section("pretraining", {"gpus": 64.0, "layout": "tp2"})
     >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0, "pretraining.gpus": 64.0}
     >>> model_training(make_setting(plan, section, draws))[1]
-    'tp2-dp32, microbatch 2, recompute none (plan)'
+    'tp2-dp32, microbatch 4, recompute none (plan)'
     """
     if "gpus" not in setting.section:
         return None

@@ -344,7 +344,7 @@ class Setting:
         >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
         >>> setting = make_setting(plan, Section("pretraining", {"sequence": 8192.0}), draws)
         >>> [(one.name, one.value) for one in setting.assumed("sequence", "global_batch")]
-        [('pretraining.global_batch', 4194304.0)]
+        [('pretraining.global_batch', 4000000.0)]
         """
         stated = {*self.section.values, *(section.values if section is not None else ())}
         names = [f"{self.section.name}.{key}" for key in keys if key not in stated]

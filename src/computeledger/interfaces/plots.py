@@ -207,7 +207,7 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelera
     >>> one = {"name": "mlp", "flop": 2e12, "bytes": 1e9, "time_s": 0.01, "share_fraction": 1.0, "bound": "compute"}
     >>> one |= {"intensity_flop_per_byte": 2000.0, "reached_flop_per_s": 2e14}
     >>> len(roofline_of([("decode", "#009E73", "circle", [one])], ["h100-sxm5-80gb"])["data"])
-    3
+    4
     """
     points = []
     for step, color, mark, operations in groups:

@@ -155,7 +155,7 @@ def most_carried(scenario: ServingClock, load: Load, seed: int = 0) -> Estimate:
     --------
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
-    >>> most_carried(fleet, Trace(np.arange(5.0), np.full(5, 100), np.full(5, 4))).value
+    >>> round(float(most_carried(fleet, Trace(np.arange(5.0), np.full(5, 100), np.full(5, 4))).value), 6)
     10.0
     """
     return capacity(scenario, load.repeated if isinstance(load, Trace) else load, seed)

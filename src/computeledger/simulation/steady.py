@@ -229,7 +229,7 @@ def steady_serving(
     ...     return Trace(np.arange(n) / rate, np.full(n, 100), np.full(n, 11))
     >>> some, more = (steady_serving(fleet, draw, rate) for rate in (4.0, 12.0))
     >>> round(some.requests_per_s.value, 2), some.is_saturated, round(more.requests_per_s.value, 2), more.is_saturated
-    (4.0, False, 7.27, True)
+    (4.0, False, 7.28, True)
     """
     carried = capacity(fleet, draw, seed) if carried is None else carried
     is_saturated = requests_per_s >= carried.value

@@ -113,7 +113,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.operations import CHUNK_TOKENS
-    from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> found = timed_pool(question, Machine(load_system("h100-nvl8")), Engine(live=64))
@@ -176,7 +176,7 @@ def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.operations import CHUNK_TOKENS
-    from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
     >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)

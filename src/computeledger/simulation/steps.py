@@ -189,7 +189,7 @@ def next_chunk(world: World, r: int) -> tuple[float, float, float, float, float]
     --------
     >>> from computeledger.simulation.state import example_world
     >>> world = example_world()
-    >>> next_chunk(world, 0)
+    >>> tuple(map(float, next_chunk(world, 0)))
     (0.0, 0.0, 0.0, 0.0, 0.0)
     """
     rep, req, pool = world.rep, world.req, world.rep[r, POOL]

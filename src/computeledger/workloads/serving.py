@@ -442,7 +442,7 @@ def shared_fraction(prefill: Sequence[Operation]) -> Num:
     >>> from computeledger.physics.roofline import OperationKind
     >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
     >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
-    >>> shared_fraction([own, own, own, shared])
+    >>> float(shared_fraction([own, own, own, shared]))
     0.25
     """
     return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)

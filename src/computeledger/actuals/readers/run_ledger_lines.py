@@ -35,7 +35,7 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     >>> given = [(1, line_of(Entry("mine", "rl", "update", 2.0))), (2, '{"schema": "run-le')]
     >>> tally = Tally()
     >>> len(list(entries(given, Hints(), tally))), list(tally.damaged)
-    (1, ['not JSON'])
+    (1, ['not valid JSON: Unterminated string starting at'])
     """
     del hints
     for number, text in lines:

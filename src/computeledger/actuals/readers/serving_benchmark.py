@@ -40,6 +40,7 @@ def benchmark_entries(
 
     Examples
     --------
+    >>> import json
     >>> text = json.dumps({"duration": 10.0, "completed": 4, "total_input_tokens": 400, "total_output_tokens": 80,
     ...                    "request_throughput": 0.4, "output_throughput": 8.0, "mean_tpot_ms": 20.0})
     >>> [(one.duration_s, dict(one.tokens_by_kind)) for one in
