@@ -30,7 +30,7 @@ def read_results(path: Path) -> dict[str, Any]:
     --------
     >>> read_results(Path("pyproject.toml"))
     Traceback (most recent call last):
-    computeledger.errors.InputError: pyproject.toml:1: not valid JSON: Expecting value; the results of a study are needed
+    computeledger.errors.InputError: pyproject.toml:1: not valid JSON: Expecting value; ...
     """
     try:
         found = read_json(path)
