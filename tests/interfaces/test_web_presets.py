@@ -120,9 +120,9 @@ def test_prices_draw_what_they_identify_and_nothing_else(client: TestClient) -> 
 def test_no_listed_layout_serves_a_request_for_less_than_the_answer(query: dict[str, str], client: TestClient) -> None:
     (table,) = client.get("/view/serve", params=query).json()["tables"]
     assert table["rows"][0][0].endswith("(answer)")
-    dearer = [float(row[5].removesuffix("%")) for row in table["rows"][1:]]
-    assert dearer == sorted(dearer)
-    assert dearer[0] >= 0
+    excess = [float(row[5].removesuffix("%")) for row in table["rows"][1:]]
+    assert excess == sorted(excess)
+    assert excess[0] >= 0
     # its own row and the others' are priced alike: by prices times tokens, and by throughput
     document = client.get("/api/serve", params=query).json()
     bills = [
