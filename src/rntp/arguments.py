@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 
 import torch
 from accelerate import PartialState
@@ -42,8 +43,12 @@ def process_state(recipe: Recipe) -> PartialState:
 
 
 def _leave_group() -> None:
-    """Join the threads of the group while Python still runs: one that needs it afterwards aborts the process."""
+    """Join the group's threads while Python still runs: one that needs the interpreter afterwards aborts the process.
+
+    A model that is still alive holds the group, and its threads with it.
+    """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
+        gc.collect()
         torch.distributed.destroy_process_group()
 
 
