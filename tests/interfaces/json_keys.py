@@ -1,0 +1,62 @@
+"""The keys of every command's JSON document: what programs read, and what a change may not lose unseen.
+
+python -m tests.interfaces.json_keys writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from computeledger.interfaces.cli import main
+from tests.commands import call
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+KEPT, COMMANDS = HERE / "json_keys.json", HERE / "json_keys.toml"
+
+
+def commands() -> dict[str, list[str]]:
+    """Arguments of each command, by its name."""
+    return {name: shlex.split(text) for name, text in tomllib.loads(COMMANDS.read_text("utf-8")).items()}
+
+
+def paths(value: Any, at: str = "") -> Iterator[str]:
+    """Paths to every value of a document; items of a list share one."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from paths(part, f"{at}.{key}" if at else str(key))
+    elif isinstance(value, list) and value:
+        for part in value:
+            yield from paths(part, f"{at}[]")
+    else:
+        yield at
+
+
+def keys_of(arguments: list[str], folder: Path) -> list[str]:
+    """Paths in the document that a command prints."""
+    done = call(main, [*arguments, "--json"], folder)
+    if done.returncode:
+        raise RuntimeError(f"{arguments}: {done.stderr}")
+    return sorted(set(paths(json.loads(done.stdout))))
+
+
+def folded(found: list[str]) -> Any:
+    """Paths as a tree, so that each key is written once."""
+    tree: dict[str, Any] = {}
+    for path in found:
+        at = tree
+        for part in path.split("."):
+            at = at.setdefault(part, {})
+    return tree
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = {name: folded(keys_of(arguments, ROOT)) for name, arguments in commands().items()}
+    KEPT.write_text(json.dumps(kept, indent=0, separators=(",", ":")) + "\n", "utf-8")
