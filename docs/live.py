@@ -38,7 +38,6 @@ from computeledger.interfaces.plot_parts import (
     rounded,
     template,
 )
-from computeledger.interfaces.wording import percent
 from computeledger.physics.blackboard import (
     BlackboardMachine,
     BlackboardModel,
@@ -53,6 +52,7 @@ from computeledger.physics.efficiency import efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import kv_bytes_per_token, n_params_active, n_params_total
+from computeledger.questions.wording import percent
 from computeledger.units import format_si, format_usd
 from computeledger.workloads.rl_lengths import SURVIVAL, lengths_of_mean
 from computeledger.workloads.serving import ServingScenario

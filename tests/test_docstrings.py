@@ -229,8 +229,8 @@ def undocumented(first: float) -> float:
 @pytest.mark.parametrize(
     ("module", "name", "expected"),
     [
-        ("computeledger.interfaces.documents", "plan_document", "plan_document: Parameters documents nothing"),
-        ("computeledger.interfaces.documents", "phase_document", None),
+        ("computeledger.questions.documents.common", "plan_document", "plan_document: Parameters documents nothing"),
+        ("computeledger.questions.documents.common", "phase_document", None),
         ("computeledger.interfaced", "phase_document", "phase_document: Parameters documents nothing"),
     ],
 )

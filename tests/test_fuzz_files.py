@@ -105,9 +105,9 @@ def tables() -> Iterator[Target]:
     from computeledger.economics.price_points import read_points
     from computeledger.economics.routing_fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
-    from computeledger.interfaces.answers_rl_run import read_lengths
     from computeledger.interfaces.cli import main
-    from computeledger.interfaces.price_source import load_sheet
+    from computeledger.questions.answers.rl_run import read_lengths
+    from computeledger.questions.price_source import load_sheet
     from computeledger.simulation.traces import read_trace
     from computeledger.workloads.rl_lengths import empirical_lengths
     from computeledger.workloads.serving_anchor import read_anchor

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from computeledger.facts.editions import load_ownership, load_prices, load_tiers
     from computeledger.facts.load import load_accelerator, load_model, load_system
     from computeledger.facts.schema import Accelerator, Fact, System
-    from computeledger.interfaces.documents import plan_document
     from computeledger.physics.efficiency import Efficiency, efficiency
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.documents.common import plan_document
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
@@ -116,8 +116,16 @@ def _text(result: object) -> str:
     return str(importlib.import_module("computeledger.interfaces.notebook").notebook_text(result))
 
 
+def _view(answer: object, working: bool) -> Any:
+    return importlib.import_module("computeledger.interfaces.views").view_of(answer, working)
+
+
+def _page(answer: object) -> str:
+    return str(importlib.import_module("computeledger.interfaces.render.html").report(_view(answer, True)))
+
+
 # results stand below the interfaces and may not import them; the package knows both
-display_with(_html, _text)
+display_with(html=_html, text=_text, view=_view, page=_page)
 
 
 def __getattr__(name: str) -> Any:

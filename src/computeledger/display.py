@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_drawings: dict[str, Callable[[object], str]] = {}
+_drawings: dict[str, Callable[..., Any]] = {}
 
 
 class Displayed:
@@ -30,18 +30,41 @@ class Displayed:
         return {kind: text for kind, text in kinds.items() if text}
 
 
-def display_with(html: Callable[[object], str], text: Callable[[object], str]) -> None:
+def display_with(**drawings: Callable[..., Any]) -> None:
     """Register what draws results.
 
     Parameters
     ----------
-    html, text : callable
-        From a result to a fragment of a page, and to lines for a terminal; empty for a result that they do not know.
+    **drawings : callable
+        ``html`` and ``text``: from a result to a fragment of a page and to lines for a terminal, empty for a result
+        that they do not know; ``view`` and ``page``: from an answer to its view and to its report.
 
     Examples
     --------
-    >>> import computeledger  # registers the package's own tables, which are loaded when the first is shown
+    >>> import computeledger  # registers the package's own, which are loaded when the first is used
     >>> sorted(_drawings)
-    ['html', 'text']
+    ['html', 'page', 'text', 'view']
     """
-    _drawings.update(html=html, text=text)
+    _drawings.update(drawings)
+
+
+def drawing(kind: str) -> Callable[..., Any]:
+    """What was registered under a name.
+
+    Parameters
+    ----------
+    kind : str
+        As in :func:`display_with`.
+
+    Returns
+    -------
+    callable
+        Loaded when it is called.
+
+    Examples
+    --------
+    >>> import computeledger
+    >>> drawing("text")(42)
+    ''
+    """
+    return _drawings[kind]

@@ -31,13 +31,13 @@ from computeledger.actuals.reductions import measure_all_reduce
 from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system
-from computeledger.interfaces import answers_calibrate
 from computeledger.interfaces.cli import main
 from computeledger.physics.collectives import ring_s
 from computeledger.physics.efficiency import efficiency, load_factors
 from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, total_s
+from computeledger.questions.answers import calibrate as answers_calibrate
 from tests.gates import ROOT
 
 TINY_SCALE = Scale((1, 8), 1e5, ((2, 2, 8),), (8,), (16,), (1,), (LayerShape(64, 2, 2, 32, 128),))

@@ -28,8 +28,8 @@ from computeledger.economics.plan import Plan, load_plan, read_plan
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.cli import cli
-from computeledger.interfaces.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
+from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S
 from tests.actuals import samples
 from tests.gates import ROOT

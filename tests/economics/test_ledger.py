@@ -16,7 +16,6 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
-from computeledger.interfaces.documents import plan_document
 from computeledger.physics.blackboard import pretraining_flop
 from computeledger.physics.efficiency import efficiency
 from computeledger.physics.efficiency_training import training_efficiency
@@ -24,6 +23,7 @@ from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training import Batch, step_time
 from computeledger.physics.transformer import n_params_active
+from computeledger.questions.documents.common import plan_document
 
 BASE: dict[str, Any] = {
     "model": "llama-3.1-8b",

@@ -51,7 +51,6 @@ from computeledger.economics.scaling_fit import fit_loss_law
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.facts.reading import parse_document
-from computeledger.interfaces.price_source import find_model, load_sheet, model_names
 from computeledger.physics import transformer
 from computeledger.physics.blackboard import MEDIAN_BETA_FLOP
 from computeledger.physics.blackboard_estimates import lifetime_tokens
@@ -59,6 +58,7 @@ from computeledger.physics.efficiency import efficiency
 from computeledger.physics.memory import serving_memory
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.questions.price_source import find_model, load_sheet, model_names
 from computeledger.units import MONTH_S
 from computeledger.validation.prices import check_prices
 from computeledger.workloads.serving import ServingScenario, estimate_serving

@@ -10,11 +10,11 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model
-from computeledger.interfaces.answers_anchor import anchored_result
-from computeledger.interfaces.answers_setting import draw_machine
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training import Batch, Stack
+from computeledger.questions.answers.pretrain_anchor import anchored_result
+from computeledger.questions.answers.setup import draw_machine
 from computeledger.workloads.anchor import Spread, anchor
 from computeledger.workloads.pretraining import PretrainingScenario
 from computeledger.workloads.serving_anchor import read_anchor

@@ -10,10 +10,10 @@ import pytest
 
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.price_source import history, model_names
 from computeledger.interfaces.report_money import shares_figure
-from computeledger.interfaces.wording import PHASE_NAMES
 from computeledger.physics.blackboard import BETA_FLOP, rl_beta
+from computeledger.questions.price_source import history, model_names
+from computeledger.questions.wording import PHASE_NAMES
 from computeledger.units import format_percent, format_si
 from computeledger.validation.rl_beta import published_betas
 from tests.gates import ROOT

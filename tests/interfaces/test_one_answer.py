@@ -15,12 +15,12 @@ from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.cli import cli, main
-from computeledger.interfaces.documents_serving import serve_figures
 from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, load_factors
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.questions.documents.serving import serve_figures
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.rl_scenario import VERIFIER_CORES

@@ -14,9 +14,9 @@ import pytest
 
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import load_plan, read_plan
-from computeledger.interfaces.documents import plan_document
 from computeledger.interfaces.report import plan_report
-from computeledger.interfaces.wording import PHASE_NAMES
+from computeledger.questions.documents.common import plan_document
+from computeledger.questions.wording import PHASE_NAMES
 from computeledger.sources import load_sources
 from tests.printed import sheets, words_of
 

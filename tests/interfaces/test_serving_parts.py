@@ -12,7 +12,7 @@ import pytest
 
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.report_serving import serving_report
-from computeledger.interfaces.wording import point, show
+from computeledger.questions.wording import point, show
 from tests.printed import words_of
 
 DEEPSEEK = ["serve", "--model", "deepseek-v3", "--system", "h200-nvl8", "--samples", "64"]

@@ -11,8 +11,8 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.executors import open_executor
 from computeledger.interfaces.record_files import parquet, record_bytes
+from computeledger.questions.executors import open_executor
 from computeledger.simulation.compiled import can_compile, compiled
 from computeledger.simulation.measures import Slo
 from computeledger.simulation.rl import simulate_rl

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from computeledger.errors import InputError
-from computeledger.interfaces import executors
 from computeledger.interfaces.cli import main
+from computeledger.questions import executors
 
 ASKED = ["sweep", "--model", "llama-3.1-8b,llama-3.1-70b", "--system", "h100-nvl8", "--input-tokens", "1k,4k", "--json"]
 

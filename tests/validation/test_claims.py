@@ -16,10 +16,10 @@ import pytest
 from computeledger.economics import scaling
 from computeledger.errors import FactError, UnknownIdError
 from computeledger.facts.reading import parse_document
-from computeledger.interfaces.documents_claims import claims_document
 from computeledger.interfaces.report_claims import claims_report
 from computeledger.interfaces.tables_claims import claim_numbers
 from computeledger.physics import blackboard, blackboard_serving, blackboard_training
+from computeledger.questions.documents.claims import claims_document
 from computeledger.validation import expressions
 from computeledger.validation.claims import (
     VERDICTS,

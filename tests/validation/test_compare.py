@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from computeledger.errors import InputError
-from computeledger.interfaces.answers_validate import answer_validate
+from computeledger.questions.answers.validate import answer_validate
 from computeledger.validation.compare import Comparison, comparison_document, deviations, merged, summarize
 from computeledger.validation.drawing import drawn
 from computeledger.validation.serving_points import NEEDED, read_points

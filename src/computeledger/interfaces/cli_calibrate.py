@@ -40,7 +40,7 @@ def calibrate(as_json: bool, **options: Any) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from computeledger.interfaces.answers_calibrate import answer_calibrate, write_files
+    from computeledger.questions.answers.calibrate import answer_calibrate, write_files
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     out = Console(stderr=True)

@@ -31,7 +31,7 @@ def facts(context: click.Context) -> None:
 @json_option
 def facts_model(model: str, kv_precision: str, as_json: bool) -> None:
     """A model's parameters, cache and shape, read from its configuration."""
-    from computeledger.interfaces.answers_facts import answer_model
+    from computeledger.questions.answers.facts import answer_model
 
     document = answer_model(model, kv_precision)
     if as_json:
@@ -47,7 +47,7 @@ def facts_model(model: str, kv_precision: str, as_json: bool) -> None:
 @json_option
 def facts_show(fact_id: str, as_json: bool) -> None:
     """An accelerator, a system, a model, an edition or a source, every figure with its source."""
-    from computeledger.interfaces.answers_facts import answer_fact
+    from computeledger.questions.answers.facts import answer_fact
 
     document = answer_fact(fact_id)
     if as_json:
@@ -63,7 +63,7 @@ def facts_show(fact_id: str, as_json: bool) -> None:
 @json_option
 def facts_search(query: tuple[str, ...], as_json: bool) -> None:
     """Ids and facts whose name, value, note or source mentions every word."""
-    from computeledger.interfaces.answers_facts import answer_search
+    from computeledger.questions.answers.facts import answer_search
 
     document = answer_search(" ".join(query))
     if as_json:
@@ -80,7 +80,7 @@ def facts_search(query: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def facts_diff(first: str, second: str, as_json: bool) -> None:
     """Facts in which two editions, accelerators, systems or models differ; either may be your own file."""
-    from computeledger.interfaces.answers_facts import answer_diff
+    from computeledger.questions.answers.facts import answer_diff
 
     document = answer_diff(first, second)
     if as_json:
@@ -124,7 +124,7 @@ def cost(**options: Any) -> None:
     What an option does not state comes from the newest price and ownership editions. The cost is that of an hour that
     is used: a reserved or owned GPU is paid for while it stands idle.
     """
-    from computeledger.interfaces.answers_facts import answer_cost
+    from computeledger.questions.answers.facts import answer_cost
 
     document = answer_cost(options)
     if options["as_json"]:
@@ -140,7 +140,7 @@ def cost(**options: Any) -> None:
 @json_option
 def cite(target: tuple[str, ...], as_json: bool) -> None:
     """BibTeX of the sources that a plan's result rests on, or of source keys."""
-    from computeledger.interfaces.answers_facts import answer_cite
+    from computeledger.questions.answers.facts import answer_cite
 
     document = answer_cite(target)
     if as_json:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.cli_options import json_option, print_json, write_file
+from computeledger.interfaces.cli_options import json_option, print_json
+from computeledger.writing import write_file
 
 
 @click.command()
@@ -15,7 +16,7 @@ from computeledger.interfaces.cli_options import json_option, print_json, write_
 @json_option
 def fit(what: str, data_folder: str, target: str | None, quick: bool, as_json: bool) -> None:
     """Derive a shipped calibration again from the measured tables: constants, how well they are known, intervals."""
-    from computeledger.interfaces.answers_fit import answer_fit
+    from computeledger.questions.answers.fit import answer_fit
 
     document, text = answer_fit(what, data_folder, quick)
     if target is not None:

@@ -19,8 +19,8 @@ from computeledger.interfaces.cli_options import (
     samples_option,
     seed_option,
     working_option,
-    write_file,
 )
+from computeledger.writing import write_file
 
 _data = click.option(
     "--data", metavar="DIR", help="Folder with Epoch's CSV files as downloaded; left out: the copy that ships."
@@ -78,7 +78,7 @@ def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options:
     "$10bn of gb200-gpu", "7 buildings x 65 MW IT of trainium2", "50K chips of h100-sxm5-80gb + 30K chips of gb200-gpu",
     "$6bn a year at $2.50 per GPU-hour of h100-sxm5-80gb".
     """
-    from computeledger.interfaces.answers_frontier import answer_systems
+    from computeledger.questions.answers.frontier import answer_systems
 
     _answer(answer_systems(spec, options), as_json, "systems", html_file)
 
@@ -94,7 +94,7 @@ def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options:
 @json_option
 def frontier_sites(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Data-centre sites over time: H100-equivalents recomputed from chip counts, beside the published ones."""
-    from computeledger.interfaces.answers_frontier import answer_sites
+    from computeledger.questions.answers.frontier import answer_sites
 
     _answer(answer_sites(options | {"html_file": html_file}), as_json, "sites", html_file)
 
@@ -106,7 +106,7 @@ def frontier_sites(as_json: bool, html_file: str | None, **options: Any) -> None
 @json_option
 def frontier_backtest(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Forecast from a cut-off what is known now: coverage, error and width of the intervals."""
-    from computeledger.interfaces.answers_frontier import answer_backtest
+    from computeledger.questions.answers.frontier import answer_backtest
 
     _answer(answer_backtest(options), as_json, "backtest", html_file)
 
@@ -122,7 +122,7 @@ def frontier_backtest(as_json: bool, html_file: str | None, **options: Any) -> N
 @json_option
 def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> None:
     """Growth fitted on data with its interval, and scenarios of what bounds it."""
-    from computeledger.interfaces.answers_frontier import answer_growth
+    from computeledger.questions.answers.frontier import answer_growth
 
     _answer(answer_growth(options), as_json, "growth", html_file)
 
@@ -141,7 +141,7 @@ def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> Non
 @json_option
 def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options: Any) -> None:
     """When is a run of FLOP (such as 1e28) possible, with what chance, and what does it take."""
-    from computeledger.interfaces.answers_frontier import answer_forecast
+    from computeledger.questions.answers.frontier import answer_forecast
 
     _answer(answer_forecast(flop, options), as_json, "forecast", html_file)
 
@@ -165,7 +165,7 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
 @json_option
 def frontier_spread(as_json: bool, **options: Any) -> None:
     """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
-    from computeledger.interfaces.answers_frontier import answer_spread
+    from computeledger.questions.answers.frontier import answer_spread
 
     _answer(answer_spread(options), as_json, "spread")
 
@@ -182,7 +182,7 @@ def frontier_spread(as_json: bool, **options: Any) -> None:
 @json_option
 def frontier_sheet(model: str, as_json: bool, **options: Any) -> None:
     """A published model's training FLOP from parameters, hardware-time and price: reconciled, or the conflict."""
-    from computeledger.interfaces.answers_frontier import answer_sheet
+    from computeledger.questions.answers.frontier import answer_sheet
 
     _answer(answer_sheet(model, options), as_json, "sheet")
 
@@ -196,6 +196,6 @@ def frontier_sheet(model: str, as_json: bool, **options: Any) -> None:
 @json_option
 def frontier_schedule(start: str, as_json: bool, **options: Any) -> None:
     """When is the model out: delivery, installation, pretraining, post-training one after the other."""
-    from computeledger.interfaces.answers_frontier import answer_schedule
+    from computeledger.questions.answers.frontier import answer_schedule
 
     _answer(answer_schedule(start, options), as_json, "schedule")

@@ -102,7 +102,7 @@ def allocate(as_json: bool, html_file: str | None, laws: bool, **options: Any) -
     if laws:
         _laws(as_json)
         return
-    from computeledger.interfaces.answers_allocate import answer_allocate
+    from computeledger.questions.answers.allocate import answer_allocate
 
     document = answer_allocate(options)
     if html_file is not None:
@@ -121,7 +121,7 @@ def allocate(as_json: bool, html_file: str | None, laws: bool, **options: Any) -
 
 def _laws(as_json: bool) -> None:
     """The list of laws."""
-    from computeledger.interfaces.answers_laws import laws_document
+    from computeledger.questions.answers.laws import laws_document
 
     document = laws_document()
     if as_json:
@@ -161,7 +161,7 @@ def invert(as_json: bool, **options: Any) -> None:
 
     Sizes come from prices of open models of known size; intervals are those that left-out models keep.
     """
-    from computeledger.interfaces.answers_invert import answer_invert
+    from computeledger.questions.answers.invert import answer_invert
 
     document = answer_invert(options)
     if as_json:
@@ -186,7 +186,7 @@ def route(as_json: bool, html_file: str | None, **options: Any) -> None:
 
     Failures are correlated: what independence would promise is printed as an upper bound only.
     """
-    from computeledger.interfaces.answers_route import answer_route
+    from computeledger.questions.answers.route import answer_route
 
     document = answer_route(options)
     if html_file is not None and not options["check"]:
@@ -225,7 +225,7 @@ def _print(document: dict[str, Any], as_json: bool) -> None:
 @json_option
 def list_sheets(text: str, as_json: bool) -> None:
     """Models of the snapshot whose provider/name holds TEXT."""
-    from computeledger.interfaces.answers_prices import list_document
+    from computeledger.questions.answers.prices import list_document
 
     _print(list_document(text), as_json)
 
@@ -235,7 +235,7 @@ def list_sheets(text: str, as_json: bool) -> None:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """The sheet of provider/name or of a TOML file: every price with its tiers and modes."""
-    from computeledger.interfaces.answers_prices import sheet_document, sheet_named
+    from computeledger.questions.answers.prices import sheet_document, sheet_named
 
     _print(sheet_document(sheet_named(name)), as_json)
 
@@ -266,7 +266,7 @@ _tokens: dict[str, Any] = {"default": "0", "callback": parse_tokens, "metavar": 
 @json_option
 def bill(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """What one request costs at one or more sheets, cheapest first."""
-    from computeledger.interfaces.answers_prices import bill_document
+    from computeledger.questions.answers.prices import bill_document
 
     _print(bill_document(names, options), as_json)
 
@@ -276,7 +276,7 @@ def bill(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
 @json_option
 def history(name: str, as_json: bool) -> None:
     """Every dated set of prices that the source has for provider/name."""
-    from computeledger.interfaces.answers_prices import history_document
+    from computeledger.questions.answers.prices import history_document
 
     _print(history_document(name), as_json)
 
@@ -289,6 +289,6 @@ def history(name: str, as_json: bool) -> None:
 @json_option
 def floor(as_json: bool, **options: Any) -> None:
     """Cost of an open model's tokens on given hardware beside its market prices: who sells below cost."""
-    from computeledger.interfaces.answers_prices import floor_document
+    from computeledger.questions.answers.prices import floor_document
 
     _print(floor_document(options), as_json)

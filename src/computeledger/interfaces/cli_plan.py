@@ -7,14 +7,8 @@ from dataclasses import replace
 import click
 
 from computeledger.errors import InputError
-from computeledger.interfaces.cli_options import (
-    json_option,
-    print_json,
-    samples_option,
-    seed_option,
-    working_option,
-    write_file,
-)
+from computeledger.interfaces.cli_options import json_option, print_json, samples_option, seed_option, working_option
+from computeledger.writing import write_file
 
 
 @click.command()
@@ -48,7 +42,7 @@ def plan(
     if plan_file is None:
         raise InputError("PLAN.toml is missing: computeledger plan PLAN.toml (see examples/)")
     from computeledger.economics.ledger import estimate_ledger
-    from computeledger.interfaces.documents import plan_document
+    from computeledger.questions.documents.common import plan_document
 
     loaded = load_plan(plan_file)
     note = {}

@@ -14,9 +14,8 @@ from computeledger.interfaces.cli_options import (
     parse_seconds,
     parse_tokens,
     print_json,
-    write_bytes,
-    write_file,
 )
+from computeledger.writing import write_bytes, write_file
 
 
 def _one(name: str, value: Any, whole: bool = False) -> Any:
@@ -65,7 +64,7 @@ def reconcile(
     power logs of nvidia-smi and DCGM, which go with the workload beside them.
     """
     from computeledger.actuals.readers.tally import Hints
-    from computeledger.interfaces.answers_reconcile import answer_reconcile, check_calibration_file
+    from computeledger.questions.answers.reconcile import answer_reconcile, check_calibration_file
 
     hints = Hints(
         devices=_one("gpus", gpus, whole=True),

@@ -185,7 +185,7 @@ def rl(**options: Any) -> None:
     The step by phase, GPU-hours, FLOP, utilisation, tokens, cores, dollars and energy; with --search the best split of
     the GPUs; with --published the beta of published runs.
     """
-    from computeledger.interfaces.answers_rl import answer_rl
+    from computeledger.questions.answers.rl import answer_rl
 
     document = answer_rl(options)
     if options["as_json"]:

@@ -18,9 +18,8 @@ from computeledger.interfaces.cli_options import (
     print_json,
     quantity_option,
     seed_option,
-    write_bytes,
-    write_file,
 )
+from computeledger.writing import write_bytes, write_file
 
 #: Loads that one command simulates.
 _MOST_LOADS = 1000
@@ -180,7 +179,7 @@ def simulate_serve(**options: Any) -> None:
     Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals: a trace is simulated from
     beginning to end, arrivals in steady state.
     """
-    from computeledger.interfaces.answers_simulate import answer_simulate_serve
+    from computeledger.questions.answers.simulate import answer_simulate_serve
 
     document, records = answer_simulate_serve(options)
     _finish(document, records, options)
@@ -193,7 +192,7 @@ def simulate_serve(**options: Any) -> None:
 @_with(_RUN)
 def simulate_rl(plan_file: str, **options: Any) -> None:
     """The RL section of a plan, rollout by rollout: step time, what waits for what, staleness."""
-    from computeledger.interfaces.answers_simulate import answer_simulate_rl
+    from computeledger.questions.answers.simulate import answer_simulate_rl
 
     document, records = answer_simulate_rl(plan_file, options)
     _finish(document, records, {**options, "read_from": plan_file})

@@ -57,7 +57,7 @@ def sweep(**options: Any) -> None:
     Prints the best option of each combination; --parquet keeps them all. Blocks and results are the same on one
     process, on many and on a cluster. Figures are medians.
     """
-    from computeledger.interfaces.answers_sweep import answer_sweep
+    from computeledger.questions.answers.sweep import answer_sweep
 
     document = answer_sweep(options)
     if options["as_json"]:

@@ -15,8 +15,8 @@ from computeledger.interfaces.cli_options import (
     parse_tokens,
     print_json,
     quantity_option,
-    write_file,
 )
+from computeledger.writing import write_file
 
 _STEP = [
     click.option(
@@ -115,7 +115,7 @@ def pretrain(**options: Any) -> None:
 
     What is given holds, what is left out is searched.
     """
-    from computeledger.interfaces.answers_training import answer_pretrain
+    from computeledger.questions.answers.pretrain import answer_pretrain
 
     document = answer_pretrain(options)
     if options["html_file"] is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.cli_options import at_least_one, json_option, print_json, seed_option, write_file
+from computeledger.interfaces.cli_options import at_least_one, json_option, print_json, seed_option
+from computeledger.writing import write_file
 
 #: Rows shown where the option is left out: in the terminal, and on a page.
 WORST_PRINTED, WORST_ON_PAGE = 5, 12
@@ -29,14 +30,14 @@ def validate(
     Rows that lack what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
     """
     if prices:
-        from computeledger.interfaces.answers_validate import answer_validate_prices
         from computeledger.interfaces.tables_money import print_price_check
+        from computeledger.questions.answers.validate import answer_validate_prices
 
         found = answer_validate_prices(data_file)
         (print_json if as_json else print_price_check)(found)
         return
-    from computeledger.interfaces.answers_validate import columns_of, compare_measured
-    from computeledger.interfaces.documents_validation import anchor_lines, suspects_document, validation_document
+    from computeledger.questions.answers.validate import columns_of, compare_measured
+    from computeledger.questions.documents.validation import anchor_lines, suspects_document, validation_document
 
     comparison, columns = compare_measured(data_file, samples, seed), columns_of(by)
     shown = WORST_PRINTED if worst is None and not as_json else worst or 0
@@ -67,7 +68,7 @@ def validate(
 @json_option
 def claims(ids: tuple[str, ...], verdict: str | None, html_file: str | None, as_json: bool) -> None:
     """Every quantitative claim of the source documents, recomputed: holds, holds if, or does not hold, and why."""
-    from computeledger.interfaces.documents_claims import claims_document
+    from computeledger.questions.documents.claims import claims_document
     from computeledger.validation.claims import check_claims
 
     document = claims_document(check_claims(ids, verdict))

@@ -13,10 +13,11 @@ from computeledger.interfaces.tables import PHASE_ROWS
 from computeledger.interfaces.tables_frontier import system_rows
 from computeledger.interfaces.tables_reconcile import rows_of
 from computeledger.interfaces.tables_rl import RL_ROWS
-from computeledger.interfaces.tables_serving import SERVE_ROWS
 from computeledger.interfaces.tables_simulate import TIMES
 from computeledger.interfaces.tables_training import RUN_ROWS, STEP_ROWS
-from computeledger.interfaces.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
+from computeledger.interfaces.view import View
+from computeledger.interfaces.views import has_view, view_of
+from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
 from computeledger.units import format_count, format_percent
 from computeledger.workloads.result import quantity
 
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
     from computeledger.workloads.rl import RLResult
     from computeledger.workloads.serving import ServingResult
 
+SERVE_ROWS = [
+    ("time to first token", "ttft_s", "s"),
+    ("time per output token", "tpot_s", "s"),
+    ("output tokens/s per user", "output_tokens_per_s_per_user", ""),
+    ("output tokens/s per GPU", "output_tokens_per_s_per_gpu", ""),
+    ("input", "usd_per_mtok_input", "USD/Mtok"),
+    ("cached read", "usd_per_mtok_cached_read", "USD/Mtok"),
+    ("output", "usd_per_mtok_output", "USD/Mtok"),
+]
 #: Longest text of a cell or line, and most rows: a title or a front of policies may be of any length.
 _LONGEST, _MOST_ROWS = 160, 24
 #: A median and the interval beside it.
@@ -117,6 +127,8 @@ def notebook_text(result: object) -> str:
 
 
 def _sheet(result: object) -> Sheet | None:
+    if has_view(result):
+        return _of_view(view_of(result))
     found = _SHEETS.get(type(result).__name__)
     if found is None:
         return None
@@ -125,6 +137,12 @@ def _sheet(result: object) -> Sheet | None:
     more = (f"{len(rows) - _MOST_ROWS} further rows are not shown",) if len(rows) > _MOST_ROWS else ()
     notes = tuple(_cut(one) for one in (*more, *sheet.notes) if one)
     return Sheet(_cut(sheet.title), rows[:_MOST_ROWS], tuple(map(_cut, sheet.columns)), notes)
+
+
+def _of_view(view: View) -> Sheet:
+    """The tiles of an answer's view, with what a reader must know of them."""
+    rows = [(one.label, [(one.text, one.band)]) for one in view.tiles]
+    return Sheet(view.title or view.headline, rows, notes=(view.headline, *view.notes))
 
 
 def _cut(text: str) -> str:
@@ -235,7 +253,7 @@ def _inversion(one: Inversion) -> Sheet:
 
 def _outcome(one: Outcome) -> Sheet:
     from computeledger.economics.routing_choice import pareto_policies
-    from computeledger.interfaces.answers_route import policy_words
+    from computeledger.questions.answers.route import policy_words
 
     models = max((step.model for policy in one.policies for step in policy), default=-1) + 1
     names = [f"model {place + 1}" for place in range(models)]
@@ -262,13 +280,13 @@ def _allocation(one: Allocation) -> Sheet:
 
 
 def _system(one: TrainingSystem) -> Sheet:
-    from computeledger.interfaces.documents_frontier import system_document
+    from computeledger.questions.documents.frontier import system_document
 
     return Sheet(one.text, _rows(system_rows(system_document(one))), notes=_spread(one.yearly_usd))
 
 
 def _reached(one: Reached) -> Sheet:
-    from computeledger.interfaces.documents_frontier import reached_document
+    from computeledger.questions.documents.frontier import reached_document
 
     found = reached_document(one)
     dates = found["date"]

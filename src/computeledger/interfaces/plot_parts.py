@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.interfaces.wording import interval_words, point, words
+from computeledger.questions.wording import interval_words, point, words
 
 Spec = dict[str, Any]
 

@@ -17,10 +17,12 @@ from computeledger.arrays import median
 from computeledger.economics.ledger import Ledger
 from computeledger.facts.load import load_accelerator
 from computeledger.interfaces import plot_parts as parts
-from computeledger.interfaces.documents import bound_fractions, operations_document
-from computeledger.interfaces.documents_serving import option_document
 from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
-from computeledger.interfaces.wording import (
+from computeledger.physics.blackboard import ridge_flop_per_byte
+from computeledger.physics.roofline import BOUNDS, total_s
+from computeledger.questions.documents.common import bound_fractions, operations_document
+from computeledger.questions.documents.serving import option_document
+from computeledger.questions.wording import (
     PHASE_NAMES,
     input_words,
     interval_words,
@@ -30,8 +32,6 @@ from computeledger.interfaces.wording import (
     step_words,
     words,
 )
-from computeledger.physics.blackboard import ridge_flop_per_byte
-from computeledger.physics.roofline import BOUNDS, total_s
 from computeledger.units import format_si, format_usd
 from computeledger.workloads.result import quantity
 
@@ -45,7 +45,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     Parameters
     ----------
     document : mapping
-        Of :func:`computeledger.interfaces.documents.plan_document`.
+        Of :func:`computeledger.questions.documents.common.plan_document`.
 
     Returns
     -------
@@ -425,7 +425,7 @@ def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
     Parameters
     ----------
     document : mapping
-        Of :func:`computeledger.interfaces.documents.plan_document`.
+        Of :func:`computeledger.questions.documents.common.plan_document`.
     most : int
         How many inputs to show [-].
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import Spec, plain, rounded
-from computeledger.interfaces.wording import interval_words, percent, point, words
+from computeledger.questions.wording import interval_words, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
 #: Medians of shares that add up to one so nearly need no remark.
@@ -26,7 +26,7 @@ def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) 
     rows : mapping of str to float or dict
         Name and quantity, as documents carry it, in one unit.
     unit : str
-        Of :func:`computeledger.interfaces.wording.words`.
+        Of :func:`computeledger.questions.wording.words`.
     color : str
         ``#RRGGBB``.
     most : int
@@ -84,7 +84,7 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
     colors : sequence of str
         ``#RRGGBB``, in the order of the parts.
     unit : str
-        Of :func:`computeledger.interfaces.wording.words`.
+        Of :func:`computeledger.questions.wording.words`.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def lines_figure(
     labels : tuple of str
         Of the axes.
     units : tuple of str
-        Of the axes, for :func:`computeledger.interfaces.wording.words`.
+        Of the axes, for :func:`computeledger.questions.wording.words`.
 
     Returns
     -------

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.interfaces.wording import point, show
+from computeledger.questions.wording import point, show
 from computeledger.units import MONTH_S, format_si
 
 #: A share is written as a multiple from here on.

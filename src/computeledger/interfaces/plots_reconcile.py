@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import BOUND_COLORS, PHASE_COLORS, Spec
 from computeledger.interfaces.tables_reconcile import PARTS, signed
-from computeledger.interfaces.wording import PHASE_NAMES, words
+from computeledger.questions.wording import PHASE_NAMES, words
 from computeledger.units import format_si
 
 #: Colours of what costs more and what costs less than planned, and of whole bars; the signs say it too.

@@ -9,7 +9,7 @@ from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots import roofline_of
 from computeledger.interfaces.plots_bars import strip_figure
-from computeledger.interfaces.wording import percent, point, words
+from computeledger.questions.wording import percent, point, words
 from computeledger.units import format_si, format_usd
 
 #: Decode and prefill apart, in every plot of serving.
@@ -24,7 +24,7 @@ def serving_roofline(document: Mapping[str, Any]) -> Spec:
     Parameters
     ----------
     document : mapping
-        Of :func:`computeledger.interfaces.answers_serving.answer_serve`.
+        Of :func:`computeledger.questions.answers.serve.answer_serve`.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import BOUND_COLORS, Spec, faint, plain, rounded
 from computeledger.interfaces.plots_bars import strip_figure
-from computeledger.interfaces.wording import percent, point, words
+from computeledger.questions.wording import percent, point, words
 
 PASS_COLORS = {"forward": "#56B4E9", "backward": "#0072B2", "weights": "#009E73"}
 TAIL_COLORS = {"gradient exchange": "#A87B2D", "optimizer": "#8FA9C2", "once per step": "#B8BEC4"}
@@ -32,7 +32,7 @@ def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
     Parameters
     ----------
     drawn : mapping
-        As :func:`computeledger.interfaces.documents_training.timeline_document` gives it.
+        As :func:`computeledger.questions.documents.training.timeline_document` gives it.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def operations_figure(step: Mapping[str, Any]) -> Spec:
     Parameters
     ----------
     step : mapping
-        As :func:`computeledger.interfaces.documents_training.step_document` gives it.
+        As :func:`computeledger.questions.documents.training.step_document` gives it.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def goodput_figure(spent: Mapping[str, Any]) -> Spec:
     Parameters
     ----------
     spent : mapping
-        As :func:`computeledger.interfaces.documents_training.goodput_document` gives it.
+        As :func:`computeledger.questions.documents.training.goodput_document` gives it.
 
     Returns
     -------

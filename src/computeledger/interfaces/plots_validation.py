@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from computeledger.interfaces import plot_parts as parts
-from computeledger.interfaces.documents_validation import quantity_words, row_words
 from computeledger.interfaces.plot_parts import NEUTRAL, Spec, plain, rounded
-from computeledger.interfaces.wording import percent, span, words
+from computeledger.questions.documents.validation import quantity_words, row_words
+from computeledger.questions.wording import percent, span, words
 from computeledger.validation.compare import Comparison, Deviation, deviations
 from computeledger.validation.suspects import COLUMN
 

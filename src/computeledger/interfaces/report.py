@@ -8,9 +8,9 @@ from typing import Any
 from computeledger.arrays import Range
 from computeledger.economics.ledger import Ledger
 from computeledger.interfaces import plot_parts, plots
-from computeledger.interfaces.documents import operations_document
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.interfaces.wording import (
+from computeledger.questions.documents.common import operations_document
+from computeledger.questions.wording import (
     PHASE_NAMES,
     input_phrase,
     input_words,
@@ -41,7 +41,7 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
     ledger : Ledger
         The result, with samples and operations.
     document : mapping
-        The same as :func:`computeledger.interfaces.documents.plan_document` with its working.
+        The same as :func:`computeledger.questions.documents.common.plan_document` with its working.
 
     Returns
     -------

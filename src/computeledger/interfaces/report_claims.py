@@ -25,7 +25,7 @@ def claims_report(document: Mapping[str, Any]) -> str:
     Parameters
     ----------
     document : mapping
-        As :func:`computeledger.interfaces.documents_claims.claims_document` gives it.
+        As :func:`computeledger.questions.documents.claims.claims_document` gives it.
 
     Returns
     -------

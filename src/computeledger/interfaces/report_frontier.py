@@ -12,7 +12,7 @@ from computeledger.interfaces import plots_frontier as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import Spec
 from computeledger.interfaces.tables_frontier import run_rows, step_months, system_rows, system_sentence
-from computeledger.interfaces.wording import interval_words, percent, point, words
+from computeledger.questions.wording import interval_words, percent, point, words
 from computeledger.units import format_si
 
 Document = Mapping[str, Any]

@@ -11,11 +11,11 @@ import numpy as np
 from computeledger.economics.allocation import PHASES
 from computeledger.economics.scaling import LossLaw, pretraining_loss
 from computeledger.interfaces import plot_parts as parts
-from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.interfaces.wording import PHASE_NAMES, joined, point, route_words, show
+from computeledger.questions.wording import PHASE_NAMES, joined, point, route_words, show
 from computeledger.units import format_percent, format_si, format_usd
+from computeledger.writing import write_file
 
 _CONTOUR_WORDS = "Lines of equal loss; along the dotted line the pretraining compute is the same."
 

@@ -17,7 +17,7 @@ from computeledger.interfaces.tables_reconcile import (
     rows_of,
     signed,
 )
-from computeledger.interfaces.wording import PHASE_NAMES, percent, words
+from computeledger.questions.wording import PHASE_NAMES, percent, words
 from computeledger.units import format_si
 
 

@@ -9,7 +9,7 @@ from computeledger.interfaces import plot_parts
 from computeledger.interfaces import plots_simulate as plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.tables_simulate import SATURATED, TIMES, headline, subline
-from computeledger.interfaces.wording import words
+from computeledger.questions.wording import words
 from computeledger.units import format_percent
 
 Plot = tuple[str, str, str, dict[str, Any]]

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces import plot_parts, plots_training
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.tables_training import how_words
-from computeledger.interfaces.wording import interval_words, model_words, percent, point, words
+from computeledger.questions.wording import interval_words, model_words, percent, point, words
 from computeledger.sources import load_sources
 from computeledger.units import format_count
 
@@ -27,7 +27,7 @@ def pretrain_report(document: Mapping[str, Any]) -> str:
     Parameters
     ----------
     document : mapping
-        As :func:`computeledger.interfaces.answers_training.answer_pretrain` gives it, with its working.
+        As :func:`computeledger.questions.answers.pretrain.answer_pretrain` gives it, with its working.
 
     Returns
     -------

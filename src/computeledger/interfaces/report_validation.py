@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces import plot_parts
-from computeledger.interfaces.documents_validation import (
+from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
+from computeledger.interfaces.plots_validation import columns_to_color, scatter_figure, slices_figure
+from computeledger.questions.documents.validation import (
     quantity_words,
     suspects_document,
     validation_document,
     worst_document,
 )
-from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.interfaces.plots_validation import columns_to_color, scatter_figure, slices_figure
-from computeledger.interfaces.wording import percent, span, words
+from computeledger.questions.wording import percent, span, words
 from computeledger.validation.compare import Comparison
 
 Context = dict[str, Any]

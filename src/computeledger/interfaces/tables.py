@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from computeledger.interfaces.fitting import FittingTable, Page
-from computeledger.interfaces.wording import PHASE_NAMES, UTILIZATION_WORDS, choice_words, joined, point, show
+from computeledger.questions.wording import PHASE_NAMES, UTILIZATION_WORDS, choice_words, joined, point, show
 from computeledger.units import format_si
 
 DIM = "bright_black"

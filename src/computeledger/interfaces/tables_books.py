@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from computeledger.interfaces.tables import console, new_table, note
-from computeledger.interfaces.wording import words
+from computeledger.questions.wording import words
 from computeledger.units import format_percent, format_si, format_usd
 
 _TITLES = (">GPU-hours", ">USD", ">energy", ">utilisation")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from computeledger.frontier.growth import GROWTH_WORDS
 from computeledger.interfaces.tables import console, interval, new_table, note
-from computeledger.interfaces.wording import point, show, span
+from computeledger.questions.wording import point, show, span
 from computeledger.units import BITS_PER_BYTE, MONTH_S, format_percent, format_si
 
 Document = Mapping[str, Any]

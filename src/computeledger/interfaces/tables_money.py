@@ -10,8 +10,8 @@ from rich.text import Text
 
 from computeledger.economics.allocation import PHASES
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
-from computeledger.interfaces.tables_tiers import span_words
-from computeledger.interfaces.wording import PHASE_NAMES, interval_words, joined, point, route_words
+from computeledger.interfaces.views.tiers import span_words
+from computeledger.questions.wording import PHASE_NAMES, interval_words, joined, point, route_words
 from computeledger.units import format_percent, format_si, format_usd
 
 _ROWS = 18

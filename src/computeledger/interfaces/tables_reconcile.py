@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from computeledger.interfaces.tables import console, new_table, note
-from computeledger.interfaces.wording import PHASE_NAMES, percent, show, words
+from computeledger.questions.wording import PHASE_NAMES, percent, show, words
 from computeledger.units import format_si
 
 #: Quantity, its words and unit.

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, interval, new_table, note, print_working
-from computeledger.interfaces.wording import interval_words, point, show
+from computeledger.questions.wording import interval_words, point, show
 from computeledger.units import KILO, format_count, format_percent, format_si
 
 RL_ROWS = [

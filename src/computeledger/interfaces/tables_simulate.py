@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import bar, console, new_table, note
-from computeledger.interfaces.wording import show
+from computeledger.questions.wording import show
 from computeledger.units import format_count, format_percent, format_si, format_usd
 
 TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from computeledger.interfaces.tables import DIM, bar, new_table, note
-from computeledger.interfaces.wording import point, show
+from computeledger.questions.wording import point, show
 from computeledger.units import format_percent, format_si
 
 #: Rows of a timeline that are drawn; of a longer pipeline the middle stages are left out.

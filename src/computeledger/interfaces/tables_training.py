@@ -20,8 +20,8 @@ from computeledger.interfaces.tables import (
     print_working,
 )
 from computeledger.interfaces.tables_step import print_step
-from computeledger.interfaces.wording import MFU_WORDS, UTILIZATION_WORDS, point, show, width_words, words
 from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
+from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS, point, show, width_words, words
 from computeledger.units import format_count, format_percent, format_si
 
 #: Rounding that is worth a word.

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from computeledger.interfaces.documents_validation import quantity_words
 from computeledger.interfaces.tables import ACCENT, DIM, bar, console, new_table, note
-from computeledger.interfaces.wording import span, words
+from computeledger.questions.documents.validation import quantity_words
+from computeledger.questions.wording import span, words
 from computeledger.units import format_percent
 
 _COLUMNS = (">n", ">median", ">mean", ">p90", ">bias", ">in 80 %", ">in 90 %")

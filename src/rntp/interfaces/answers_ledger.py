@@ -12,8 +12,8 @@ from typing import Any
 from computeledger.actuals.run_ledger import SCHEMA, TOKEN_KINDS, Entry, Reading, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.errors import InputError, nearest, shown
-from computeledger.interfaces.cli_options import write_bytes
-from computeledger.interfaces.executors import needs_extra
+from computeledger.questions.executors import needs_extra
+from computeledger.writing import write_bytes
 from rntp.cost import costs
 
 

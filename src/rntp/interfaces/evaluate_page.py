@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from computeledger.interfaces.cli_options import write_file
 from computeledger.interfaces.page import assets, version
+from computeledger.writing import write_file
 from rntp.interfaces import tables_evaluate as words
 
 #: Gain of a token, in nats, from which on its colour is full.

@@ -14,7 +14,7 @@ from computeledger.files import without_user_files
 from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
-from computeledger.interfaces.web.working import working_view
+from computeledger.interfaces.working import working_view
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256

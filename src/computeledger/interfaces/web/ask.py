@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from computeledger.errors import InputError
+from computeledger.fields import SWITCH, Record, fields_of, question_from
 from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
+from computeledger.questions.answer import Answer as CommandAnswer
+
+Q = TypeVar("Q", bound=Record)
 
 
 def arguments_of(command: click.Command, values: Mapping[str, str]) -> list[str]:
@@ -86,11 +90,10 @@ def ask(
 
     Examples
     --------
-    >>> from computeledger.interfaces.cli_serving import serve
-    >>> from computeledger.interfaces.answers_serving import answer_serve
-    >>> values = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": "8", "samples": "16"}
-    >>> ask(["serve"], serve, answer_serve, values, False).command
-    'computeledger serve --model=llama-3.1-8b --system=h100-nvl8 --layout=tp1 --batch=8 --samples=16'
+    >>> from computeledger.interfaces.cli_facts import facts
+    >>> search = facts.commands["search"]
+    >>> ask(["facts", "search"], search, lambda options: {"words": list(options["words"])}, {"words": "h100"}, False).command
+    'computeledger facts search h100'
     """
     arguments = arguments_of(command, values)
     line = shlex.join(["computeledger", *name, *arguments])
@@ -101,3 +104,49 @@ def ask(
     except click.ClickException as error:
         raise InputError(error.format_message()) from None
     return Answer(answer(options), line)
+
+
+def ask_question(
+    name: str, question: type[Q], answer: Callable[[Q], CommandAnswer], values: Values, working: bool
+) -> Answer:
+    """Ask a question by the values of controls, which are named as its fields.
+
+    Parameters
+    ----------
+    name : str
+        Of the command.
+    question : type
+        Its record.
+    answer : callable
+        From the record to the answer.
+    values : dict of str to str
+        Of the controls.
+    working : bool
+        Whether formulas, inputs and sources are wanted too.
+
+    Returns
+    -------
+    Answer
+        With the answer itself as its source, and the command line that gives it.
+
+    Raises
+    ------
+    InputError
+        For bad input, with fields spelt as options.
+
+    Examples
+    --------
+    >>> from computeledger.questions.answers.serve import answer_serve
+    >>> from computeledger.questions.serve import ServeQuestion
+    >>> values = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": "8"}
+    >>> ask_question("serve", ServeQuestion, answer_serve, values, False).command
+    'computeledger serve --model=llama-3.1-8b --system=h100-nvl8 --layout=tp1 --batch=8'
+    """
+    known = fields_of(question)
+    named = {key.replace("-", "_"): text for key, text in values.items()}
+    found = answer(question_from(question, named, lambda one: one.option))
+    options = [
+        known[key].option if known[key].dimension == SWITCH else f"{known[key].option}={text}"
+        for key, text in named.items()
+    ]
+    return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.cli_validate import claims
-from computeledger.interfaces.documents_claims import claims_document
 from computeledger.interfaces.plots_bars import strip_figure
 from computeledger.interfaces.tables_claims import claim_number
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Cell, Control, Page, Plot, Table, Values, View, cited
-from computeledger.interfaces.wording import joined
+from computeledger.questions.documents.claims import claims_document
+from computeledger.questions.wording import joined
 from computeledger.validation.claims import check_claims
 
 _VERDICTS = {

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.answers_facts import answer_search, fact_counts
 from computeledger.interfaces.cli_facts import facts_search
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Cell, Control, Page, Table, Values, View, cited
-from computeledger.interfaces.wording import fact_words, words
+from computeledger.questions.answers.facts import answer_search, fact_counts
+from computeledger.questions.wording import fact_words, words
 
 _MOST = 200
 _PRESETS = {"All of the H200": "h200", "Memory bandwidth": "hbm bytes_per_s", "Power of a chip": "tdp",

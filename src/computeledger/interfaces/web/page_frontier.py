@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from computeledger.interfaces import cli_frontier as commands
-from computeledger.interfaces.answers_frontier import answer_forecast, answer_growth, answer_sites, answer_systems
 from computeledger.interfaces.report_frontier import frontier_page
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
+from computeledger.questions.answers.frontier import answer_forecast, answer_growth, answer_sites, answer_systems
 
 Asked = Callable[[Mapping[str, Any]], dict[str, Any]]
 _KINDS: dict[str, tuple[str, click.Command, Asked, tuple[str, ...]]] = {

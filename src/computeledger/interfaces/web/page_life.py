@@ -10,11 +10,11 @@ from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots
-from computeledger.interfaces.documents import plan_document
 from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.published import published_hours
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.interfaces.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
+from computeledger.questions.documents.common import plan_document
+from computeledger.questions.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
 
 _SAMPLES, _SEED = 4096, 0
 _SCENARIO = (

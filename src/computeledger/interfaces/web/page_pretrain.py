@@ -6,14 +6,14 @@ from typing import Any
 
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.interfaces import plots_training
-from computeledger.interfaces.answers_training import answer_pretrain
 from computeledger.interfaces.cli_training import pretrain
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure, strip_figure
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.published import published_hours
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile
-from computeledger.interfaces.wording import percent, point, price_words, words
+from computeledger.questions.answers.pretrain import answer_pretrain
+from computeledger.questions.wording import percent, point, price_words, words
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="deepseek-ai/DeepSeek-V3", choices=tuple(model_ids()),

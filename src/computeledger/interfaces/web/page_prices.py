@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from computeledger.interfaces.answers_invert import answer_invert
 from computeledger.interfaces.cli_money import invert
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.interfaces.wording import interval_words, point, words
+from computeledger.questions.answers.invert import answer_invert
+from computeledger.questions.wording import interval_words, point, words
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),

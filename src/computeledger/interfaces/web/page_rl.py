@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
-from computeledger.interfaces.answers_rl import answer_rl
 from computeledger.interfaces.cli_rl import rl
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_bars import bars_figure, strip_figure, turns_figure
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Values, View, rent, tile, with_times
-from computeledger.interfaces.wording import percent, point, price_words, words
+from computeledger.questions.answers.rl import answer_rl
+from computeledger.questions.wording import percent, point, price_words, words
 
 _CONTROLS = (
     Control("model", "Model", "choice", default="Qwen/Qwen3-8B", choices=tuple(model_ids()),

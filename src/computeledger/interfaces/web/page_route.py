@@ -8,10 +8,10 @@ from typing import Any
 
 from computeledger.economics.routing_task import route_of
 from computeledger.facts.reading import Document
-from computeledger.interfaces.answers_route import answer_question
 from computeledger.interfaces.report_money import front_figure
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.interfaces.wording import interval_words, percent, point, route_words, words
+from computeledger.questions.answers.route import answer_question
+from computeledger.questions.wording import interval_words, percent, point, route_words, words
 
 _MODELS = ("small", "large")
 _PER_MODEL = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from computeledger.facts.load import load_model
 from computeledger.interfaces.web.spec import Table, cited
-from computeledger.interfaces.wording import interval_words, point
+from computeledger.questions.wording import interval_words, point
 from computeledger.units import format_si
 
 #: Phases of a published training run, in its order.

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from computeledger.interfaces.wording import interval_words, point, words
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, tile
+from computeledger.questions.wording import words
 from computeledger.sources import load_sources
 from computeledger.units import DIMENSIONS
 
@@ -17,6 +18,24 @@ LONGEST = 200
 #: More choices than these are not listed in a message.
 _FEW = 12
 Values = dict[str, str]
+__all__ = [
+    "Answer",
+    "Cell",
+    "Control",
+    "ControlError",
+    "Page",
+    "Plot",
+    "Table",
+    "Tile",
+    "Values",
+    "View",
+    "blamed",
+    "checked",
+    "cited",
+    "rent",
+    "tile",
+    "with_times",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,116 +141,6 @@ class Answer:
     command: str
     source: Any = None
     plan: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One figure, large.
-
-    Attributes
-    ----------
-    label, text, band : str
-        What it is, its median, its interval.
-    value : float or None
-        The median as a number, for comparing two scenarios [-].
-    key : str
-        Of the working that explains it.
-    """
-
-    label: str
-    text: str
-    band: str = ""
-    value: float | None = None
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A drawing with its caption.
-
-    Attributes
-    ----------
-    name, title, caption : str
-        Its id, what it shows, and how to read it.
-    figure : mapping
-        A plotly specification without a theme.
-    key : str
-        Of the working that explains it.
-    is_wide : bool
-        Whether it needs the width of two.
-    """
-
-    name: str
-    title: str
-    caption: str
-    figure: Mapping[str, Any]
-    key: str = ""
-    is_wide: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell of a table that is more than its text.
-
-    Attributes
-    ----------
-    text : str
-        What it says.
-    href : str
-        Where it leads.
-    below : str
-        A second line, such as the formula of what stands above it.
-    """
-
-    text: str
-    href: str = ""
-    below: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of text.
-
-    Attributes
-    ----------
-    title : str
-        What it lists.
-    columns : sequence of str
-        Headings; one that ends in ``#`` is a column of numbers.
-    rows : sequence of sequence of str or Cell
-        Cells.
-    key : str
-        Of the working that explains it.
-    """
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An answer as it is shown.
-
-    Attributes
-    ----------
-    headline : str
-        The answer in one sentence.
-    tiles, plots, tables : tuple
-        In reading order.
-    notes : tuple of str
-        What was assumed, and how sure the answer is.
-    chosen : mapping of str to str
-        What the engine took for boxes that were left empty.
-    """
-
-    headline: str
-    tiles: tuple[Tile, ...] = ()
-    plots: tuple[Plot, ...] = ()
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
-    chosen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,33 +388,3 @@ def rent(document: Mapping[str, Any]) -> dict[str, str]:
     """
     price = document["price"]
     return {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
-
-
-def tile(document: Mapping[str, Any], key: str, label: str, unit: str, why: str = "") -> Tile:
-    """A tile of one of the document's quantities.
-
-    Parameters
-    ----------
-    document : mapping
-        Of an answer.
-    key : str
-        Of the quantity.
-    label : str
-        As people say it.
-    unit : str
-        Of :func:`computeledger.interfaces.wording.words`.
-    why : str
-        Name of the working that explains it; the key's own when left out.
-
-    Returns
-    -------
-    Tile
-        With text, interval and number.
-
-    Examples
-    --------
-    >>> tile({"days": 12.0}, "days", "takes", "days").value
-    12.0
-    """
-    value = document[key]
-    return Tile(label, words(point(value), unit), interval_words(value, unit), point(value), why or key)

@@ -1,0 +1,371 @@
+"""Fields of questions: each declared once, with its dimension, unit, default, bounds and help.
+
+A question is a frozen record whose fields are made by :func:`asked`. From the declaration come what Python checks, the
+options of the command, the controls of the app, the JSON Schema, the tables of the docs and the words of errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
+
+from computeledger.errors import InputError, QuantityError, nearest, shown
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Range
+
+#: What a caller may give for a field: text as people write it, a number, a range, several texts.
+Given: TypeAlias = "str | float | bool | Range | Sequence[str] | None"
+#: Dimensions that are no quantity.
+TEXT, SWITCH, WHOLE, TEXTS = "text", "switch", "whole", "texts"
+#: Largest count of GPUs, replicas, requests or sequences that is searched or simulated.
+MOST_COUNT = 10_000_000
+#: Samples beyond these say nothing more of a 90 % interval.
+MOST_SAMPLES = 1_000_000
+_ON, _OFF = ("on", "yes", "true", "1"), ("off", "no", "false", "0", "")
+
+
+class Record(Protocol):
+    """A question: a dataclass whose fields are all declared by :func:`asked`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a question.
+
+    Attributes
+    ----------
+    name : str
+        As in Python; options are spelt with ``-``.
+    dimension : str
+        A dimension of :data:`computeledger.units.DIMENSIONS`, or ``whole``, ``text``, ``texts``, ``switch``.
+    help : str
+        One sentence, for the command's help, the control, the schema and the docs.
+    default : Any
+        None where the answer chooses.
+    is_required : bool
+        Whether it must be given.
+    unit : str or None
+        Of a bare number that is typed as text; None where a text must carry its unit.
+    least, most : float
+        Bounds, in the SI unit.
+    is_open : bool
+        Whether ``least`` itself is refused.
+    choices : tuple of str
+        Of a text.
+    metavar : str
+        What stands for the value in the command's help.
+    blank : str
+        What an empty value means, said beside the option and in the empty box.
+    aliases : tuple of str
+        Names of an earlier version, still taken.
+    label, group : str
+        Of the control in the app; a field without a label has none.
+    slider : tuple of float or None
+        Ends of the slider.
+    """
+
+    name: str
+    dimension: str
+    help: str
+    default: Any = None
+    is_required: bool = False
+    unit: str | None = ""
+    least: float = 0.0
+    most: float = math.inf
+    is_open: bool = False
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    blank: str = ""
+    aliases: tuple[str, ...] = ()
+    label: str = ""
+    group: str = ""
+    slider: tuple[float, float] | None = None
+
+    @property
+    def option(self) -> str:
+        """Its spelling on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+def asked(dimension: str, help: str, default: Any = None, **declared: Any) -> Any:  # noqa: A002 (the field's own word)
+    """Declare a field of a question.
+
+    Parameters
+    ----------
+    dimension, help : str
+        As :class:`Field` has them.
+    default : Any
+        ``...`` where it must be given; None where the answer chooses.
+    **declared : Any
+        The other attributes of :class:`Field`.
+
+    Returns
+    -------
+    Any
+        For a dataclass.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Question(Asked):
+    ...     tpot: float | None = asked("s", "Slowest time per output token.", is_open=True)
+    >>> Question(tpot="50ms").tpot, Question.__dataclass_fields__["tpot"].metadata["dimension"]
+    (0.05, 's')
+    """
+    is_required = default is ...
+    metadata = {"dimension": dimension, "help": help, "is_required": is_required, **declared}
+    if is_required:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata={**metadata, "default": default})
+
+
+@functools.cache
+def fields_of(question: type[Record]) -> dict[str, Field]:
+    """Fields of a question by name, in the order of their declaration.
+
+    Parameters
+    ----------
+    question : type
+        A dataclass of fields made by :func:`asked`.
+
+    Returns
+    -------
+    dict of str to Field
+        As declared.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Question(Asked):
+    ...     gpus: int | None = asked("whole", "GPUs at hand.")
+    >>> fields_of(Question)["gpus"].option
+    '--gpus'
+    """
+    return {one.name: Field(name=one.name, **one.metadata) for one in dataclasses.fields(question)}
+
+
+class Asked:
+    """Base of questions: every field is read and checked when the record is made."""
+
+    def __post_init__(self) -> None:
+        """Read texts, check bounds, then what the fields say together."""
+        for name, one in fields_of(type(self)).items():  # type: ignore[arg-type]
+            object.__setattr__(self, name, read_value(one, getattr(self, name), name))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse fields that contradict one another; messages spell fields as the command's options."""
+
+
+def question_from(question: type[R], given: Mapping[str, Given], spelt: Callable[[Field], str] | None = None) -> R:
+    """Make a question of what was given by name.
+
+    Parameters
+    ----------
+    question : type
+        A record of fields made by :func:`asked`.
+    given : mapping
+        By field; earlier names are taken too.
+    spelt : callable or None
+        How errors name a field; as in Python when left out.
+
+    Returns
+    -------
+    record
+        Checked.
+
+    Raises
+    ------
+    InputError
+        For a name that is no field, a field that is missing or a value that is not allowed.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Question(Asked):
+    ...     gpus: int | None = asked("whole", "GPUs at hand.", least=1, aliases=("chips",))
+    >>> question_from(Question, {"chips": "2K"}).gpus
+    2000
+    >>> question_from(Question, {"gpu": 8})
+    Traceback (most recent call last):
+    computeledger.errors.InputError: 'gpu': no field of Question; did you mean 'gpus'?
+    """
+    known = fields_of(question)
+    earlier = {alias: one.name for one in known.values() for alias in one.aliases}
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        name = earlier.get(key, key)
+        if name not in known:
+            raise InputError(f"{shown(key)}: no field of {question.__name__}; {nearest(key, known)}")
+        if name in values:
+            raise InputError(f"{shown(key)}: the same as {shown(name)}, which is given too")
+        values[name] = value
+    name_of = spelt or (lambda one: one.name)
+    missing = [name_of(one) for one in known.values() if one.is_required and values.get(one.name) is None]
+    if missing:
+        raise InputError(f"{', '.join(missing)}: needed")
+    return question(**{name: read_value(known[name], value, name_of(known[name])) for name, value in values.items()})
+
+
+def read_value(one: Field, given: Given, spelt: str) -> Any:
+    """Read and check the value of a field.
+
+    Parameters
+    ----------
+    one : Field
+        What may be given.
+    given : str, float, bool, Range, sequence of str or None
+        Text as people write it, or the value itself.
+    spelt : str
+        How an error names the field.
+
+    Returns
+    -------
+    Any
+        A number or range in SI units, a whole number, a text, a tuple of texts, a boolean, or None.
+
+    Raises
+    ------
+    InputError
+        With the name, what was given and what is allowed.
+
+    Examples
+    --------
+    >>> gpus = Field("gpus", "whole", "GPUs at hand.", least=1)
+    >>> read_value(gpus, "4K", "--gpus")
+    4000
+    >>> read_value(gpus, 0, "--gpus")
+    Traceback (most recent call last):
+    computeledger.errors.QuantityError: --gpus 0: expected one whole number, at least 1
+    """
+    if given is None:
+        if one.is_required:
+            raise InputError(f"{spelt}: needed")
+        return one.default
+    if one.dimension == SWITCH:
+        return _switch(given, spelt)
+    if one.dimension == TEXT:
+        return _text(one, given, spelt)
+    if one.dimension == TEXTS:
+        return (given,) if isinstance(given, str) else tuple(given)  # type: ignore[arg-type]
+    return _number(one, given, spelt)
+
+
+def _switch(given: Given, spelt: str) -> bool:
+    if isinstance(given, bool):
+        return given
+    word = str(given).strip().lower()
+    if word not in (*_ON, *_OFF):
+        raise InputError(f"{spelt} {shown(given)}: 'yes' or 'no'")
+    return word in _ON
+
+
+def _text(one: Field, given: Given, spelt: str) -> str:
+    if not isinstance(given, str):
+        if hasattr(given, "__fspath__") or one.name == "layout":
+            return str(given)
+        raise InputError(f"{spelt} {shown(given)}: expected a text")
+    if one.choices and given not in one.choices:
+        raise InputError(f"{spelt} {shown(given)}: {nearest(given, one.choices)}")
+    return given
+
+
+def _number(one: Field, given: Given, spelt: str) -> Any:
+    from computeledger.arrays import Range
+    from computeledger.units import parse_quantity
+
+    if isinstance(given, bool) or not isinstance(given, (str, int, float, Range)):
+        raise QuantityError(f"{spelt} {shown(given)}: expected a number")
+    value: float | Range = given  # type: ignore[assignment]
+    if isinstance(given, str):
+        try:
+            value = parse_quantity(given, "count" if one.dimension == WHOLE else one.dimension, one.unit)
+        except InputError as error:
+            raise QuantityError(f"{spelt} {error}") from None
+    if one.dimension == WHOLE:
+        return _whole(one, value, spelt)
+    for end in (value.low, value.high) if isinstance(value, Range) else (value,):
+        if problem := _problem(one, float(end)):
+            raise QuantityError(f"{spelt} {shown(given) if isinstance(given, str) else f'{end:g}'}: {problem}")
+    return value if isinstance(value, Range) else float(value)
+
+
+def _whole(one: Field, value: Any, spelt: str) -> int:
+    least = int(max(one.least, 0.0))
+    if not isinstance(value, (int, float)) or value % 1 or value < least:
+        words = f"{value:g}" if isinstance(value, (int, float)) else str(value)
+        raise QuantityError(f"{spelt} {words}: expected one whole number, at least {least}")
+    most = min(one.most, MOST_COUNT) if one.name != "seed" else one.most
+    if value > most:
+        raise QuantityError(f"{spelt} {value:g}: at most {most:,.0f}")
+    return int(value)
+
+
+def _problem(one: Field, value: float) -> str:
+    """What is wrong with a number, in words; empty where nothing is."""
+    if math.isnan(value):
+        return "must be a number"
+    if math.isinf(value) and one.most == math.inf:
+        return "must be finite"
+    if one.is_open and value <= one.least:
+        return f"must be greater than {one.least:g}"
+    if value < one.least:
+        return f"must be at least {one.least:g}" if one.least else "must not be negative"
+    return f"must be at most {one.most:g}" if value > one.most else ""
+
+
+def json_schema(question: type[Record]) -> dict[str, Any]:
+    """JSON Schema of a question: for the app's API, for editors and for assistants.
+
+    Parameters
+    ----------
+    question : type
+        A record of fields made by :func:`asked`.
+
+    Returns
+    -------
+    dict
+        An object with a property for each field.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Question(Asked):
+    ...     model: str = asked("text", "Model id.", ...)
+    >>> json_schema(Question)["required"], json_schema(Question)["properties"]["model"]
+    (['model'], {'description': 'Model id.', 'type': 'string'})
+    """
+    known = fields_of(question)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [name for name, one in known.items() if one.is_required],
+        "properties": {name: _property(one) for name, one in known.items()},
+    }
+
+
+_JSON_TYPES = {SWITCH: "boolean", TEXT: "string", WHOLE: "integer"}
+
+
+def _property(one: Field) -> dict[str, Any]:
+    kind: dict[str, Any] = {"type": _JSON_TYPES.get(one.dimension, ["number", "string"])}
+    if one.dimension == TEXTS:
+        kind = {"type": "array", "items": {"type": "string"}}
+    if one.choices:
+        kind["enum"] = list(one.choices)
+    if one.dimension not in (*_JSON_TYPES, TEXTS):
+        bounds = {"exclusiveMinimum" if one.is_open else "minimum": one.least, "maximum": one.most}
+        kind |= {key: value for key, value in bounds.items() if math.isfinite(value)}
+    if one.default is not None and one.default != ():
+        kind["default"] = one.default
+    return {"description": one.help, **kind}

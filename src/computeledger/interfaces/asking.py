@@ -1,0 +1,76 @@
+"""From the fields of a question to a command's options, and from its answer to what the command prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from
+from computeledger.interfaces.cli_options import print_json
+from computeledger.questions.answer import Answer
+
+Q = TypeVar("Q", bound=Record)
+#: Fields that stand last in a command's help.
+_LAST = ("samples", "seed")
+
+report_option = click.option("--html", metavar="FILE", help="Write the report as one self-contained HTML file.")
+
+
+def question_options(question: type[Record], leave_out: tuple[str, ...] = ()) -> Callable[[Any], Any]:
+    """Give a command an option for each field of a question; those left out are its arguments."""
+
+    def decorate(command: Any) -> Any:
+        """Add them in the order of their declaration."""
+        known = [one for name, one in fields_of(question).items() if name not in leave_out]
+        for one in [
+            *(one for one in known if one.name in _LAST),
+            *(one for one in reversed(known) if one.name not in _LAST),
+        ]:
+            for alias in one.aliases:
+                command = _option(one, f"--{alias.replace('_', '-')}", hidden=True)(command)
+            command = _option(one, one.option)(command)
+        return command
+
+    return decorate
+
+
+def _option(one: Field, spelt: str, hidden: bool = False) -> Callable[[Any], Any]:
+    name = spelt.removeprefix("--").replace("-", "_")
+    if one.dimension == SWITCH:
+        return click.option(spelt, name, is_flag=True, default=None, help=_help(one), hidden=hidden)
+    many = one.dimension == TEXTS
+    metavar = one.metavar or "|".join(one.choices) or None
+    return click.option(spelt, name, multiple=many, metavar=metavar, help=_help(one), hidden=hidden)
+
+
+def _help(one: Field) -> str:
+    if one.is_required:
+        return f"{one.help}  [required]"
+    default = one.blank or (f"{one.default:g}" if isinstance(one.default, float) else one.default)
+    return one.help if default in (None, False, (), "") else f"{one.help}  [default: {default}]"
+
+
+def asked_by(question: type[Q], options: Mapping[str, Any]) -> Q:
+    """The question that a command's options ask; errors spell fields as options."""
+    known = fields_of(question)
+    names = {*known, *(alias for one in known.values() for alias in one.aliases)}
+    given = {name: value for name, value in options.items() if name in names and value is not None and value != ()}
+    return question_from(question, given, lambda one: one.option)
+
+
+def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
+    """Print an answer, and write its report where it is wanted."""
+    working = bool(options.get("working"))
+    report = options.get("html")
+    if report is not None:
+        answer.to_html(report)
+    if options["as_json"]:
+        print_json(answer.to_dict(working=working or report is not None))
+        return
+    from computeledger.interfaces.render.terminal import print_view
+
+    print_view(answer.view(working=working))
+    if report is not None:
+        click.echo(f"report: {report}")

@@ -1,0 +1,1 @@
+"""Views drawn: on a terminal, as a page, in a notebook."""

@@ -1,0 +1,27 @@
+"""A view as a report: one page of HTML that needs nothing from the network."""
+
+from __future__ import annotations
+
+from computeledger.interfaces import plot_parts
+from computeledger.interfaces.page import assets, foot, page_template, plotly_script, script_json, version
+from computeledger.interfaces.view import View
+
+
+def report(view: View) -> str:
+    """The whole page, with styles, drawings and data inside; without plots it runs no script."""
+    title = view.title or view.headline
+    data = {
+        "figures": {one.name: one.figure for one in view.plots},
+        "config": plot_parts.CONFIG,
+        "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)},
+    }
+    return page_template("view.html").render(
+        view=view,
+        title=title,
+        foot=foot(f"{title} · Compute Ledger"),
+        version=version(),
+        style=assets("report.css"),
+        script=assets("draw.js"),
+        data=script_json(data),
+        plotly=plotly_script() if view.plots else "",
+    )

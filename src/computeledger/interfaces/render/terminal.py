@@ -1,0 +1,86 @@
+"""A view on a terminal: as wide as it is, medians with their intervals, bars for shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from computeledger.interfaces.tables import DIM, bar, console, new_table, note
+from computeledger.interfaces.view import Cell, Table, View
+
+#: Characters of a share's bar.
+_BAR = 10
+
+
+def print_view(view: View) -> None:
+    """Print everything but the plots."""
+    out = console()
+    if view.title:
+        out.print(Text(_plain(view.title), style="bold"))
+    if view.asked:
+        note(out, _plain("; ".join(view.asked)))
+    if view.headline:
+        out.print(Text(_plain(view.headline)))
+    for text in view.notes:
+        note(out, _plain(text))
+    _print_tiles(out, view)
+    for label, text in view.facts:
+        out.print(Text(f"{label}  ", style="bold").append(_plain(text), style="not bold"))
+    for table in view.tables:
+        _print_table(out, table)
+    for figure in view.working:
+        _print_figure(out, figure)
+    for text in view.grounds:
+        note(out, _plain(text))
+    for title, text in view.blocks:
+        out.print(Text(title, style="bold"))
+        out.print(Text(text), soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def _print_tiles(out: Console, view: View) -> None:
+    if not view.tiles:
+        return
+    heads = ("", "median and 90 % interval", view.reference) if view.reference else ("", "median and 90 % interval")
+    table = new_table("", *heads)
+    for one in view.tiles:
+        text = Text(_plain(one.text)).append(f"  {_plain(one.band)}" if one.band else "", style=DIM)
+        table.add_row(one.label, text, *([Text(_plain(one.reference), style=DIM)] if view.reference else []))
+    out.print(table)
+
+
+def _print_table(out: Console, one: Table) -> None:
+    heads = [f">{name.removesuffix('#').rstrip()}" if name.endswith("#") else name for name in one.columns]
+    table = new_table(one.title, *heads)
+    if not any(heads):
+        table.show_header = False
+    for place, row in enumerate(one.rows):
+        table.add_row(*(_cell(cell) for cell in row), style="bold" if place in one.strong else "")
+    out.print(table)
+    if one.note:
+        note(out, _plain(one.note))
+
+
+def _cell(cell: str | Cell) -> Text:
+    if isinstance(cell, str):
+        return Text(_plain(cell))
+    text = bar(cell.share, _BAR) if cell.share is not None else Text()
+    text.append(_plain(cell.text))
+    return text.append(f"  {_plain(cell.below)}", style=DIM) if cell.below else text
+
+
+def _print_figure(out: Console, figure: Mapping[str, Any]) -> None:
+    out.print(Text(figure["title"], style="bold").append(f" = {_plain(figure['formula'])}", style="not bold"))
+    if figure["text"]:
+        out.print(Text(f"    = {_plain(figure['text'])}").append(f"  {_plain(figure['band'])}", style=DIM))
+    for term in figure["terms"]:
+        line = Text(f"    {term['name']} = {_plain(term['text'])}")
+        line.append(f"  {_plain(term['band'])}" if term["band"] else "", style=DIM)
+        ground = ", ".join(part for part in (term["source"], term["ground"]) if part)
+        out.print(line.append(f"   [{term['origin']}] {ground}", style=DIM))

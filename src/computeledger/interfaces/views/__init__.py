@@ -1,0 +1,25 @@
+"""Views of answers: one function for each kind, found by the name of the answer's class."""
+
+from __future__ import annotations
+
+import importlib
+
+from computeledger.errors import ComputeLedgerError
+from computeledger.interfaces.view import View
+
+#: Module of this folder that makes the view of each kind of answer.
+_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve"}
+
+
+def view_of(answer: object, working: bool = False) -> View:
+    """The view of an answer, with formulas, inputs and sources where they are wanted."""
+    name = _MODULES.get(type(answer).__name__)
+    if name is None:
+        raise ComputeLedgerError(f"{type(answer).__name__}: an answer without a view")
+    view: View = importlib.import_module(f"{__name__}.{name}").view(answer, working)
+    return view
+
+
+def has_view(result: object) -> bool:
+    """Whether a result is an answer with a view."""
+    return type(result).__name__ in _MODULES

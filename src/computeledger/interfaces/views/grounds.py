@@ -1,0 +1,40 @@
+"""What answers rest on, in words: price, memory, what was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.questions.wording import words
+
+#: Assumptions whose name alone does not say what they are.
+_ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the HBM that weights and workspace leave"}
+
+
+def price_ground(document: Mapping[str, Any]) -> str:
+    """Price of a GPU-hour, and what the factors are."""
+    price = document["price"]
+    said = "as given"
+    if price["origin"] != "given":
+        said = f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
+    fitted = "; efficiency factors are fitted or assumed, each with its source under --working"
+    return f"GPU-hour: {said}{'' if document.get('backend') == 'ideal' else fitted}"
+
+
+def assumed_words(document: Mapping[str, Any]) -> list[str]:
+    """What an answer assumes, in one line; none where it assumes nothing."""
+    parts = []
+    for name, value in document.get("assumptions", {}).items():
+        unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else "fraction" if "fraction" in name else ""
+        plain = name.replace("_bytes", "").replace("_s_", " ").replace("_", " ")
+        parts.append(f"{_ASSUMED.get(name, plain)} {value if isinstance(value, str) else words(value, unit)}")
+    return [f"assumed: {', '.join(parts)}"] if parts else []
+
+
+def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tuple[str, str]:
+    """Memory of one GPU by component, against its HBM or the part of it that can be used."""
+    parts = [name for name in memory if name not in ("total", "capacity", "usable")]
+    key = "capacity" if "capacity" in memory else "usable"
+    whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')} {'of HBM' if key == 'capacity' else 'usable'}"
+    held = ", ".join(f"{name.replace('_', ' ')} {words(memory[name], 'B')}" for name in parts)
+    return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{held} = {whole}; {remark}"

@@ -1,0 +1,255 @@
+"""The view of a serving answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces import plots_serving as plots
+from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
+from computeledger.interfaces.views.breakdown import breakdown_tables
+from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground
+from computeledger.interfaces.views.tiers import tier_tables
+from computeledger.interfaces.working import BELOW, working_view
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import (
+    anchor_words,
+    burst_words,
+    engine_words,
+    margins_words,
+    meets_words,
+    percent,
+    place_words,
+    point,
+    pools_words,
+    sureness_words,
+    width_words,
+    words,
+)
+from computeledger.units import format_count
+
+#: Rows of a front and alternatives to a winner that are shown, about.
+_FRONT, _ALTERNATIVES = 16, 8
+_TILES = (
+    ("output_tokens_per_s_per_user", "Speed for one user", "tokens/s"),
+    ("usd_per_mtok_output", "Output", "USD/Mtok"),
+    ("usd_per_mtok_input", "Input", "USD/Mtok"),
+    ("usd_per_mtok_cached_read", "Cached read", "USD/Mtok"),
+    ("ttft_s", "Time to first token", "s"),
+    ("tpot_s", "Time per output token", "s"),
+    ("output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
+)
+_STEP_COLUMNS = ("operation", "FLOP #", "HBM #", "network #", "time #", "share", "bound")
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Of an answer by one pool of replicas or by two."""
+    document = answer.to_dict(working=working)
+    limit = document["physical_limit"]
+    return View(
+        title=_title(document),
+        asked=_asked(document),
+        headline=_headline(document),
+        tiles=tuple(tile(document, *one, limit=limit) for one in _TILES if one[0] in document),
+        reference="physical limit",
+        facts=tuple(_facts(document)),
+        plots=_plots(document),
+        tables=tuple(_tables(document)),
+        notes=tuple(_notes(document)),
+        grounds=tuple(_grounds(document)),
+        blocks=_blocks(document),
+        working=tuple(working_view(document)) if working else (),
+        chosen={**_rent(document), **_searched(document)},
+        overline="serve",
+    )
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    precision = document["precision"]
+    widths = width_words((precision["attention"], precision["experts"]), document.get("multiplied_in", {}))
+    place = f"{document['model']} on {document['system']}, {document['layout']}"
+    return f"{place}, {widths}, batch {document['batch']:.0f}"
+
+
+def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
+    lengths = [f"{words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
+    replicas = f"{document['n_replicas']} x {format_count(document['n_gpus_per_replica'], 'GPU')}"
+    idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
+    return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document)
+
+
+def _headline(document: Mapping[str, Any]) -> str:
+    bound = max(document["bound_fractions"], key=document["bound_fractions"].get)
+    cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok").removesuffix("/Mtok")
+    speed = words(point(document["output_tokens_per_s_per_user"]), "tokens/s")
+    return (
+        f"{document['layout']} at batch {document['batch']:g}: a million output tokens cost {cost}, and each user sees "
+        f"{speed}. Decoding waits mostly for {bound}."
+    )
+
+
+def _notes(document: Mapping[str, Any]) -> list[str]:
+    out = [sureness_words(document["interval"])]
+    out += [anchor_words(document["anchor"])] if "anchor" in document else []
+    out += list(document.get("remarks", ()))
+    out += [burst_words(document)] if "ttft_statistics_s" in document else []
+    out += [meets_words(name, one) for name, one in document.get("meets", {}).items()]
+    if "margins" in document:
+        out.append(
+            "of all layouts within the limits the answer gives the most output tokens per GPU: its requests cost least"
+        )
+    return out
+
+
+def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    largest = f"largest batch that fits: {document['largest_batch']:.0f}"
+    out = [memory_fact(document["memory_bytes"], largest, document.get("memory_of", ""))]
+    if "pools" in document:
+        out.append(("Pools", _pools(document)))
+    if "price_of_speed" in document:
+        out.append(("Price of speed", _speed(document["price_of_speed"])))
+    if document.get("aggregated"):
+        one = document["aggregated"]
+        rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
+        out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']}: {rate} per GPU"))
+    if "two_pools" in document:
+        out.append(("Two pools would give more", pools_words(document)))
+    if "fleet" in document:
+        out.append(("Fleet", _fleet(document["fleet"])))
+    if "margins" in document:
+        out.append(("Is the winner ahead?", margins_words(document["margins"])))
+    for phase, quantity, whole in (("decode", "TPOT", "tpot"), ("prefill", "TTFT", "ttft")):
+        if parts := document.get("breakdown", {}).get(whole):
+            terms = " + ".join(f"{name} {words(value, 's')}" for name, value in parts.items())
+            out.append((f"{quantity}, {phase}", f"{terms} = {words(sum(parts.values()), 's')}"))
+    return out
+
+
+def _pools(document: Mapping[str, Any]) -> str:
+    parts = [
+        f"{name}: {one['n_workers']} x {one['layout']} ({format_count(one['n_gpus_per_worker'], 'GPU')} each)"
+        for name, one in document["pools"].items()
+    ]
+    busy = percent(point(document["prefill_busy_fraction"]))
+    return f"{'; '.join(parts)}; {document['concurrency']:.0f} requests in flight, prefill {busy} busy"
+
+
+def _speed(speed: Mapping[str, Any]) -> str:
+    floor = words(speed["latency_floor_s"], "s")
+    plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
+    share = percent(speed["slow_mode_saves_fraction"])
+    return (
+        f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; plateau {plateau} at "
+        f"the largest batch: going slower saves at most {share}"
+    )
+
+
+def _fleet(fleet: Mapping[str, Any]) -> str:
+    replica = fleet["replica"]
+    replicas = f"{fleet['n_replicas']} x {replica['layout']} at batch {replica['batch']}"
+    loaded = f"{percent(fleet['load_fraction'])} loaded; arrivals taken as even, bursts need headroom"
+    return f"{format_count(fleet['n_gpus'], 'GPU')} for that load: {replicas}, {loaded}"
+
+
+def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    memory = document["memory_bytes"]
+    held = f"{words(memory['total'], 'B')} of {words(memory['capacity'], 'B')}"
+    front = (
+        Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
+             "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
+    ) if "pareto" in document or "price_of_speed" in document else ()  # fmt: skip
+    return (
+        *front,
+        Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
+             plots.step_bounds(document), "decode_s"),
+        Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
+             "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document), BELOW),
+        Plot("memory", "Memory of the busiest GPU",
+             f"{held}; the largest batch that fits is {document['largest_batch']:g}.",
+             plots.memory_figure(document), "memory_bytes"),
+    )  # fmt: skip
+
+
+def _tables(document: Mapping[str, Any]) -> list[Table]:
+    out = [*_alternatives(document)]
+    if "breakdown" in document:
+        out += breakdown_tables(document)
+    else:
+        out += [_step(document, phase) for phase in ("decode", "prefill")]
+    out += [_front(document)] if "pareto" in document else []
+    return out + (tier_tables(document["kv_tiers"]) if "kv_tiers" in document else [])
+
+
+def _alternatives(document: Mapping[str, Any]) -> list[Table]:
+    """The answer and what else meets the limits, all at the medians of the inputs, the cheapest request first."""
+    margins = document.get("margins")
+    if not margins or not margins["rivals"]:
+        return []
+    winner = document["winner"]
+    others = sorted(margins["rivals"][:_ALTERNATIVES], key=lambda one: -float(one["throughput_ratio"]))
+    rows: list[Sequence[str | Cell]] = [[*_option(winner, f"{winner['layout']} (answer)"), "–", "–"]]
+    for one in others:
+        cost = f"{1 / one['throughput_ratio'] - 1:+.1%}".replace("-", "\u2212")
+        chance = share_cell(one["better_probability"], percent(one["better_probability"]))
+        rows.append([*_option(one, one["layout"]), cost, chance])
+    columns = ("layout", "batch #", "TPOT #", "TTFT #", "tokens/s per user #", "tokens/s per GPU #", "output USD/Mtok #",
+               "input USD/Mtok #", "cost of a request #", "chance to be better")  # fmt: skip
+    title = "The answer and the layouts next to it, at the medians of all inputs"
+    return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(0,))]
+
+
+def _option(one: Mapping[str, Any], name: str) -> list[str | Cell]:
+    times = [words(one[key], "s") for key in ("tpot_s", "ttft_s")]
+    rates = [words(one[f"output_tokens_per_s_per_{whom}"], "") for whom in ("user", "gpu")]
+    costs = [words(one[f"usd_per_mtok_{kind}"], "USD") for kind in ("output", "input")]
+    return [name, f"{one['batch']:,}", *times, *rates, *costs]
+
+
+def _front(document: Mapping[str, Any]) -> Table:
+    """About sixteen points of a front, its ends and the answer among them, in the front's order."""
+    front, winner = document["pareto"], document["winner"]
+    step = max(1, len(front) // _FRONT)
+    kept = [one for place, one in enumerate(front) if place % step == 0 or place == len(front) - 1 or one == winner]
+    kept = kept if winner in kept else sorted([*kept, winner], key=lambda one: float(one["tpot_s"]))
+    here = kept.index(winner)
+    rows = [
+        [f"\u2192 {one['layout']}" if one == winner else one["layout"], str(one["n_gpus"]), *_option(one, "")[1:]]
+        for one in kept
+    ]
+    columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
+    title = f"Pareto front of {document['n_options']} options (medians of all inputs; USD per Mtok; \u2192 the answer)"
+    return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,))
+
+
+def _step(document: Mapping[str, Any], phase: str) -> Table:
+    bound = document["bound"] if phase == "decode" else document["prefill_bound"]
+    title = f"{phase.capitalize()}, one step {place_words(document, phase)}: bound by {bound}"
+    rows = []
+    for one in document["components"][phase]:
+        kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
+        work = [words(one[key], unit) if one[key] else "" for key, unit in kinds]
+        share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
+        rows.append([one["name"], *work, quantity_cell(one["time_s"], "s"), share, one["bound"]])
+    return Table(title, _STEP_COLUMNS, rows, f"{phase}_s")
+
+
+def _grounds(document: Mapping[str, Any]) -> list[str]:
+    return [price_ground(document), *assumed_words(document)]
+
+
+def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    if "launch" not in document:
+        return ()
+    return ((f"Launch with {document['launch']['engine']}", document["launch"]["text"]),)
+
+
+def _rent(document: Mapping[str, Any]) -> dict[str, str]:
+    """The price of a GPU-hour that was taken, where the reader gave none."""
+    price = document["price"]
+    return {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
+
+
+def _searched(document: Mapping[str, Any]) -> dict[str, str]:
+    limit = document["assumptions"].get("slowest_tpot_s_of_the_search")
+    gpus = {"gpus": f"{document['n_gpus_per_replica'] * document['n_replicas']:g}"}
+    return gpus if limit is None else {**gpus, "tpot": f"{limit:g}"}

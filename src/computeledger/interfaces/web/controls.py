@@ -1,0 +1,62 @@
+"""Controls of a page from the fields of its question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from computeledger.fields import SWITCH, TEXT, WHOLE, Field, Record, fields_of
+from computeledger.interfaces.web.spec import Control
+
+_KINDS = {SWITCH: "switch", TEXT: "text"}
+
+
+def controls_of(question: type[Record], looks: Mapping[str, Mapping[str, Any]]) -> tuple[Control, ...]:
+    """A control for each field that has a label; ``looks`` says what is the page's own, such as a first value.
+
+    Parameters
+    ----------
+    question : type
+        A record of fields.
+    looks : mapping of str to mapping
+        Attributes of controls by the name of the field; the fields named here come first, in this order.
+
+    Returns
+    -------
+    tuple of Control
+        By group, in the order in which groups are first met.
+
+    Examples
+    --------
+    >>> from computeledger.questions.serve import ServeQuestion
+    >>> [one.name for one in controls_of(ServeQuestion, {"model": {}, "batch": {}})][:2]
+    ['model', 'batch']
+    """
+    known = fields_of(question)
+    names = [*looks, *(name for name in known if name not in looks)]
+    made = [_control(known[name], looks.get(name, {})) for name in names if known[name].label]
+    groups = list(dict.fromkeys(one.group for one in made))
+    return tuple(sorted(made, key=lambda one: groups.index(one.group)))
+
+
+def _control(one: Field, look: Mapping[str, Any]) -> Control:
+    low, high = one.slider or (1.0, 1.0)
+    default = f"{one.default:g}" if isinstance(one.default, float) else str(one.default or "")
+    made: dict[str, Any] = {
+        "kind": "choice" if one.choices else _KINDS.get(one.dimension, "number" if one.slider else "text"),
+        "unit": one.unit or ("s" if one.dimension == "s" else ""),
+        "default": "" if one.dimension == SWITCH else default,
+        "low": low,
+        "high": high,
+        "whole": one.dimension in (WHOLE, "tokens"),
+        "choices": one.choices,
+        "blank": one.blank or "searched",
+        "help": one.help,
+        "group": one.group,
+    }
+    return Control(one.name.replace("_", "-"), one.label, **{**made, **look})
+
+
+def choices(names: Callable[[], Iterable[str]], choice_of: Callable[[str], str], default: str) -> dict[str, Any]:
+    """The look of a box that takes one of many names."""
+    return {"kind": "choice", "choices": tuple(names()), "choice_of": choice_of, "default": default}

@@ -1,0 +1,91 @@
+"""The working of an answer as a page shows it: figures and inputs in words, each source with its title and address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.questions.wording import interval_words, point, span, words
+from computeledger.sources import load_sources
+
+#: The last entry: what the times of a step rest on.
+BELOW = "facts and factors"
+
+
+def working_view(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Figures of a document with their formulas and inputs, in words; the facts and factors behind them last.
+
+    Parameters
+    ----------
+    document : mapping
+        An answer with its working.
+
+    Returns
+    -------
+    list of dict
+        In the document's order.
+
+    Examples
+    --------
+    >>> term = {"name": "N", "value": 8e9, "unit": "params", "origin": "fact", "ground": "llama-3-report, 2024"}
+    >>> figure = {"name": "rl.flop", "value": 2.0, "unit": "FLOP", "formula": "2 N", "terms": [term]}
+    >>> found = working_view({"working": [figure]})
+    >>> found[0]["title"], found[0]["terms"][0]["text"]
+    ('RL FLOP', '8B')
+    """
+    found = [
+        {"name": one["name"], "title": _title(one["name"]), "formula": one["formula"], **_said(one),
+         "terms": [{"name": term["name"], **_said(term), **_ground(term["origin"], term["ground"])}
+                   for term in one["terms"]]}
+        for one in document.get("working", ())
+    ]  # fmt: skip
+    below = _below(document)
+    if below:
+        entry = {"name": BELOW, "title": "Facts and factors behind them", "text": "", "band": "", "terms": below}
+        found.append({**entry, "formula": "time of an operation: the longest of its compute, memory and network times"})
+    return found
+
+
+def _below(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Constants of a step where it was taken apart, and fitted factors where it was not."""
+    factors = [{"name": name, **one} for name, one in document.get("efficiency", {}).items()]
+    rows = document.get("breakdown", {}).get("constants", factors)
+    return [
+        {"name": one["name"].replace("_", " "), **_known(one), **_ground(one["kind"], f"{one['source']}, {one['why']}")}
+        for one in rows
+    ]
+
+
+def _known(one: Mapping[str, Any]) -> dict[str, str]:
+    """A constant with its range, or the range alone where nothing says more."""
+    unit = one.get("unit", "")
+    band = span(one["low"], one["high"], unit)
+    if "value" in one:
+        return {"text": words(one["value"], unit), "band": band}
+    return {"text": band or words(one["low"], unit), "band": ""}
+
+
+_SPELT = {"rl": "RL", "usd per mtok": "USD/Mtok", "usd": "USD", "gpu": "GPU", "kv": "KV", "mfu": "MFU", "flop": "FLOP",
+          "ttft s": "TTFT", "tpot s": "TPOT", "per s": "per second", "params": "parameters"}  # fmt: skip
+
+
+def _title(name: str) -> str:
+    """A figure's name as people say it."""
+    text = name.replace(".", " ").replace("_", " ")
+    for plain, said in _SPELT.items():
+        text = " ".join((f" {text} ".replace(f" {plain} ", f" {said} ")).split())
+    text = text.removesuffix(" fraction").removesuffix(" s").removesuffix(" j")
+    return text[:1].upper() + text[1:]
+
+
+def _said(one: Mapping[str, Any]) -> dict[str, str]:
+    return {"text": words(point(one["value"]), one["unit"]), "band": interval_words(one["value"], one["unit"])}
+
+
+def _ground(origin: str, ground: str) -> dict[str, str]:
+    """Where an input comes from: its source where it has one, the reason or the plan's key otherwise."""
+    key, _, rest = ground.partition(", ")
+    source = load_sources().get(key)
+    if source is None:
+        return {"origin": origin, "ground": ground, "source": "", "href": ""}
+    return {"origin": origin, "ground": rest, "source": source.title, "href": source.url}

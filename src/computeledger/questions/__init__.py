@@ -1,0 +1,1 @@
+"""Questions and their answers: a record in, a record out; no terminal, no page."""

@@ -1,0 +1,129 @@
+"""What every answer is: a frozen record that becomes a dictionary, a view, a page or a notebook's table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from computeledger.arrays import Num
+from computeledger.display import Displayed, drawing
+from computeledger.errors import InputError
+from computeledger.fields import Given, Record, fields_of, question_from
+from computeledger.workloads.result import quantity
+from computeledger.writing import write_file
+
+Q = TypeVar("Q", bound=Record)
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A figure of an answer: its median and its quantiles over the sampled inputs.
+
+    Attributes
+    ----------
+    p05, p10, p50, p90, p95 : float
+        All equal where the figure is exact.
+    unit : str
+        Of all of them.
+    """
+
+    p05: float
+    p10: float
+    p50: float
+    p90: float
+    p95: float
+    unit: str
+
+    @classmethod
+    def of(cls, value: Num, unit: str) -> Quantity:
+        """Quantiles of samples.
+
+        Parameters
+        ----------
+        value : float or ndarray
+            Samples [unit].
+        unit : str
+            Of the samples.
+
+        Returns
+        -------
+        Quantity
+            Of that unit.
+
+        Examples
+        --------
+        >>> Quantity.of(2.0, "s").p95
+        2.0
+        """
+        found = quantity(value, unit)
+        if isinstance(found, Mapping):
+            return cls(**found)
+        return cls(found, found, found, found, found, unit)
+
+
+class Answer(Displayed):
+    """An answer; what it holds is in the attributes of each kind, and all of it in :meth:`to_dict`."""
+
+    __slots__ = ()
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As the command prints it with ``--json``; with ``working``, as with ``--working``."""
+        raise NotImplementedError
+
+    def view(self, *, working: bool = False) -> Any:
+        """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
+        return drawing("view")(self, working)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report: one file that needs nothing from the network."""
+        write_file(str(path), drawing("page")(self))
+
+
+def from_python(record: type[Q], answer: Callable[[Q], A], question: Q | None, given: Mapping[str, Given]) -> A:
+    """Answer a question given as a record, as keywords, or as a record with changes.
+
+    Parameters
+    ----------
+    record : type
+        Of the question.
+    answer : callable
+        From the question to its answer.
+    question : record or None
+        As made before.
+    given : mapping
+        Fields by name.
+
+    Returns
+    -------
+    Answer
+        What ``answer`` returns.
+
+    Raises
+    ------
+    InputError
+        With fields spelt as in Python.
+
+    Examples
+    --------
+    >>> from computeledger.questions.serve import ServeQuestion
+    >>> asked = {"model": "llama-3.1-8b", "system": "h100-nvl8"}
+    >>> from_python(ServeQuestion, lambda question: question.batch, None, {**asked, "batch": "4K"})
+    4000
+    >>> from_python(ServeQuestion, lambda question: question, None, {**asked, "draft_tokens": 3})
+    Traceback (most recent call last):
+    computeledger.errors.InputError: draft_tokens needs tokens_per_step: the tokens that a step yields, its own included
+    """
+    try:
+        if question is None:
+            return answer(question_from(record, given))
+        if given:
+            base = {name: getattr(question, name) for name in fields_of(record)}
+            return answer(question_from(record, {**base, **given}))
+        return answer(question)
+    except InputError as error:
+        message = re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), str(error))
+        raise type(error)(message) from None

@@ -1,0 +1,216 @@
+"""From a price sheet to what it reveals, as a document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.economics.inversion import Inversion, PriceClues, invert_prices, premium_of
+from computeledger.economics.price_evidence import PriceEvidence, price_evidence
+from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
+from computeledger.economics.price_readings import (
+    LIFETIMES_S,
+    Hypothesis,
+    cache_reads_to_break_even,
+    lifetime_readings,
+    store_or_resend_s,
+)
+from computeledger.economics.price_working import inversion_figures
+from computeledger.economics.prices import PriceSheet, read_sheet
+from computeledger.errors import InputError, nearest, shown
+from computeledger.physics.efficiency import middle
+from computeledger.questions.documents.common import figure_document
+from computeledger.questions.price_source import load_sheet
+from computeledger.units import format_si
+from computeledger.workloads.result import quantity
+
+#: Below so many effective samples the weights are rough.
+FEW_SAMPLES = 200
+#: How much larger a ratio of output to input price is said what of.
+_RATIO_TRIED = 4.0
+
+
+def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
+    """The sheet of ``--model``, of a file, or of prices given by hand."""
+    given = [name for name in ("model", "sheet_file", "input_price") if options[name] is not None]
+    if not given and options["output_price"] is not None:
+        raise InputError("--input is missing: the price per million input tokens")
+    if len(given) != 1:
+        raise InputError("give one of --model provider/name, a SHEET.toml, or --input and --output")
+    if options["model"] is not None:
+        return load_sheet(options["model"])
+    if options["sheet_file"] is not None:
+        return read_sheet(options["sheet_file"])
+    if options["output_price"] is None:
+        raise InputError("--output is missing: the price per million output tokens")
+    from decimal import Decimal
+
+    from computeledger.economics.prices import PriceTier, Rate
+
+    for name in ("input_price", "output_price"):
+        if not (math.isfinite(options[name]) and options[name] > 0):
+            raise InputError(f"--{name.partition('_')[0]} {options[name]:g}: a price must be greater than 0")
+    tiers: tuple[PriceTier, ...] = ()
+    if options["threshold"] is not None:
+        threshold = middle(options["threshold"])
+        if not threshold >= 1:
+            raise InputError(f"--threshold {threshold:g}: expected a number of tokens of 1 or more")
+        tiers = (PriceTier(int(threshold), Decimal(str(options["input_price"])) * 2),)
+    rates = {
+        "input": Rate(Decimal(str(options["input_price"])), tiers),
+        "output": Rate(Decimal(str(options["output_price"]))),
+    }
+    return PriceSheet("given by hand", rates)
+
+
+def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer ``computeledger invert``."""
+    sheet = find_sheet(options)
+    missing = [kind for kind in ("input", "output") if kind not in sheet.rates or sheet.rates[kind].base <= 0]
+    if missing:
+        raise InputError(f"{sheet.name}: the {missing[0]} price is missing or 0, so nothing can be learnt from it")
+    steps = sheet.rates["input"].tiers
+    provider = options["provider"] or sheet.name.partition("/")[0]
+    sellers = fit_sizes(shipped_points()).provider_effects
+    if options["provider"] and provider not in sellers:
+        raise InputError(f"--provider {shown(provider)}: no price of theirs is known: {nearest(provider, sellers)}")
+    premium, spread = premium_of(options["premium"], options["premium_spread"])
+    clues = PriceClues(
+        float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
+        float(steps[0].threshold_tokens) if steps else None, premium, spread,
+        options["fast_price"], options["fast_speed"],
+    )  # fmt: skip
+    found = invert_prices(clues, options["samples"], options["seed"])
+    document = inversion_document(found)
+    document["prices"] = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+    document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
+    document["elasticities"] = _elasticities()
+    document["not_identified"] = _not_identified(found)
+    document["readings"] = _readings(sheet, clues)
+    document["questions"] |= {
+        f"cache lifetime, {kind}": _hypotheses(found)
+        for kind, found in lifetime_readings({kind: float(rate.base) for kind, rate in sheet.rates.items()}).items()
+    }
+    document["size_times_margin"] = _line(clues)
+    known = shipped_points()
+    for name, asked, logs in (
+        ("input", clues.usd_per_mtok_input, known.log_input), ("output", clues.usd_per_mtok_output, known.log_output),
+    ):  # fmt: skip
+        low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
+        if not low <= asked / clues.premium_ratio <= high:
+            words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
+            document["not_identified"].insert(0, words)
+    if found.effective_samples < FEW_SAMPLES:
+        rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
+        document["not_identified"].insert(0, rough)
+    markup = [math.exp(value) for value in found.markup.mean]
+    document["assumptions"] = [
+        f"prices {clues.premium_ratio:g} times those of the open market, log sd {clues.premium_spread:g}",
+        "rent of the price edition; context 2K..32K, occupancy 30..80 %; chips, precisions, targets equally likely",
+        (f"fitted on {found.markup.n_sheets} sheets of open models: input price {markup[0]:.2f} and output price "
+        f"{markup[1]:.2f} times the cost so counted, log sd {found.markup.covariance[0, 0] ** 0.5:.2f} and "
+        f"{found.markup.covariance[1, 1] ** 0.5:.2f}"),
+    ]  # fmt: skip
+    if options.get("working"):
+        document["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
+    return document
+
+
+def _size(interval: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    out: dict[str, Any] = {"p50": interval["median"][0], "unit": "params"}
+    for level, (low, high) in (("90", ("p05", "p95")), ("80", ("p10", "p90")), ("50", ("p25", "p75"))):
+        out[low], out[high] = interval[level]
+    return out
+
+
+def inversion_document(found: Inversion) -> dict[str, Any]:
+    """Intervals and hypotheses as JSON."""
+    return {
+        "n_params_active": _size(found.n_params_active),
+        "n_params_total": _size(found.n_params_total),
+        "kv_bytes_per_token": quantity(found.kv_bytes_per_token, "byte/token"),
+        "decode_batch": quantity(found.decode_batch, ""),
+        "gross_margin_fraction": quantity(found.gross_margin_fraction, ""),
+        "utilization_fraction": quantity(found.utilization_fraction, ""),
+        "hypotheses": _hypotheses(found.hypotheses),
+        "questions": {question: _hypotheses(group) for question, group in found.questions.items()},
+        "bits": found.learnt,
+        "informed_by": found.informed_by,
+        "identified": {name: name.startswith("n_params") for name in found.learnt},
+        "effective_samples": found.effective_samples,
+    }  # fmt: skip
+
+
+def _hypotheses(found: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "weight": one.weight, "rejected": one.rejected} for one in found]
+
+
+def _elasticities() -> list[dict[str, Any]]:
+    """Of size by price: the regression's."""
+    fit = fit_sizes(shipped_points())
+    return [
+        {"quantity": name, "input_price_elasticity": float(of[1]), "output_price_elasticity": float(of[2])}
+        for name, of in (("n_params_active", fit.active), ("n_params_total", fit.total))
+    ]
+
+
+def _cache_words(found: PriceEvidence) -> str:
+    elasticity = f"elasticity of price {found.kv_elasticity:.2f} +- {found.kv_error:.2f} over {found.n_with_kv} models"
+    return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
+
+
+def _not_identified(inverted: Inversion) -> list[str]:
+    """What the shipped prices say of quantities that they hardly reveal."""
+    found = price_evidence()
+    active, total = inverted.n_params_regressed
+    clipped = (
+        f"total parameters are set to the active ones: the regression alone gives {format_si(total)} total and "
+        f"{format_si(active)} active, fewer than are multiplied"
+    )
+    return [
+        *([clipped] if total < active else []),
+        _cache_words(found),
+        _ratio_words(found),
+        *([inverted.threshold_words] if inverted.threshold_words else []),
+        "size and margin are one product: the same price is a larger model or a wider margin",
+    ]
+
+
+def _ratio_words(found: PriceEvidence) -> str:
+    """What the ratio of output to input price tells: nothing of the size, something of the sparsity."""
+    fit = fit_sizes(shipped_points())
+    active, total = (_RATIO_TRIED ** float(slopes[2]) for slopes in (fit.active, fit.total))
+    return (
+        f"the ratio of output to input price alone says nothing about sqrt(active x total) (R2 {found.ratio_r2:.3f}, "
+        f"{found.n_models} models); at one input price it tells sparsity: {_RATIO_TRIED:g} times the ratio means "
+        f"{active:.2g} times the active and {total:.2g} times the total parameters"
+    )
+
+
+def _readings(sheet: PriceSheet, clues: PriceClues) -> dict[str, Any]:
+    """The lecture's readings of a sheet: explanations, each with what is known against it."""
+    base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+    out: dict[str, Any] = {"output_over_input_ratio": base["output"] / base["input"]}
+    if "cached_read" in base:
+        out["cached_read_over_input_ratio"] = base["cached_read"] / base["input"]
+        for kind in LIFETIMES_S:
+            reads = cache_reads_to_break_even(base, kind) if kind in base else math.inf
+            if math.isfinite(reads) and reads > 0:
+                out[f"reads_to_break_even_{kind}"] = reads
+                out[f"store_or_resend_s_{kind}"] = store_or_resend_s(base, kind)
+    modes = {name: rates["input"] for name, rates in sheet.modes.items() if "input" in rates}
+    out["mode_over_standard_ratio"] = {name: float(rate.base) / base["input"] for name, rate in modes.items()}
+    if clues.fast_batch_ratio is not None:
+        out["fast_mode_batch_ratio"] = clues.fast_batch_ratio
+    return out
+
+
+def _line(clues: PriceClues) -> list[dict[str, float]]:
+    """Median size at extra margins of 1, 2, 4 and 8: one product."""
+    fit, rows = fit_sizes(shipped_points()), []
+    for extra in (1.0, 2.0, 4.0, 8.0):
+        prices = clues.usd_per_mtok_input / extra, clues.usd_per_mtok_output / extra
+        size = math.exp(float(fit.predict(one_sheet(clues.provider, *prices))[0]))
+        rows.append({"extra_margin_ratio": extra, "n_params_active": size})
+    return rows

@@ -1,0 +1,316 @@
+"""From the options of ``rl`` to a run: lengths, verifiers, layouts, split. No formula here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Num, Range, Uncertain, median
+from computeledger.errors import InputError, nearest, shown
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
+from computeledger.files import MOST_VALUES, read_user_lines
+from computeledger.frontier.text import text_facts
+from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors
+from computeledger.physics.efficiency import middle
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine, parse_training_precision
+from computeledger.physics.training import RECOMPUTE
+from computeledger.questions.answers.setup import (
+    check_positive,
+    draw_machine,
+    precision_of,
+    price_of,
+    whole_number,
+)
+from computeledger.questions.setup import Sampled
+from computeledger.units import format_percent, parse_quantity
+from computeledger.workloads.rl_generation import Sampling
+from computeledger.workloads.rl_lengths import (
+    Lengths,
+    default_longest,
+    empirical_lengths,
+    lengths_of_mean,
+    lognormal_lengths,
+)
+from computeledger.workloads.rl_placement import Stated, place_run
+from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
+from computeledger.workloads.rl_search import SplitOption, rl_machine
+from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
+from computeledger.workloads.rl_training import Trainer
+from computeledger.workloads.serving import ServingScenario
+
+#: Shares that add up to 1 but for their rounding.
+SHARES_ROUNDING = 5e-3
+#: Splits of the GPUs that an answer lists.
+SHOWN = 5
+#: Options that are numbers, certain or not, and must be greater than 0.
+_POSITIVE = (
+    "rollout", "rollout_p50", "rollout_p95", "longest", "prompts", "group_size", "steps", "kept", "sampling_rounds",
+    "oversampling", "updates", "optimizer_steps", "verifier_cores", "live_limit", "tokens_per_step", "mfu", "gpus",
+    "training_gpus", "pretraining_flop", "budget_flop", "gold", "text_per_place",
+)  # fmt: skip
+_NUMBERS = (
+    *_POSITIVE, "prompt", "logprob_passes", "critic_ratio", "reward_ratio", "verifier_time", "draft_tokens",
+    "next_token",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The run of a question, with samples and at the middle of its ranges.
+
+    Attributes
+    ----------
+    model, system : Model, System
+        The policy, and where it generates.
+    sureness : str
+        Class of the interval.
+    price_ground : dict
+        Where the price comes from.
+    draws, middles : dict of str to float or ndarray
+        Quantities of the question by option, as samples and as single numbers [-].
+    machines, typical_machines : RLMachines
+        With samples of the factors, and with their medians.
+    scenario, typical : RLScenario
+        The run with samples, and with single numbers.
+    options_found : list of SplitOption
+        Splits of the GPUs that a search found.
+    """
+
+    model: Model
+    system: System
+    sureness: str
+    price_ground: dict[str, Any]
+    draws: dict[str, Num]
+    middles: dict[str, Num]
+    machines: RLMachines
+    typical_machines: RLMachines
+    scenario: RLScenario
+    typical: RLScenario
+    options_found: list[SplitOption]
+
+
+def read_run(options: Mapping[str, Any]) -> Asked:
+    """The run that the options of ``rl`` ask about."""
+    one = _Question(options)
+    return Asked(
+        model=one.model,
+        system=one.system,
+        sureness=one.sureness,
+        price_ground=one.price_ground,
+        draws=one.draws,
+        middles=one.middles,
+        machines=one.machines,
+        typical_machines=one.typical_machines,
+        scenario=one.scenario,
+        typical=one.typical,
+        options_found=one.options_found,
+    )
+
+
+class _Question:
+    """Options on their way to a run."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        for name in ("model", "system"):
+            if not options[name]:
+                raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
+        self.options = options
+        self.model, self.system = load_model(options["model"]), load_system(options["system"])
+        for name in _POSITIVE:
+            check_positive(f"--{name.replace('_', '-')}", options[name])
+        self.price, self.price_ground = price_of(self.system, options["price"])
+        known: dict[str, Uncertain] = {name: options[name] for name in _NUMBERS if options[name] is not None}
+        known |= {"price": self.price, "power": self.system.facility_w_per_chip.uncertain}
+        if options["gold"] is not None:
+            known["stock"] = text_facts()["stock_tokens"].uncertain
+        elif options["train_on_gold"] or options["next_token"] or options["text_per_place"] is not None:
+            raise InputError("--train-on-gold, --next-token and --text-per-place belong to RL on text: state --gold")
+        ideal = options["backend"] == "ideal"
+        if not ideal:
+            known |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+        sampling = Sampled(samples=options["samples"], seed=options["seed"])
+        self.draws, drawn, typical = draw_machine(self.system, known, options["backend"], sampling)
+        self.middles: dict[str, Num] = {name: middle(value) for name, value in known.items() if "." not in name}
+        mean = median(self._lengths(self.middles).mean_tokens)
+        self.sureness = "physical limit" if ideal else rl_class(self.model, self.system.accelerator, mean)
+        factors = (RLFactors(), RLFactors())
+        if not ideal:
+            factors = (rl_factors_of(self.sureness, self.draws), rl_factors_of(self.sureness))
+        self.machines = self._machines(drawn, factors[0])
+        self.typical_machines = self._machines(typical, factors[1])
+        self.options_found: list[SplitOption] = []
+        self.typical = self._typical()
+        self.scenario = self._with(self.draws, self.typical)
+
+    def _machines(self, machine: Machine, factors: RLFactors) -> RLMachines:
+        one = Machine(self.system) if self.options["backend"] == "ideal" else rl_machine(machine)
+        other = self.options["training_system"]
+        return RLMachines(one, replace(one, system=load_system(other)) if other else one, factors)
+
+    def _typical(self) -> RLScenario:
+        """The run at the middle of its ranges, with layouts and split found where they are not given."""
+        options, model = self.options, self.model
+        gpus = whole_number("--gpus", options["gpus"]) or int(self.system.n_gpus_scale_up.value)
+        trains, lag = whole_number("--training-gpus", options["training_gpus"]), options["max_lag"]
+        if lag < 0:
+            raise InputError(f"--max-lag {lag}: must not be negative; 0 is synchronous")
+        if options["in_flight"] and not lag:
+            raise InputError(
+                "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
+        if trains is not None and trains >= gpus:
+            raise InputError(f"--training-gpus {trains}: of {gpus} GPUs some must generate")
+        recompute = options["recompute"]
+        if recompute is not None and recompute not in RECOMPUTE:
+            raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
+        bare = self._with(self.middles, None)
+        check_context(model, bare.sampling)
+        layout, trainer = options["layout"], options["training_layout"]
+        stated = Stated(
+            n_gpus=gpus,
+            n_training=trains,
+            max_lag=lag,
+            is_in_flight=options["in_flight"],
+            generation=check_layout(parse_layout(layout), model) if layout else None,
+            trainer=check_layout(parse_layout(trainer), model) if trainer else None,
+            precision=parse_training_precision(options["training_precision"], model.is_moe),
+            recompute=recompute,
+            is_wide=options["search"],
+        )
+        placed, found = place_run(bare, stated, self.typical_machines)
+        self.options_found = found[:SHOWN]
+        return placed
+
+    def _with(self, numbers: Mapping[str, Num], found: RLScenario | None) -> RLScenario:
+        """The run with given numbers, and with layouts and split where they have been found."""
+        options = self.options
+        precision = precision_of(self.model, options["precision"], options["kv_precision"])
+        lengths = self._lengths(numbers)
+        engine = ServingScenario(
+            model=self.model,
+            layout=found.engine.layout if found else Layout(),
+            precision=precision,
+            input_tokens=numbers["prompt"],
+            output_tokens=lengths.mean_tokens,
+            batch=numbers["live_limit"],
+            draft_tokens=numbers["draft_tokens"],
+            tokens_per_step=numbers["tokens_per_step"],
+        )
+        return RLScenario(
+            engine=engine,
+            sampling=Sampling(lengths, numbers["prompt"], numbers["group_size"], not options["no_shared_prefix"]),
+            algorithm=self._algorithm(numbers),
+            trainer=found.trainer if found else Trainer(Layout()),
+            split=found.split if found else Split(1.0, 1.0),
+            domains=self._domains(numbers),
+            text=self._text(numbers),
+        )
+
+    def _text(self, numbers: Mapping[str, Num]) -> TextReward | None:
+        if "gold" not in numbers:
+            return None
+        return TextReward(numbers["gold"], self.options["train_on_gold"], numbers["next_token"])
+
+    def _algorithm(self, numbers: Mapping[str, Num]) -> Algorithm:
+        return Algorithm(
+            prompts_per_step=numbers["prompts"],
+            group_size=numbers["group_size"],
+            kept_fraction=numbers["kept"],
+            sampling_rounds=numbers["sampling_rounds"],
+            started_ratio=numbers["oversampling"],
+            keeps_partial=self.options["partial_rollouts"],
+            logprob_passes=numbers["logprob_passes"],
+            updates_per_batch=numbers["updates"],
+            optimizer_steps=numbers["optimizer_steps"],
+            critic_ratio=numbers["critic_ratio"],
+            reward_ratio=numbers["reward_ratio"],
+        )
+
+    def _lengths(self, numbers: Mapping[str, Num]) -> Lengths:
+        options = self.options
+        given = [name for name in ("rollout", "rollout_p50", "rollout_lengths") if options[name] is not None]
+        if len(given) != 1:
+            raise InputError(
+                "rollout lengths: give one of --rollout L, --rollout-p50 with --rollout-p95, --rollout-lengths FILE"
+            )
+        if given == ["rollout_lengths"]:
+            return empirical_lengths(read_lengths(options["rollout_lengths"]))
+        room = (self.model.max_context_tokens or np.inf) - numbers["prompt"]
+        if given == ["rollout_p50"]:
+            if options["rollout_p95"] is None:
+                raise InputError("--rollout-p50: needs --rollout-p95 beside it")
+            p50, p95 = numbers["rollout_p50"], numbers["rollout_p95"]
+            longest = np.maximum(default_longest(room, p50, p95), p50)
+            return lognormal_lengths(p50, p95, numbers.get("longest", longest))
+        longest = np.maximum(default_longest(room, numbers["rollout"]), numbers["rollout"])
+        return lengths_of_mean(numbers["rollout"], numbers.get("longest", longest))
+
+    def _domains(self, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
+        if self.options["verifier"]:
+            return check_mixture(tuple(parse_domain(text) for text in self.options["verifier"]))
+        if not self.options["verifier_time"]:
+            return ()
+        return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
+
+
+def check_context(model: Model, sampling: Sampling) -> None:
+    """Refuse rollouts beyond the model's context."""
+    held = median(sampling.prompt_tokens) + median(sampling.lengths.longest_tokens)
+    if model.max_context_tokens and held > model.max_context_tokens:
+        raise InputError(
+            f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens}; state --longest"
+        )
+
+
+def parse_domain(text: str) -> Domain:
+    """Read one kind of verifier: ``30%:2s:512``."""
+    parts = text.split(":")
+    if len(parts) != 3:
+        raise InputError(f"--verifier {shown(text)}: expected SHARE:TIME:CORES, such as 30%:2s:512")
+    try:
+        share, time_s, cores = (
+            parse_quantity(part, dimension, unit)
+            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", None, ""), strict=True)
+        )
+    except InputError as error:
+        raise InputError(f"--verifier {error}") from None
+    if isinstance(share, Range) or isinstance(time_s, Range) or isinstance(cores, Range):
+        raise InputError(f"--verifier {shown(text)}: expected single numbers; ranges go to --verifier-time")
+    if cores < 1:
+        raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
+    return Domain(share, time_s, cores)
+
+
+def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    """Refuse kinds of tasks that are not all of them."""
+    total = sum(median(one.share_fraction) for one in domains)
+    if abs(total - 1) > SHARES_ROUNDING:
+        raise InputError(
+            f"--verifier: the shares add up to {format_percent(total)}, not to 100 %; rollouts whose verdict takes no "
+            "time are a kind too, such as 70%:0s:1"
+        )
+    return domains
+
+
+def read_lengths(path: str) -> list[float]:
+    """Read observed lengths, one number per line."""
+    found: list[float] = []
+    for number, line in read_user_lines(Path(path)):
+        for word in line.split():
+            try:
+                found.append(float(word))
+            except ValueError:
+                raise InputError(f"{path}:{number}: {shown(word)} is no number of tokens") from None
+        if len(found) > MOST_VALUES:
+            raise InputError(f"{path}:{number}: more than {MOST_VALUES:,} lengths")
+    if not found:
+        raise InputError(f"{path}: no lengths")
+    return found

@@ -1,0 +1,95 @@
+"""A serving question ready to be searched, and what both kinds of its answers say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import checkpoint_id
+from computeledger.facts.load import load_model
+from computeledger.facts.schema import System
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.questions.launch import engine_runs
+from computeledger.questions.serve import ServeQuestion
+from computeledger.units import format_si
+from computeledger.workloads.intervals import Interval
+from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Setting:
+    """A serving question, ready to be searched.
+
+    Attributes
+    ----------
+    question : ServeQuestion
+        What was asked.
+    scenario, machine : ServingScenario and Machine
+        With samples.
+    at_median, typical : ServingScenario and Machine
+        With single numbers.
+    price : mapping
+        Where the price of a GPU-hour comes from.
+    interval : Interval or None
+        Of the question's class; None for the physical limit and for a machine's own profile.
+    """
+
+    question: ServeQuestion
+    scenario: ServingScenario
+    at_median: ServingScenario
+    machine: Machine
+    typical: Machine
+    price: dict[str, Any]
+    interval: Interval | None
+
+    @property
+    def system(self) -> System:
+        """Of the machine."""
+        return self.machine.system
+
+
+def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
+    """Layouts that the engine can run, where a launch command is asked for."""
+    engine = question.emit
+    return layouts if engine is None else [one for one in layouts if engine_runs(engine, one)]
+
+
+def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
+    """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
+    own = load_model(question.model)
+    remarks = []
+    if model.max_context_tokens != own.max_context_tokens:
+        remarks.append(
+            f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
+            f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"
+        )
+    return {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks}
+
+
+def interval_document(interval: Interval | None, engine: str) -> dict[str, Any]:
+    """The class that an answer's interval comes from, and why."""
+    if interval is None and engine != "ideal":
+        why = "constants measured on one machine; its residuals stand in the profile, and no class of deployments"
+        return {"class": "own profile", "why": why, "n": 0}
+    if interval is None:
+        return {"class": "physical limit", "why": "every peak reached and no overhead: no machine does this", "n": 0}
+    return {"class": interval.name, "why": interval.sentence, "n": interval.n}
+
+
+def speculation(question: ServeQuestion) -> dict[str, float]:
+    """What was asked of speculative decoding, where it was."""
+    if not question.draft_tokens:
+        return {}
+    return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.tokens_per_step}
+
+
+def aim_of_the_search(question: ServeQuestion, tpot_s: float) -> dict[str, Any]:
+    """What a search aimed at that was told no speed, and the speed that it found."""
+    if question.tpot is not None:
+        return {}
+    if tpot_s <= SLOWEST_TPOT_S:
+        return {"slowest_tpot_s_of_the_search": SLOWEST_TPOT_S}
+    return {"choice_of_the_search": f"the fastest: no layout takes {format_si(SLOWEST_TPOT_S, 's')} per token or less"}

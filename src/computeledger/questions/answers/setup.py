@@ -1,0 +1,80 @@
+"""What questions share: a model, a machine with samples, a price, checks of what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.bounds import MOST_COUNT
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.editions import load_prices
+from computeledger.facts.schema import Accelerator, System
+from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
+from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.questions.documents import common as documents
+from computeledger.questions.setup import Sampled
+
+
+def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
+    """The precision that was asked for, or the one the weights are stored in."""
+    if given is not None:
+        return parse_precision(given, model.is_moe, kv)
+    parse_precision("bf16", False, kv)
+    return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
+
+
+def whole_number(name: str, value: Uncertain | None) -> int | None:
+    """A count that must be one positive whole number, and none that no search ends with."""
+    if value is None:
+        return None
+    if isinstance(value, Range) or value != int(value) or value < 1:
+        raise InputError(
+            f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
+        )
+    if value > MOST_COUNT:
+        raise InputError(f"{name} {value:g}: at most {MOST_COUNT:,}")
+    return int(value)
+
+
+def multiplied_in(chip: Accelerator, widths: Iterable[str]) -> dict[str, str]:
+    """Precisions in which a chip multiplies those that it has no units for."""
+    return {width: chip.native_precision(width) for width in widths if chip.native_precision(width) != width}
+
+
+def check_positive(name: str, value: Uncertain | None) -> None:
+    """Refuse a quantity that is not greater than 0."""
+    ends = (value.low,) if isinstance(value, Range) else (value,)
+    if any(end is not None and end <= 0 for end in ends):
+        raise InputError(f"{name} must be greater than 0")
+
+
+def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[str, Any]]:
+    """A GPU-hour's price and where it comes from."""
+    if given is not None:
+        return given, {"origin": "given", "edition": None}
+    edition = load_prices()
+    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
+    if "rent" not in prices:
+        raise InputError(f"price edition {edition.id} has no rent of {system.accelerator.id}: give --price '$2/h'")
+    fact = prices["rent"]
+    return fact.uncertain, {"origin": "fact", "edition": edition.id, "kind": "rent", **documents.fact_document(fact)}
+
+
+def draw_machine(
+    system: System, quantities: Mapping[str, Uncertain], profile: str, sampling: Sampled
+) -> tuple[dict[str, Num], Machine, Machine]:
+    """Samples of the question's quantities, the machine with samples of its factors, and with their medians.
+
+    A quantity named ``efficiency.NAME`` stands in for the profile's own factor.
+    """
+    factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
+    inputs = factors | dict(quantities)
+    draws = sample(inputs, sampling.samples, sampling.seed)
+    typical = {name: middle(value) for name, value in inputs.items() if name.startswith("efficiency.")}
+    drawn, at_median = (
+        Machine(system, efficiency(profile, values), training_efficiency(draws=values)) for values in (draws, typical)
+    )
+    return draws, drawn, at_median

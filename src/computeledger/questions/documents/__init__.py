@@ -1,0 +1,1 @@
+"""Answers as plain dictionaries, the shape that --json prints."""

@@ -1,0 +1,177 @@
+"""The question of ``computeledger serve``: how fast and how cheap a model is served, and what binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import asked
+from computeledger.questions.setup import BACKENDS, OnSystem
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeQuestion(OnSystem):
+    """Serve a model: speed, cost and memory at a layout and batch, or the best of both.
+
+    Attributes
+    ----------
+    batch : int or None
+        Sequences decoding per replica, all attention-DP ranks together [-]; searched when left out.
+    input_tokens, output_tokens, cached_tokens : float or Range
+        New input, output and cached prefix of a request [tokens].
+    context_tokens : int or None
+        Longest context served [tokens]; the configuration's when left out.
+    kv_precision : str
+        Precision of the KV cache.
+    backend : str or None
+        Engine; that of ``emit`` when left out, and vLLM without one.
+    profile : str or None
+        Path of a machine's profile, from ``calibrate``, in place of an engine.
+    draft_tokens, tokens_per_step : float
+        Tokens drafted per step, and tokens that a step yields, its own included [tokens].
+    rounds : int or None
+        Requests per client when all clients start at once [-]; steady state when left out.
+    equal_lengths : bool
+        Whether all requests of such a run are alike.
+    statistic : str
+        Which time to first token of such a run: mean, median, p90 or last.
+    anchor : tuple of str
+        Measurements of the reader's own.
+    requests_per_s : float, Range or None
+        Load to size a fleet for [requests/s].
+    ttft, tpot : float, Range or None
+        Slowest acceptable time to first token, and per output token [s].
+    mode : str
+        ``aggregated`` for one pool of replicas, ``disaggregated`` for prefill and decode apart.
+    kv_tiers : bool
+        Whether tiers of memory for a cached prefix are compared.
+    cache_discount : float, Range or None
+        Price of cached over new input [-]; 10 % when left out.
+    emit : str or None
+        Engine whose launch command is wanted.
+    """
+
+    batch: int | None = asked(
+        "whole", "Sequences decoding per replica, all attention-DP ranks together.", least=1, metavar="B",
+        label="Batch", group="Load", slider=(1, 16384), blank="the cheapest that is fast enough",
+    )  # fmt: skip
+    input_tokens: Uncertain = asked(
+        "tokens", "New input.", 4096.0, unit="tokens", is_open=True, metavar="I", label="New input", group="Load",
+        slider=(64, 131072),
+    )  # fmt: skip
+    output_tokens: Uncertain = asked(
+        "tokens", "Output.", 1024.0, unit="tokens", is_open=True, metavar="O", label="Output", group="Load",
+        slider=(16, 65536),
+    )  # fmt: skip
+    cached_tokens: Uncertain = asked(
+        "tokens", "Cached prefix.", 0.0, unit="tokens", metavar="C", label="Cached prefix", group="Load",
+        slider=(64, 131072),
+    )  # fmt: skip
+    context_tokens: int | None = asked(
+        "whole", "Longest context served, as with YaRN: an assumption.", least=1, metavar="N", label="Longest context",
+        group="More", blank="as configured",
+    )  # fmt: skip
+    kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P", label="KV cache", group="How")
+    backend: str | None = asked(
+        "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
+        blank="vllm, or the engine of --emit",
+    )  # fmt: skip
+    profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
+    draft_tokens: float = asked(
+        "count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="D", label="Drafted tokens",
+        group="More", slider=(0, 16),
+    )  # fmt: skip
+    tokens_per_step: float = asked(
+        "count", "Tokens that a step yields, its own included.", 1.0, metavar="A", label="Tokens per step",
+        group="More", slider=(1, 17),
+    )  # fmt: skip
+    rounds: int | None = asked(
+        "whole", "Requests per client when all clients start at once, as benchmarks do.", least=1, metavar="N",
+        label="Requests per client", group="More", blank="steady state",
+    )  # fmt: skip
+    equal_lengths: bool = asked(
+        "switch", "With --rounds: all requests alike; on sglang, which reads prompts first, every round is a burst.",
+        False, label="Equal lengths", group="More",
+    )  # fmt: skip
+    statistic: str = asked(
+        "text", "With --rounds: which time to first token of the requests.", "mean",
+        choices=("mean", "median", "p90", "last"), label="Time to first token as", group="More",
+    )  # fmt: skip
+    anchor: tuple[str, ...] = asked(
+        "texts", "A point of yours: batch=32,isl=1024,osl=1024,tpot=21ms, or the JSON of vLLM's benchmark; may be "
+        "repeated.", (), metavar="A",
+    )  # fmt: skip
+    requests_per_s: Uncertain | None = asked(
+        "requests_per_s", "Load to size a fleet for.", unit="requests/s", is_open=True, metavar="R",
+        label="Load", group="Load", blank="none",
+    )  # fmt: skip
+    ttft: Uncertain | None = asked(
+        "s", "Slowest acceptable time to first token, such as 2s.", unit=None, is_open=True, metavar="T",
+        label="Slowest first token", group="Load", slider=(0.05, 20), blank="none",
+    )  # fmt: skip
+    tpot: Uncertain | None = asked(
+        "s", "Slowest acceptable time per output token, such as 50ms.", unit=None, is_open=True, metavar="T",
+        label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none",
+    )  # fmt: skip
+    mode: str = asked(
+        "text", "One pool of replicas, or prefill and decode apart.", "aggregated",
+        choices=("aggregated", "disaggregated"), label="Pools", group="More",
+    )  # fmt: skip
+    kv_tiers: bool = asked(
+        "switch", "Compare the cost of keeping a cached prefix in HBM, DDR, flash and disk, and of GPUs with less HBM.",
+        False,
+    )  # fmt: skip
+    cache_discount: Uncertain | None = asked(
+        "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
+    )
+    emit: str | None = asked("text", "Print the launch command for vllm, sglang or trtllm.", metavar="ENGINE")
+
+    @property
+    def engine(self) -> str:
+        """Engine, physical limit, or path of a machine's profile."""
+        return self.profile or self.backend or self.emit or BACKENDS[0]
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether the batch is searched, and the layout where none is stated."""
+        return self.batch is None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Medians of the limits on times that were given, by ``tpot`` and ``ttft`` [s]."""
+        given = {"tpot": self.tpot, "ttft": self.ttft}
+        return {
+            name: float(one if isinstance(one, (int, float)) else one.quantile(0.0))
+            for name, one in given.items() if one is not None
+        }  # fmt: skip
+
+    def check(self) -> None:
+        """Refuse parts that contradict one another."""
+        if self.emit is not None and self.backend == "ideal":
+            raise InputError(f"--emit {self.emit}: the physical limit is no engine: leave out --backend ideal")
+        if self.profile is not None and (self.emit or self.anchor or self.mode != "aggregated"):
+            raise InputError(
+                "--profile: a machine's own kernels have no engine to launch, to anchor or to disaggregate"
+            )
+        if self.cache_discount is not None and not self.kv_tiers:
+            raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
+        drafts, accepted = self.draft_tokens, self.tokens_per_step
+        if drafts and accepted == 1:
+            raise InputError("--draft-tokens needs --tokens-per-step: the tokens that a step yields, its own included")
+        if not 1 <= accepted <= 1 + drafts:
+            most = f"{1 + drafts:g}"
+            raise InputError(f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({most})")
+        if self.rounds is None and (self.equal_lengths or self.statistic != "mean"):
+            raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
+        if self.mode == "disaggregated":
+            self._check_pools()
+
+    def _check_pools(self) -> None:
+        for name in ("batch", "layout", "requests_per_s", "kv_tiers"):
+            if getattr(self, name):
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")

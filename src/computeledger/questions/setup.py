@@ -1,0 +1,65 @@
+"""What questions about a model on a system have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.fields import MOST_SAMPLES, Asked, asked
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+#: Engines whose constants are fitted, and the physical limit.
+BACKENDS = ("vllm", "sglang", "trtllm", "ideal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Asked):
+    """A question whose uncertain inputs are sampled.
+
+    Attributes
+    ----------
+    samples, seed : int
+        Number of samples [-], and what they are drawn from [-].
+    """
+
+    samples: int = asked("whole", "Samples of uncertain inputs.", 4096, least=1, most=MOST_SAMPLES)
+    seed: int = asked("whole", "Seed of the sampling.", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnSystem(Sampled):
+    """A question about a model on a system.
+
+    Attributes
+    ----------
+    model, system : str
+        Ids, or paths to a configuration and to a system's TOML.
+    gpus : int or None
+        At hand [-].
+    layout : str or None
+        Such as ``tp8-pp1-dp1-ep1``; searched when left out.
+    precision : str or None
+        Of the weights; as stored when left out, bf16 to pretrain.
+    price : float, Range or None
+        Of a GPU-hour [USD/h]; the edition's rent when left out.
+    """
+
+    model: str = asked("text", "Model id, or path to a config.json.", ..., label="Model", group="What")
+    system: str = asked("text", "System id, or path to a system TOML.", ..., label="System", group="What")
+    gpus: int | None = asked(
+        "whole", "GPUs at hand.", least=1, metavar="N", label="GPUs", group="What", slider=(1, 512),
+        blank="as many as the best layout asks for",
+    )  # fmt: skip
+    layout: str | None = asked(
+        "text", "Parallel layout.", metavar="tp8-pp1-dp1-ep1", label="Layout", group="What", blank="searched"
+    )
+    precision: str | None = asked(
+        "text", "bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8.", metavar="P", label="Weights", group="How",
+        blank="as stored, bf16 to pretrain",
+    )  # fmt: skip
+    price: Uncertain | None = asked(
+        "usd_per_hour", "GPU-hour.", unit="$/h", metavar="$/h", label="GPU-hour", group="How", slider=(0.5, 20),
+        blank="rent of the price edition",
+    )  # fmt: skip
