@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
-    from computeledger.questions.documents.common import plan_document
+    from computeledger.questions.answers.serve import serve
+    from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.serve import ServeQuestion
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
@@ -43,7 +45,9 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
-    "interfaces.documents": ("plan_document",),
+    "questions.answers.serve": ("serve",),
+    "questions.documents.records": ("plan_document",),
+    "questions.serve": ("ServeQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
@@ -78,6 +82,7 @@ __all__ = [
     "PretrainingScenario",
     "RLScenario",
     "Range",
+    "ServeQuestion",
     "ServingClock",
     "ServingScenario",
     "System",
@@ -102,6 +107,7 @@ __all__ = [
     "read_plan",
     "read_trace",
     "sample",
+    "serve",
     "simulate_rl",
     "simulate_serving",
     "timed_pool",
@@ -131,6 +137,10 @@ display_with(html=_html, text=_text, view=_view, page=_page)
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(importlib.import_module(f"computeledger.{_MODULES[name]}"), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("computeledger")
     raise AttributeError(f"module 'computeledger' has no attribute {name!r}")
 
 

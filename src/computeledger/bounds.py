@@ -74,8 +74,6 @@ class Bound:
         return f"{worst:g}: must be {'greater than' if self.is_open else 'at least'} {self.least:g}"
 
 
-#: Largest count of GPUs, replicas, requests or sequences that is searched or simulated.
-MOST_COUNT = 10_000_000
 NOT_NEGATIVE, POSITIVE, AT_LEAST_ONE, FRACTION = Bound(), Bound(is_open=True), Bound(1.0), Bound(most=1.0)
 
 

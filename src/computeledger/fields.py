@@ -35,7 +35,7 @@ class Record(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-R = TypeVar("R", bound=Record)
+_R = TypeVar("_R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Asked:
         """Refuse fields that contradict one another; messages spell fields as the command's options."""
 
 
-def question_from(question: type[R], given: Mapping[str, Given], spelt: Callable[[Field], str] | None = None) -> R:
+def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callable[[Field], str] | None = None) -> _R:
     """Make a question of what was given by name.
 
     Parameters
@@ -296,7 +296,9 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
         return _whole(one, value, spelt)
     for end in (value.low, value.high) if isinstance(value, Range) else (value,):
         if problem := _problem(one, float(end)):
-            raise QuantityError(f"{spelt} {shown(given) if isinstance(given, str) else f'{end:g}'}: {problem}")
+            raise QuantityError(
+                f"{spelt} {end:g}: {problem}" if not isinstance(given, str) else f"{spelt} {shown(given)}: {problem}"
+            )
     return value if isinstance(value, Range) else float(value)
 
 

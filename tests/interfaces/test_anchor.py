@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from computeledger.errors import InputError
-from computeledger.facts.load import load_model
+from computeledger.facts.load import load_model, load_system
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training import Batch, Stack
 from computeledger.questions.answers.pretrain_anchor import anchored_result
 from computeledger.questions.answers.setup import draw_machine
+from computeledger.questions.setup import Sampled
 from computeledger.workloads.anchor import Spread, anchor
 from computeledger.workloads.pretraining import PretrainingScenario
 from computeledger.workloads.serving_anchor import read_anchor
@@ -49,8 +50,7 @@ def own_words(one: PretrainingScenario) -> dict[str, str]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_the_question_has_anyway_may_be_named_or_left_out(name: str) -> None:
     scenario = SCENARIOS[name]
-    options = {"system": "h800-nvl8", "samples": 64, "seed": 0}
-    _, machine, _ = draw_machine(options, {})
+    _, machine, _ = draw_machine(load_system("h800-nvl8"), {}, "vllm", Sampled(samples=64))
     alone = anchored_result("mfu=12%", scenario, machine)[1:]
     words = own_words(scenario)
     said = [*combinations(words, 1), *combinations(words, 2), tuple(words)]

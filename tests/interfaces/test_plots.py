@@ -15,7 +15,7 @@ from computeledger.arrays import median
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import load_plan
 from computeledger.interfaces import plot_parts, plots
-from computeledger.questions.documents.common import plan_document
+from computeledger.questions.documents.records import plan_document
 from computeledger.questions.wording import input_words, interval_words, meets_words, span
 
 EXAMPLES = ("deepseek-v3", "rl-heavy", "small-team-rl")

@@ -15,7 +15,7 @@ import pytest
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import load_plan, read_plan
 from computeledger.interfaces.report import plan_report
-from computeledger.questions.documents.common import plan_document
+from computeledger.questions.documents.records import plan_document
 from computeledger.questions.wording import PHASE_NAMES
 from computeledger.sources import load_sources
 from tests.printed import sheets, words_of

@@ -11,7 +11,7 @@ from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, questi
 from computeledger.interfaces.cli_options import print_json
 from computeledger.questions.answer import Answer
 
-Q = TypeVar("Q", bound=Record)
+_Q = TypeVar("_Q", bound=Record)
 #: Fields that stand last in a command's help.
 _LAST = ("samples", "seed")
 
@@ -52,7 +52,7 @@ def _help(one: Field) -> str:
     return one.help if default in (None, False, (), "") else f"{one.help}  [default: {default}]"
 
 
-def asked_by(question: type[Q], options: Mapping[str, Any]) -> Q:
+def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:
     """The question that a command's options ask; errors spell fields as options."""
     known = fields_of(question)
     names = {*known, *(alias for one in known.values() for alias in one.aliases)}

@@ -11,11 +11,9 @@ from typing import Any
 
 import click
 
-from computeledger.bounds import MOST_COUNT
 from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.fields import MOST_COUNT, MOST_SAMPLES
 
-#: More samples than this say nothing more of a 90 % interval.
-MOST_SAMPLES = 1_000_000
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -42,7 +42,7 @@ def plan(
     if plan_file is None:
         raise InputError("PLAN.toml is missing: computeledger plan PLAN.toml (see examples/)")
     from computeledger.economics.ledger import estimate_ledger
-    from computeledger.questions.documents.common import plan_document
+    from computeledger.questions.documents.records import plan_document
 
     loaded = load_plan(plan_file)
     note = {}

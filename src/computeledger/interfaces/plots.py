@@ -20,7 +20,7 @@ from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.physics.blackboard import ridge_flop_per_byte
 from computeledger.physics.roofline import BOUNDS, total_s
-from computeledger.questions.documents.common import bound_fractions, operations_document
+from computeledger.questions.documents.records import bound_fractions, operations_document
 from computeledger.questions.documents.serving import option_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
@@ -45,7 +45,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     Parameters
     ----------
     document : mapping
-        Of :func:`computeledger.questions.documents.common.plan_document`.
+        Of :func:`computeledger.questions.documents.records.plan_document`.
 
     Returns
     -------
@@ -425,7 +425,7 @@ def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
     Parameters
     ----------
     document : mapping
-        Of :func:`computeledger.questions.documents.common.plan_document`.
+        Of :func:`computeledger.questions.documents.records.plan_document`.
     most : int
         How many inputs to show [-].
 

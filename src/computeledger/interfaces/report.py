@@ -9,7 +9,7 @@ from computeledger.arrays import Range
 from computeledger.economics.ledger import Ledger
 from computeledger.interfaces import plot_parts, plots
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.questions.documents.common import operations_document
+from computeledger.questions.documents.records import operations_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
     input_phrase,
@@ -41,7 +41,7 @@ def plan_report(ledger: Ledger, document: Mapping[str, Any]) -> str:
     ledger : Ledger
         The result, with samples and operations.
     document : mapping
-        The same as :func:`computeledger.questions.documents.common.plan_document` with its working.
+        The same as :func:`computeledger.questions.documents.records.plan_document` with its working.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from computeledger.fields import Given, Record, fields_of, question_from
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_file
 
-Q = TypeVar("Q", bound=Record)
-A = TypeVar("A")
+_Q = TypeVar("_Q", bound=Record)
+_A = TypeVar("_A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,9 @@ class Answer(Displayed):
 
     __slots__ = ()
 
+    @abstractmethod
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As the command prints it with ``--json``; with ``working``, as with ``--working``."""
-        raise NotImplementedError
 
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
@@ -83,7 +84,7 @@ class Answer(Displayed):
         write_file(str(path), drawing("page")(self))
 
 
-def from_python(record: type[Q], answer: Callable[[Q], A], question: Q | None, given: Mapping[str, Given]) -> A:
+def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | None, given: Mapping[str, Given]) -> _A:
     """Answer a question given as a record, as keywords, or as a record with changes.
 
     Parameters

@@ -15,45 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeQuestion(OnSystem):
-    """Serve a model: speed, cost and memory at a layout and batch, or the best of both.
-
-    Attributes
-    ----------
-    batch : int or None
-        Sequences decoding per replica, all attention-DP ranks together [-]; searched when left out.
-    input_tokens, output_tokens, cached_tokens : float or Range
-        New input, output and cached prefix of a request [tokens].
-    context_tokens : int or None
-        Longest context served [tokens]; the configuration's when left out.
-    kv_precision : str
-        Precision of the KV cache.
-    backend : str or None
-        Engine; that of ``emit`` when left out, and vLLM without one.
-    profile : str or None
-        Path of a machine's profile, from ``calibrate``, in place of an engine.
-    draft_tokens, tokens_per_step : float
-        Tokens drafted per step, and tokens that a step yields, its own included [tokens].
-    rounds : int or None
-        Requests per client when all clients start at once [-]; steady state when left out.
-    equal_lengths : bool
-        Whether all requests of such a run are alike.
-    statistic : str
-        Which time to first token of such a run: mean, median, p90 or last.
-    anchor : tuple of str
-        Measurements of the reader's own.
-    requests_per_s : float, Range or None
-        Load to size a fleet for [requests/s].
-    ttft, tpot : float, Range or None
-        Slowest acceptable time to first token, and per output token [s].
-    mode : str
-        ``aggregated`` for one pool of replicas, ``disaggregated`` for prefill and decode apart.
-    kv_tiers : bool
-        Whether tiers of memory for a cached prefix are compared.
-    cache_discount : float, Range or None
-        Price of cached over new input [-]; 10 % when left out.
-    emit : str or None
-        Engine whose launch command is wanted.
-    """
+    """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(
         "whole", "Sequences decoding per replica, all attention-DP ranks together.", least=1, metavar="B",

@@ -16,13 +16,7 @@ BACKENDS = ("vllm", "sglang", "trtllm", "ideal")
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Asked):
-    """A question whose uncertain inputs are sampled.
-
-    Attributes
-    ----------
-    samples, seed : int
-        Number of samples [-], and what they are drawn from [-].
-    """
+    """A question whose uncertain inputs are sampled."""
 
     samples: int = asked("whole", "Samples of uncertain inputs.", 4096, least=1, most=MOST_SAMPLES)
     seed: int = asked("whole", "Seed of the sampling.", 0)
@@ -30,21 +24,7 @@ class Sampled(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class OnSystem(Sampled):
-    """A question about a model on a system.
-
-    Attributes
-    ----------
-    model, system : str
-        Ids, or paths to a configuration and to a system's TOML.
-    gpus : int or None
-        At hand [-].
-    layout : str or None
-        Such as ``tp8-pp1-dp1-ep1``; searched when left out.
-    precision : str or None
-        Of the weights; as stored when left out, bf16 to pretrain.
-    price : float, Range or None
-        Of a GPU-hour [USD/h]; the edition's rent when left out.
-    """
+    """A question about a model on a system."""
 
     model: str = asked("text", "Model id, or path to a config.json.", ..., label="Model", group="What")
     system: str = asked("text", "System id, or path to a system TOML.", ..., label="System", group="What")

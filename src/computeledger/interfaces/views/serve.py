@@ -139,8 +139,8 @@ def _speed(speed: Mapping[str, Any]) -> str:
     plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
     share = percent(speed["slow_mode_saves_fraction"])
     return (
-        f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; plateau {plateau} at "
-        f"the largest batch: going slower saves at most {share}"
+        f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; plateau {plateau} "
+        f"at the largest batch: going slower saves at most {share}"
     )
 
 
@@ -192,8 +192,8 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
         cost = f"{1 / one['throughput_ratio'] - 1:+.1%}".replace("-", "\u2212")
         chance = share_cell(one["better_probability"], percent(one["better_probability"]))
         rows.append([*_option(one, one["layout"]), cost, chance])
-    columns = ("layout", "batch #", "TPOT #", "TTFT #", "tokens/s per user #", "tokens/s per GPU #", "output USD/Mtok #",
-               "input USD/Mtok #", "cost of a request #", "chance to be better")  # fmt: skip
+    columns = ("layout", "batch #", "TPOT #", "TTFT #", "tokens/s per user #", "tokens/s per GPU #",
+               "output USD/Mtok #", "input USD/Mtok #", "cost of a request #", "chance to be better")  # fmt: skip
     title = "The answer and the layouts next to it, at the medians of all inputs"
     return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(0,))]
 
@@ -217,7 +217,7 @@ def _front(document: Mapping[str, Any]) -> Table:
         for one in kept
     ]
     columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
-    title = f"Pareto front of {document['n_options']} options (medians of all inputs; USD per Mtok; \u2192 the answer)"
+    title = f"Pareto front of {document['n_options']} options (medians; USD per Mtok; \u2192 the answer)"
     return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,))
 
 

@@ -14,7 +14,7 @@ from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
 
-Q = TypeVar("Q", bound=Record)
+_Q = TypeVar("_Q", bound=Record)
 
 
 def arguments_of(command: click.Command, values: Mapping[str, str]) -> list[str]:
@@ -91,8 +91,8 @@ def ask(
     Examples
     --------
     >>> from computeledger.interfaces.cli_facts import facts
-    >>> search = facts.commands["search"]
-    >>> ask(["facts", "search"], search, lambda options: {"words": list(options["words"])}, {"words": "h100"}, False).command
+    >>> words = lambda options: {"words": list(options["words"])}
+    >>> ask(["facts", "search"], facts.commands["search"], words, {"words": "h100"}, False).command
     'computeledger facts search h100'
     """
     arguments = arguments_of(command, values)
@@ -107,7 +107,7 @@ def ask(
 
 
 def ask_question(
-    name: str, question: type[Q], answer: Callable[[Q], CommandAnswer], values: Values, working: bool
+    name: str, question: type[_Q], answer: Callable[[_Q], CommandAnswer], values: Values, working: bool
 ) -> Answer:
     """Ask a question by the values of controls, which are named as its fields.
 

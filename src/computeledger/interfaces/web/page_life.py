@@ -13,7 +13,7 @@ from computeledger.interfaces import plots
 from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.published import published_hours
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.questions.documents.common import plan_document
+from computeledger.questions.documents.records import plan_document
 from computeledger.questions.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
 
 _SAMPLES, _SEED = 4096, 0

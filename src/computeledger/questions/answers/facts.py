@@ -28,7 +28,7 @@ from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
 from computeledger.physics.roofline import parse_precision
-from computeledger.questions.documents import common as documents
+from computeledger.questions.documents import records as documents
 from computeledger.questions.wording import show
 from computeledger.sources import bibtex, load_sources
 from computeledger.workloads.result import quantity

@@ -69,7 +69,7 @@ from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
 from computeledger.questions.answers.setup import check_positive, whole_number
 from computeledger.questions.documents import frontier as documents
-from computeledger.questions.documents.common import figure_document
+from computeledger.questions.documents.records import figure_document
 from computeledger.units import KILO, MONTH_S
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 

@@ -20,7 +20,7 @@ from computeledger.economics.price_working import inversion_figures
 from computeledger.economics.prices import PriceSheet, read_sheet
 from computeledger.errors import InputError, nearest, shown
 from computeledger.physics.efficiency import middle
-from computeledger.questions.documents.common import figure_document
+from computeledger.questions.documents.records import figure_document
 from computeledger.questions.price_source import load_sheet
 from computeledger.units import format_si
 from computeledger.workloads.result import quantity

@@ -12,7 +12,7 @@ from computeledger.physics.critical_batch import growing_batch
 from computeledger.questions.answers.pretrain_anchor import anchored_result
 from computeledger.questions.answers.pretrain_question import Question, read_question
 from computeledger.questions.answers.setup import multiplied_in
-from computeledger.questions.documents import common as documents
+from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import training as documents_training
 from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
 from computeledger.workloads.anchor import Anchored, spread_of

@@ -17,7 +17,7 @@ from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
 from computeledger.questions.answers.rl_run import Asked, read_run
-from computeledger.questions.documents import common as documents
+from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import rl as documents_rl
 from computeledger.units import LARGEST
 from computeledger.validation.rl_beta import published_betas

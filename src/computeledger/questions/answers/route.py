@@ -21,7 +21,7 @@ from computeledger.economics.routing_task import MODEL_RANGE, RouteQuestion, at,
 from computeledger.economics.routing_working import route_figures
 from computeledger.errors import InputError
 from computeledger.progress import counted
-from computeledger.questions.documents.common import figure_document
+from computeledger.questions.documents.records import figure_document
 from computeledger.questions.price_source import load_sheet
 from computeledger.validation.routing import check_attempts
 from computeledger.workloads.result import quantity

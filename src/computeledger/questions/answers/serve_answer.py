@@ -24,7 +24,7 @@ from computeledger.questions.answers.serve_setting import (
     speculation,
 )
 from computeledger.questions.answers.setup import multiplied_in
-from computeledger.questions.documents import common as documents
+from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.documents.serving import (
     breakdown_document,

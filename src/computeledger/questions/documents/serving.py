@@ -12,7 +12,7 @@ from computeledger.facts.schema import System
 from computeledger.physics import memory, operations
 from computeledger.physics.efficiency import load_factors
 from computeledger.physics.roofline import Operation, OperationKind, Precision
-from computeledger.questions.documents.common import bound_fractions, main_bound, memory_document, operations_document
+from computeledger.questions.documents.records import bound_fractions, main_bound, memory_document, operations_document
 from computeledger.workloads.disaggregated import DisaggregatedResult
 from computeledger.workloads.pool_search import PoolOption
 from computeledger.workloads.result import quantities, quantity

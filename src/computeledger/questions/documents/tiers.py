@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.arrays import Num, median
 from computeledger.economics.kv_tiers import DEVICES_PER_GPU, REUSE_S, KvTiersResult, TierMarket, TierResult
 from computeledger.economics.memory_design import MemoryDesign
-from computeledger.questions.documents.common import fact_document
+from computeledger.questions.documents.records import fact_document
 from computeledger.workloads.result import quantities, quantity
 
 _TIER_FACTS = ("capacity_bytes", "read_bytes_per_s", "usd_per_byte")
