@@ -90,10 +90,9 @@ def ask(
 
     Examples
     --------
-    >>> from computeledger.interfaces.cli_facts import facts
-    >>> words = lambda options: {"words": list(options["words"])}
-    >>> ask(["facts", "search"], facts.commands["search"], words, {"words": "h100"}, False).command
-    'computeledger facts search h100'
+    >>> command = click.Command("search", params=[click.Option(["--kind"])])
+    >>> ask(["facts", "search"], command, dict, {"kind": "chip"}, False).command
+    'computeledger facts search --kind=chip'
     """
     arguments = arguments_of(command, values)
     line = shlex.join(["computeledger", *name, *arguments])

@@ -30,7 +30,7 @@ def controls_of(question: type[Record], looks: Mapping[str, Mapping[str, Any]]) 
     --------
     >>> from computeledger.questions.serve import ServeQuestion
     >>> [one.name for one in controls_of(ServeQuestion, {"model": {}, "batch": {}})][:2]
-    ['model', 'batch']
+    ['model', 'system']
     """
     known = fields_of(question)
     names = [*looks, *(name for name in known if name not in looks)]

@@ -69,7 +69,7 @@ def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnsw
     --------
     >>> answer = serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, backend="ideal")
     >>> round(1000 * answer.tpot_s.p50, 1), serve(answer.question, batch=64).tpot_s.p50 > answer.tpot_s.p50
-    (4.9, True)
+    (6.3, True)
     """
     return from_python(ServeQuestion, answer_serve, question, given)
 

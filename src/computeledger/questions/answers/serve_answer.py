@@ -142,6 +142,7 @@ class ServeAnswer(Answer):
 
         Examples
         --------
+        >>> from computeledger.questions.answers.serve import serve
         >>> answer = serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, samples=16)
         >>> answer.to_dict()["tpot_s"]["p50"] == answer.tpot_s.p50
         True
