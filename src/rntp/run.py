@@ -50,7 +50,7 @@ from rntp.trainer import Extras, RntpTrainer
 
 #: Told the stage, its step, its steps, and figures of the step.
 Report = Callable[[str, int, int, Mapping[str, float]], None]
-_PRETRAINING, _LEARNING = "pretraining", "RL"
+PRETRAINING, LEARNING = "pretraining", "RL"
 #: Figures of a step that the summary gives for the first and the last tenth, beside rewards by source.
 _SHOWN = ("gain", "reward", "reward_std", "thought/tokens", "thought/truncated_fraction", "answer/tokens", "loss")
 #: One step of plain training is measured for so many of RL's, and at least so many in a run: beta rests on them, and at
@@ -115,7 +115,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         steps = recipe.pretrain.steps if recipe.pretrain else 0
         if state.is_main_process:
             check_tokens(recipe, base_tokenizer(recipe, folder), recipe.model.context_tokens)
-            make_base(recipe, folder, machine, state.device, lambda step, said: report(_PRETRAINING, step, steps, said))
+            make_base(recipe, folder, machine, state.device, lambda step, said: report(PRETRAINING, step, steps, said))
         state.wait_for_everyone()
     model, tokenizer = load_model(base, recipe.thought)
     check_tokens(recipe, tokenizer, getattr(model.config, "max_position_embeddings", None) or math.inf)
@@ -158,7 +158,7 @@ class _Told(TrainerCallback):
             return
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'step': state.global_step, **figures})}\n")
-        self._report(_LEARNING, state.global_step, self._steps, figures)
+        self._report(LEARNING, state.global_step, self._steps, figures)
 
 
 class _Reference(TrainerCallback):
