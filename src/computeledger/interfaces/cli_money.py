@@ -82,7 +82,7 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--rl-exponent", callback=_ratio, metavar="B", help="Steepness of the sigmoid; 1 when left out.")
 @click.option("--elasticity", default="0", help="Demand falls as price^-elasticity; a number, or 'published'.")
 @click.option("--at-n-params", "n_params_reference", callback=parse_count, metavar="N", help="Size of that demand.")
-@click.option("--utilization-pretraining", callback=_fraction, metavar="F", help=f"FLOP over peak; {OF_PEAK}.")
+@click.option("--utilization-pretraining", callback=_fraction, metavar="F", help=f"FLOP over peak; {OF_PEAK} assumed.")
 @click.option(
     "--utilization-rl", callback=_fraction, metavar="F", help="Of RL, waiting included; that of published steps."
 )
