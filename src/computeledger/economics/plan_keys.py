@@ -44,7 +44,7 @@ class Key:
     whole : bool
         Whether one number must be a whole one.
     most : float
-        Largest value, in SI.
+        Largest value, in the SI unit of its kind [-].
     """
 
     kind: str

@@ -123,14 +123,42 @@ def _name_of(parameter: click.Parameter | None) -> str:
 
 
 class SingleNumber(click.ParamType):
-    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction."""
+    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction.
+
+    Parameters
+    ----------
+    dimension : str
+        Key of :data:`computeledger.units.DIMENSIONS` that needs no unit.
+    is_whole : bool
+        Whether it counts something.
+    """
 
     def __init__(self, dimension: str = "count", is_whole: bool = False) -> None:
         self.dimension, self.is_whole = dimension, is_whole
         self.name = "integer" if is_whole else "float"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read one option; a default is a number already."""
+        """Read one option; a default is a number already.
+
+        Parameters
+        ----------
+        value : str, int or float
+            As given.
+        param : Parameter or None
+            Whose name an error carries.
+        ctx : Context or None
+            Of the command.
+
+        Returns
+        -------
+        int or float
+            In the dimension's own unit.
+
+        Examples
+        --------
+        >>> COUNT.convert("6K", None, None), SHARE.convert("90%", None, None)
+        (6000, 0.9)
+        """
         if not isinstance(value, str):
             return value
         number = quantity_option(self.dimension, "")(ctx, param, value)
