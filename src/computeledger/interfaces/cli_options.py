@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -122,7 +122,13 @@ def _name_of(parameter: click.Parameter | None) -> str:
     return parameter.opts[0] if parameter is not None else ""
 
 
-class SingleNumber(click.ParamType):
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # click 8.1 has it without a type of its own
+    _ParamType = click.ParamType
+
+
+class SingleNumber(_ParamType):
     """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction.
 
     Parameters
