@@ -219,7 +219,8 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--precision",
             metavar="P",
-            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8; left out: as stored, bf16 to pretrain.",
+            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; left out: as stored, "
+            "bf16 to pretrain.",
         ),
         click.option(
             "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."

@@ -43,7 +43,7 @@ _ABOUT = [
     click.option(
         "--precision",
         metavar="P",
-        help="Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8; as stored when left out.",
+        help="Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; as stored when left out.",
     ),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Of the KV cache."),
     click.option("--training-precision", default="bf16", show_default=True, metavar="P", help="Of the update."),

@@ -31,7 +31,11 @@ _FLEET = (
     click.option("--model", required=True, help="Model id, or path to a config.json."),
     click.option("--system", required=True, help="System id, or path to a system TOML."),
     click.option("--layout", metavar="tp8-ep8", help="Of one replica; searched when left out."),
-    click.option("--precision", metavar="P", help="bf16, fp8, fp4, int8, int4, w8a16, w4a8; left out: as stored."),
+    click.option(
+        "--precision",
+        metavar="P",
+        help="bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; left out: as stored.",
+    ),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache."),
     click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."),
     click.option(
