@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.bounds import MOST_COUNT
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.fields import MOST_COUNT
 from computeledger.physics.efficiency import IDEAL, factor_dimension
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, load_all_factors
 from computeledger.physics.training_batch import (

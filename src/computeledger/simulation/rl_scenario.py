@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.bounds import AT_LEAST_ONE, MOST_COUNT, POSITIVE, Bound, check_record
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
+from computeledger.fields import MOST_COUNT
 from computeledger.simulation.state import Counts, Pool, Times
 
 
