@@ -272,8 +272,8 @@ def test_a_launch_comes_with_the_answer_where_more_is_asked(run, tmp_path: Path)
     asked = [*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "16", "--emit", "vllm"]
     text = run(*asked, "--kv-tiers", "--html", str(page))
     assert "Hold or compute again" in text and "vllm serve" in text and "Time per output token" in text
-    assert '<section id="tiers"' in page.read_text("utf-8")
-    assert "time per output token" not in run(*asked)
+    assert "Hold or compute again" in page.read_text("utf-8")
+    assert "Time per output token" not in run(*asked)
 
 
 def test_a_stated_point_is_held_against_its_limits(ask, run) -> None:

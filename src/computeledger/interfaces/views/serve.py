@@ -157,7 +157,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     front = (
         Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
              "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
-    ) if "pareto" in document or "price_of_speed" in document else ()  # fmt: skip
+    ) if "price_of_speed" in document else ()  # fmt: skip
     return (
         *front,
         Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
