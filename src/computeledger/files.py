@@ -190,9 +190,8 @@ def read_user_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 def _size(n_bytes: int) -> str:
-    if n_bytes >= GIB:
-        return f"{n_bytes / GIB:.0f} GiB"
-    return f"{n_bytes / MIB:.0f} MiB" if n_bytes >= MIB else f"{n_bytes / KIB:.0f} KiB"
+    size, unit = next((one for one in ((GIB, "GiB"), (MIB, "MiB")) if n_bytes >= one[0]), (KIB, "KiB"))
+    return f"{n_bytes / size:.0f} {unit}"
 
 
 def check_kept(path: Path) -> None:
@@ -201,12 +200,7 @@ def check_kept(path: Path) -> None:
     Parameters
     ----------
     path : Path
-        As the user gave it.
-
-    Raises
-    ------
-    InputError
-        What :func:`open_user_file` refuses, or more than :data:`MOST_KEPT_BYTES`.
+        As the user gave it; at most :data:`MOST_KEPT_BYTES`.
 
     Examples
     --------
