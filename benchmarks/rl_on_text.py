@@ -88,7 +88,7 @@ def step_times(steps: int, folder: str) -> dict[str, list[float]]:
     turns = {"rntp": threading.Semaphore(1), "plain": threading.Semaphore(0)}
     clocks = {"rntp": Turns(turns["rntp"], turns["plain"]), "plain": Turns(turns["plain"], turns["rntp"])}
     ours = RntpTrainer(make_model(SHAPE, tokenizer), tokenizer, rows, recipe, None, Extras(callbacks=[clocks["rntp"]]))
-    texts = [tokenizer.decode([*row["context_ids"], tokenizer.encode("<think>")[0]]) for row in rows.dataset]
+    texts = [tokenizer.decode([*row["context_ids"], tokenizer.encode("<think>")[0]]) for row in rows]
     plain = GRPOTrainer(
         make_model(SHAPE, tokenizer), plain_length, grpo_config(recipe), rows.dataset.add_column("prompt", texts),
         processing_class=tokenizer, callbacks=[clocks["plain"]],

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 import computeledger as cl
 from computeledger.bounds import NOT_NEGATIVE, POSITIVE, Bound, check_record
 from computeledger.errors import InputError, PlanError
-from computeledger.interfaces.cli import main
+from computeledger.interfaces.cli import cli, main
+from computeledger.interfaces.cli_options import SingleNumber
 from computeledger.physics.training_batch import Stack
 from computeledger.simulation.rl_scenario import RLClockScenario
 from computeledger.simulation.rl_scenario import Trainer as ClockTrainer
@@ -159,6 +161,39 @@ def test_an_option_refuses_what_no_number_of_it_can_be(command: tuple[str, ...],
 )  # fmt: skip
 def test_a_number_that_no_search_ends_with_is_refused_before_it(arguments: tuple[str, ...]) -> None:
     assert arguments[-1].partition("=")[0] in refused(arguments)
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    """Every command, those of its groups included."""
+    for one in group.commands.values():
+        yield from commands(one) if isinstance(one, click.Group) else (one,)
+
+
+def test_every_count_and_number_is_written_alike() -> None:
+    """6K, 6,000 and 6e3 are one number to every option; a seed, a port and a limit on rows are names and bounds."""
+    others = []
+    for command in commands(cli):
+        for option in command.params:
+            if not isinstance(option, click.Option) or option.is_flag:
+                continue
+            if isinstance(option.type, SingleNumber):
+                texts = ("25%", "0.25") if option.type.dimension == "fraction" else ("6K", "6,000", "6e3", "6000")
+                assert len({option.type.convert(text, option, None) for text in texts}) == 1
+            elif isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
+                others.append(option.opts[0])
+    assert set(others) == {"--seed", "--port", "--worst"}
+
+
+@pytest.mark.parametrize(
+    ("option", "short", "long"),
+    [
+        ("--input-tokens", "6K", "6000"), ("--output-tokens", "lognormal:0.1K:200 tokens", "lognormal:100:200"),
+        ("--arrivals", "poisson:0.002K", "poisson:2"), ("--chunk-tokens", "2K", "2000"), ("--good", "90%", "0.9"),
+    ],
+)  # fmt: skip
+def test_a_simulation_takes_the_spellings_of_serve(option: str, short: str, long: str) -> None:
+    asked = [*CLOCK[:-1], "poisson:1", "--requests", "20", "--json", option]
+    assert call(main, [*asked, short], ROOT).stdout == call(main, [*asked, long], ROOT).stdout != ""
 
 
 PLAN = """

@@ -9,22 +9,31 @@ from pathlib import Path
 
 import pytest
 
+from computeledger.interfaces.cli_options import OF_PEAK
+from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.units import parse_quantity
+
 SRC = Path(__file__).resolve().parents[1] / "src"
-PACKAGES = ("computeledger",)
+PACKAGES = ("computeledger", "rntp")
+#: Programs inside the sandbox: each starts alone, and what two of them must agree on stands in both.
+ALONE = ("harness", "judge_side", "zygote")
 
 
 def constants(path: Path) -> Iterator[tuple[str, str]]:
     """Public constants of a module with what they are assigned."""
     for node in ast.parse(path.read_text("utf-8")).body:
-        targets: list[ast.expr] = []
+        pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
-            targets = [name for one in node.targets for name in (one.elts if isinstance(one, ast.Tuple) else [one])]
+            for one in node.targets:
+                names = one.elts if isinstance(one, ast.Tuple) else [one]
+                is_row = isinstance(one, ast.Tuple) and isinstance(node.value, ast.Tuple)
+                values = node.value.elts if is_row and isinstance(node.value, ast.Tuple) else [node.value] * len(names)
+                pairs += zip(names, values, strict=True)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            targets = [node.target]
-        for name in targets:
+            pairs = [(node.target, node.value)]
+        for name, value in pairs:
             if isinstance(name, ast.Name) and name.id.isupper() and not name.id.startswith("_"):
-                assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-                yield name.id, ast.unparse(node.value)
+                yield name.id, ast.unparse(value)
 
 
 def is_number(text: str) -> bool:
@@ -40,7 +49,7 @@ def is_number(text: str) -> bool:
 def test_a_public_constant_has_one_home(package: str) -> None:
     """The same name in two modules is one assumption with two values, or two things that share a name."""
     homes: dict[str, dict[str, str]] = defaultdict(dict)
-    for path in sorted((SRC / package).rglob("*.py")):
+    for path in sorted(one for one in (SRC / package).rglob("*.py") if one.stem not in ALONE):
         for name, value in constants(path):
             homes[name][str(path.relative_to(SRC))] = value
     twice = []
@@ -50,3 +59,13 @@ def test_a_public_constant_has_one_home(package: str) -> None:
         if len(found) > 1 and (is_assumption or is_copied):
             twice.append(f"{name}: {', '.join(found)}")
     assert not twice, "\n".join(twice)
+
+
+def test_the_commands_state_the_utilization_that_the_physics_assumes() -> None:
+    assert parse_quantity(OF_PEAK, "fraction") == PRETRAINING_UTILIZATION_FRACTION
+
+
+def test_programs_inside_the_sandbox_agree() -> None:
+    held = {name: dict(constants(SRC / "rntp" / "verify" / f"{name}.py")) for name in ALONE}
+    assert held["harness"]["MARK"] == held["judge_side"]["MARK"]
+    assert len({one["SYNTAX"] for one in held.values()}) == 1

@@ -28,7 +28,7 @@ from rntp.results import SCHEMA
 from rntp.run_folder import BASE, FINAL, SUMMARY, write_json
 from rntp.soup import open_checkpoint, write_soup
 
-PRETRAINING, RESULTS, SOUP = "pretraining", "results.json", "soup"
+BASE_RUNS, RESULTS, SOUP = "pretraining", "results.json", "soup"
 #: Tables that pretraining is made by; a variant shares it and so cannot change them.
 _SHARED = ("model", "pretrain")
 #: Told what was ended, how many are, and of how many.
@@ -159,8 +159,8 @@ def _problems(study: Study) -> Iterator[str]:
         yield "no [[variants]]: at least one is needed"
     names = [one.folder for one in study.variants]
     for one in study.variants:
-        if not one.folder or names.count(one.folder) > 1 or one.folder == PRETRAINING:
-            yield f"[[variants]] name {shown(one.name)}: a name of its own is needed for each, and not {PRETRAINING!r}"
+        if not one.folder or names.count(one.folder) > 1 or one.folder == BASE_RUNS:
+            yield f"[[variants]] name {shown(one.name)}: a name of its own is needed for each, and not {BASE_RUNS!r}"
         for setting in (*one.set, *one.measure):
             if setting.partition(".")[0].strip() in _SHARED:
                 yield f"[[variants]] {shown(one.name)}: {shown(setting)} would change the pretraining that all share"
@@ -196,7 +196,7 @@ def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
     'runs/a/half-as-many/seed-1'
     """
     path = study.folder / study.recipe
-    whole, part = (study.output, variant.folder) if variant else (study.pretrained or study.output, PRETRAINING)
+    whole, part = (study.output, variant.folder) if variant else (study.pretrained or study.output, BASE_RUNS)
     output = f"{whole}/{part}/seed-{seed}"
     settings = [*study.set, f"seed={seed}", f"output={output}"]
     if variant is None:
@@ -211,7 +211,7 @@ def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
 
 
 def _base(study: Study, seed: int) -> Path:
-    return Path(study.pretrained or study.output) / PRETRAINING / f"seed-{seed}" / BASE
+    return Path(study.pretrained or study.output) / BASE_RUNS / f"seed-{seed}" / BASE
 
 
 def _plan(study: Study, variant: Variant, seed: int, thread_count: int) -> Plan:

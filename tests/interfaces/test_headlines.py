@@ -39,11 +39,16 @@ _COMMANDS = (
     "frontier growth", "frontier forecast 1e28 --by 2028-12-31 --scenario power-limited", "frontier backtest",
     "frontier spread --params 405B --step 6s --exchange 1s", "frontier sheet deepseek-v3 --claim 5e24",
     "frontier schedule 2025-01-15 --delivery '1..2 months' --installation '2..3 months'",
+    "prices bill google/gemini-3.1-pro-preview openai/gpt-5 --input-tokens 200001 --output-tokens 1000",
+    "cost --system h100-nvl8", "simulate rl examples/rl-async.toml --steps 4",
+    "reconcile examples/reconcile/plan.toml examples/reconcile/megatron.log --calibration {folder}/calibration.toml",
+    "validate --samples 64 --worst 0",
 )  # fmt: skip
 _REPORTS = (
     "plan examples/small-team-rl.toml", "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16",
     "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --layout dp64",
     "frontier systems '2K chips of gb200-gpu'", "frontier forecast 1e28", "frontier growth",
+    *(one for one in _COMMANDS if one.startswith(("simulate", "reconcile", "validate", "claims"))),
 )  # fmt: skip
 
 
@@ -75,10 +80,11 @@ def _said(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
 
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_the_sentences_of_a_command(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Sentences are the first line, and every line that is not set in columns."""
     monkeypatch.setenv("COLUMNS", "240")
+    command = command.format(folder=tmp_path)
     printed = [line for line in _said(capsys, shlex.split(command)).splitlines() if line.strip()]
     document = json.loads(_said(capsys, [*shlex.split(command), "--json"]))
     prose = [line for place, line in enumerate(printed) if place == 0 or not re.search(r"\S  +\S", line.strip())]
@@ -89,9 +95,11 @@ def test_the_sentences_of_a_command(
 
 @pytest.mark.parametrize("command", _REPORTS)
 def test_the_lead_of_a_report(command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    command = command.format(folder=tmp_path)
     arguments, file = shlex.split(command), tmp_path / "report.html"
     _said(capsys, [*arguments, "--html", str(file)])
-    document = json.loads(_said(capsys, [*arguments, "--working", "--json"]))
+    worked = [] if arguments[0] in ("simulate", "reconcile", "validate", "claims") else ["--working"]
+    document = json.loads(_said(capsys, [*arguments, *worked, "--json"]))
     text = file.read_text("utf-8")
     (lead,) = re.findall(r'<p class="lead">(.*?)</p>', text, re.DOTALL)
     cells = [_plain(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", text, re.DOTALL)]

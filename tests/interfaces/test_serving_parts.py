@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.cli import main
+from computeledger.interfaces.notebook import notebook_text
 from computeledger.interfaces.report_serving import serving_report
 from computeledger.interfaces.wording import point, show
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.workloads.disaggregated import DisaggregatedScenario, estimate_disaggregated
+from computeledger.workloads.serving import ServingScenario, estimate_serving
 from tests.printed import words_of
 
 DEEPSEEK = ["serve", "--model", "deepseek-v3", "--system", "h200-nvl8", "--samples", "64"]
@@ -115,8 +123,8 @@ def test_times_to_first_token_by_statistic(ask, refused) -> None:
     assert "allowed: last, mean, median, p90" in refused(*question, "--rounds", "2", "--statistic", "mode")
 
 
-@pytest.mark.parametrize("weights", ["int4", "int8", "w8a16", "w4a8"])
-def test_integer_formats_are_said_as_they_are(ask, run, weights: str) -> None:
+@pytest.mark.parametrize("weights", ["int4", "int8", "w8a16", "w4a8", "fp4-a16"])
+def test_formats_are_said_as_they_are(ask, run, weights: str) -> None:
     question = ("serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "8")
     found = ask(*question, "--precision", weights)
     assert found["precision"]["attention"] == weights
@@ -124,6 +132,31 @@ def test_integer_formats_are_said_as_they_are(ask, run, weights: str) -> None:
     assert found["memory_bytes"]["weights"] < 0.6 * ask(*question)["memory_bytes"]["weights"]
     if weights != "int8":
         assert f"{weights} multiplied in" in run(*question, "--precision", weights)
+
+
+@pytest.mark.parametrize(("batch", "fits"), [(50, True), (51, False), (5000, False)])
+def test_python_says_of_a_batch_what_the_command_says(ask, refused, batch: int, fits: bool) -> None:
+    """A batch beyond memory was answered in Python as if it could run."""
+    lengths = ("--input-tokens", "4096", "--output-tokens", "4096")
+    question = ("serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", *lengths)
+    asked = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 4096.0, 4096.0, batch)
+    result = estimate_serving(asked, Machine(load_system("h100-nvl8")))
+    assert bool(result.fits) is fits
+    assert ("it does not fit the memory" in notebook_text(result)) is not fits
+    if fits:
+        assert ask(*question, "--batch", str(batch))["largest_batch"] == result.memory.largest_batch == batch
+    else:
+        assert "does not fit; the largest batch that fits is 50" in refused(*question, "--batch", str(batch))
+
+
+def test_fitting_is_said_by_option_and_by_pool() -> None:
+    machine, batches = Machine(load_system("h100-nvl8")), np.array([1.0, 50.0, 51.0])
+    one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 4096.0, 4096.0, batches)
+    assert estimate_serving(one, machine).fits.tolist() == [True, True, False]
+    pools = DisaggregatedScenario(replace(one, batch=1.0), Layout(), 1.0, 1.0, np.array([8.0, 4000.0]))
+    found = estimate_disaggregated(pools, machine)
+    assert found.fits.tolist() == (found.decode_batch <= 50).tolist() == [True, False]
+    assert not estimate_serving(replace(one, model=load_model("llama-3.1-70b")), machine).fits.any()
 
 
 def test_training_and_plans_say_which_formats_they_take(refused) -> None:

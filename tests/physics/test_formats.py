@@ -45,6 +45,11 @@ INT8 = {"num_bits": 8, "type": "int"}
         (group(8, "int", INT8), "int8"),
         (group(8, "int", None), "w8a16"),
         (group(4, "float", {"num_bits": 4, "type": "float"}, 16), "fp4"),
+        (group(4, "float", {"num_bits": 8, "type": "float"}, 32), "fp4-a8"),
+        (group(4, "float", None, 16), "fp4-a16"),
+        ({"quant_algo": "NVFP4"}, "fp4"),
+        ({"quant_algo": "W4A16_NVFP4"}, "fp4-a16"),
+        ({"quant_algo": "W4A8_MXFP4_MXFP8"}, "fp4-a8"),
         (group(8, "float", {"num_bits": 8, "type": "float"}), "fp8"),
         ({"quant_algo": "W4A16_AWQ"}, "int4"),
         ({"quant_algo": "W4A8_AWQ"}, "w4a8"),
@@ -74,12 +79,21 @@ def test_weight_only_formats_read_little_and_multiply_in_16_bits(system: str) ->
         one = next(one for one in operations if one.kind == OperationKind.DENSE_MLP)
         return float(one.compute_s), float(one.memory_s)
 
-    for weights in ("int4", "w8a16"):
+    for weights in ("int4", "w8a16", "fp4-a16"):
         (narrow_s, narrow_read_s), (wide_s, wide_read_s) = (
             products(one, Step(1.0, 0.0, 4096.0, decode=False)) for one in (weights, "bf16")
         )
         assert narrow_s == wide_s
         assert narrow_read_s / wide_read_s == pytest.approx(PRECISION_BYTES[weights] / 2)
+
+
+def test_four_bit_floats_multiply_in_what_their_activations_have() -> None:
+    """W4A16_NVFP4 of Qwen3.6: 4-bit weights alone; its products ran at the rate of 4-bit units."""
+    chip = load_accelerator("b200-sxm")
+    assert [chip.native_precision(one) for one in ("fp4", "fp4-a8", "fp4-a16")] == ["fp4", "fp8", "bf16"]
+    model = load_model("nvidia/Qwen3.6-27B-NVFP4")
+    assert (model.weight_precision, model.dense_precision) == ("fp8", "fp4-a16")
+    assert load_model("moonshotai/Kimi-K3").expert_precision == "fp4-a16"
 
 
 def test_int8_runs_on_integer_units_where_they_are_faster() -> None:
@@ -93,7 +107,7 @@ def test_int8_runs_on_integer_units_where_they_are_faster() -> None:
 def test_integer_weights_are_never_a_deployment_that_was_measured_in_another_format() -> None:
     deepseek = load_model("deepseek-r1")
     assert interval_class(deepseek, "fp8", load_system("h200-nvl8"), "sglang") == KNOWN
-    for weights in ("int4", "int8", "w4a8", "bf16"):
+    for weights in ("int4", "int8", "w4a8", "bf16", "fp4-a16"):
         assert interval_class(deepseek, weights, load_system("h200-nvl8"), "sglang") == NEW
 
 

@@ -326,7 +326,8 @@ def placed_run(setting: Setting) -> PlacedRun:
     """
     section, model = setting.section, setting.model
     prompt, rollout = setting.typical_number("prompt"), setting.typical_number("rollout")
-    check_context("rl", model, prompt + rollout)
+    gold = setting.typical_number("gold") if "gold" in section else 0.0
+    check_context("rl", model, prompt + rollout + gold)
     shares = stated_split(setting)
     layout, trainer = section.text("layout"), section.text("training_layout")
     stated = Stated(

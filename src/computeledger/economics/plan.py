@@ -313,6 +313,8 @@ def _kinds(name: str, table: Any) -> Section | None:
     shares = all(not isinstance(value, str) or value.strip().endswith("%") for value in table.values())
     keys = {key: Key("fraction", "", "", zero=True) for key in KINDS} if shares else KINDS
     values = _values(name, table, keys)
+    if all(value == 0 for key, value in values.items() if key != "cached"):
+        raise PlanError(f"[{name}]: no tokens beside cached ones; give those that users write or the model generates")
     if shares:
         exact = [value for value in values.values() if isinstance(value, float)]
         if len(exact) != len(values) or abs(sum(exact) - 1) > 1e-6:
@@ -353,6 +355,8 @@ def _value(given: Any, key: Key) -> Value:
     value = parse_quantity(given, key.kind)
     if not key.zero and (value.low if isinstance(value, Range) else value) <= 0:
         raise PlanError(f"{given!r}: must be more than zero")
+    if (value.high if isinstance(value, Range) else value) > key.most:
+        raise PlanError(f"{given!r}: must be at most {key.most:,.0f}")
     if key.whole and not isinstance(value, Range) and value != int(value):
         raise PlanError(f"{given!r}: expected a whole number")
     return value

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from computeledger.bounds import MOST_COUNT
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.efficiency import IDEAL, factor_dimension
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, load_all_factors
@@ -41,6 +43,8 @@ class Key:
         What checks a text.
     whole : bool
         Whether one number must be a whole one.
+    most : float
+        Largest value, in the SI unit of its kind [-].
     """
 
     kind: str
@@ -50,6 +54,7 @@ class Key:
     zero: bool = False
     read: Callable[[str], str] | None = None
     whole: bool = False
+    most: float = math.inf
 
 
 _MADE_OF = {
@@ -65,7 +70,7 @@ _MADE_OF = {
     "precision": Key("bf16|fp8|fp4", "precision of the weights and matrix products", "fp8"),
 }
 _TIMED = {
-    "gpus": Key("count", "GPUs of the phase", "2048", whole=True),
+    "gpus": Key("count", "GPUs of the phase", "2048", whole=True, most=MOST_COUNT),
     "gpu_hours": Key("gpu_hours", "GPU-time of the phase, where it is known", "2.664M GPU-hours"),
     "utilization": Key("fraction", "FLOP over dense bf16 peak x GPU-time, where it is known", "30%..40%"),
 }
@@ -86,20 +91,20 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "layout": Key("text", "of the whole job; searched where it is left out", "tp1-pp16-dp128-ep64"),
         "sequence": Key("tokens", "length of a sequence", "4096 tokens"),
         "global_batch": Key("tokens", "tokens per optimiser step", "60M tokens"),
-        "microbatch": Key("count", "sequences that pass a stage at once", "1 sequences"),
+        "microbatch": Key("count", "sequences that pass a stage at once", "1 sequences", most=MOST_COUNT),
         "recompute": Key(
             "text",
             f"activations computed again in backward: none, selective, full, or of {', '.join(RECOMPUTED)}",
             "layernorm, moe_act",
             read=parse_recompute,
         ),
-        "virtual_stages": Key("count", "interleaved chunks per pipeline stage", "2"),
+        "virtual_stages": Key("count", "interleaved chunks per pipeline stage", "2", most=MOST_COUNT),
         "schedule": Key("|".join(SCHEDULES), "pipeline schedule", "dualpipe"),
         "sharding": Key("|".join(SHARDING), "ranks share the optimiser, gradients too, or weights too", "zero-1"),
         "recipe": Key("|".join(RECIPES), "scales of 8- and 4-bit products: of a tensor, a row or a block", "block"),
         "activation_precision": Key("|".join(ACTIVATIONS), "of what products keep, and dispatch to experts", "fp8"),
         "moment_precision": Key("|".join(MOMENTS), "of the optimiser's two moments", "bf16"),
-        "mtp_layers": Key("count", "multi-token-prediction modules trained beside the model", "1"),
+        "mtp_layers": Key("count", "multi-token-prediction modules trained beside the model", "1", most=MOST_COUNT),
         "goodput": Key("fraction", "share of the time in steps that count, failures and stops taken off", "85%..95%"),
     },
     "rl": {
@@ -113,13 +118,13 @@ SECTIONS: dict[str, dict[str, Key]] = {
             words=("balanced",),
         ),
         "steps": Key("count", "optimiser steps, instead of tokens", "2000 steps"),
-        "prompts_per_step": Key("count", "prompts of a step", "512"),
-        "group_size": Key("count", "rollouts per prompt", "16"),
+        "prompts_per_step": Key("count", "prompts of a step", "512", most=MOST_COUNT),
+        "group_size": Key("count", "rollouts per prompt", "16", most=MOST_COUNT),
         "rollout": Key("tokens", "mean length of a rollout", "10K..20K tokens"),
         "prompt": Key("tokens", "mean length of a prompt", "500 tokens", zero=True),
         "longest_over_mean": Key("count", "longest rollout of a step over the mean", "2..4"),
         "layout": Key("text", "of one generation replica; searched where it is left out", "tp8-ep8"),
-        "batch": Key("count", "rollouts decoding per replica", "256"),
+        "batch": Key("count", "rollouts decoding per replica", "256", most=MOST_COUNT),
         "training_layout": Key("text", "of the trainer; searched where it is left out", "tp1-pp16-dp128-ep64"),
         "sequence": Key("tokens", "packed length of a training sequence", "16K tokens"),
         "global_batch": Key("tokens", "tokens the trainer sees per optimiser step", "8M tokens"),
@@ -132,16 +137,17 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "train_on_gold": Key("yes|no", "whether the update goes over the gold as well", "no"),
         "next_token": Key("tokens", "next-token training beside the update, of a step", "1M tokens", zero=True),
         "verifier_time": Key("s", "CPU time to verify a rollout", "0.5..2 s", zero=True),
-        "verifier_cores": Key("count", "CPU cores that verify", "4096 cores"),
+        "verifier_cores": Key("count", "CPU cores that verify", "4096 cores", most=MOST_COUNT),
         "mode": Key("synchronous|asynchronous", "whether phases wait for one another", "asynchronous"),
-        "max_lag": Key("count", "largest policy lag in steps, 0 when synchronous", "4", zero=True),
+        "max_lag": Key("count", "largest policy lag in steps, 0 when synchronous", "4", zero=True, most=MOST_COUNT),
         "generation_gpus": Key(
             "count",
             "GPUs that only generate; where it is left out, what is fastest",
             "384",
             whole=True,
+            most=MOST_COUNT,
         ),
-        "training_gpus": Key("count", "GPUs that only train", "128", whole=True),
+        "training_gpus": Key("count", "GPUs that only train", "128", whole=True, most=MOST_COUNT),
         "rollout_p95": Key(
             "tokens", "95th percentile of a rollout's length, instead of longest_over_mean", "40K tokens"
         ),
@@ -158,10 +164,14 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "verifier_failures": Key("fraction", "share of verifications that are repeated", "2%", zero=True),
         "replica_failures": Key("s", "mean time between failures of a generation replica", "2 days"),
         "replica_repair": Key("s", "time until a failed replica is back", "15 min", zero=True),
-        "remote_gpus": Key("count", "GPUs of generation_gpus that stand at another site", "128", zero=True),
+        "remote_gpus": Key(
+            "count", "GPUs of generation_gpus that stand at another site", "128", zero=True, most=MOST_COUNT
+        ),
         "remote_bandwidth": Key("bytes_per_s", "rate at which weights reach that site", "100 Gbit/s"),
         "remote_latency": Key("s", "delay of the line to it", "60 ms", zero=True),
-        "steps_in_flight": Key("count", "steps' worth of rollouts that decode at once when asynchronous", "4"),
+        "steps_in_flight": Key(
+            "count", "steps' worth of rollouts that decode at once when asynchronous", "4", most=MOST_COUNT
+        ),
         "beta_gpu_time": Key("count", "RL's coefficient in GPU-time, where it was measured", "20..45"),
     },
     "inference": {
@@ -176,7 +186,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "cached": Key("tokens", "cached prefix of a request", "2000 tokens", zero=True),
         "output": Key("tokens", "output tokens of a request", "1000 tokens"),
         "layout": Key("text", "of one replica; searched where it is left out", "tp8-ep8"),
-        "batch": Key("count", "sequences decoding per replica, all attention-DP ranks together", "256"),
+        "batch": Key(
+            "count", "sequences decoding per replica, all attention-DP ranks together", "256", most=MOST_COUNT
+        ),
         "tpot": Key("s", "slowest acceptable time per output token, where the batch is searched", "50 ms"),
         "occupancy": Key("fraction", "busy GPU-hours over GPU-hours paid", "40%..80%"),
     },
@@ -206,6 +218,8 @@ TRAFFIC = {
         for name in ("model", "tokens", "rate", "life", "input", "cached", "output", "layout", "batch", "tpot")
     },
 }
+#: Factors that may be zero though the physical limit has them at one: a prompt that is read elsewhere slows nothing.
+_MAY_VANISH = ("prefill_interference",)
 REQUIRED_SECTIONS = ("pretraining", "rl", "inference")
 
 
@@ -223,7 +237,7 @@ def efficiency_keys() -> dict[str, Key]:
     ('s', 'count')
     """
     return {
-        name: Key(factor_dimension(name), factor.why, "", zero="fraction" not in name or not _ideal(name))
+        name: Key(factor_dimension(name), factor.why, "", zero=name in _MAY_VANISH or not _ideal(name))
         for name, factor in load_all_factors().items()
     }
 

@@ -93,7 +93,8 @@ def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) 
     >>> dict(with_lag(plan, 2).sections["rl"].values)
     {'max_lag': 2.0, 'mode': 'asynchronous'}
     """
-    values = {key: value for key, value in plan.sections["rl"].values.items() if key != "mode"}
+    left = {"mode"} if policy_lag_steps else {"mode", "in_flight_updates"}
+    values = {key: value for key, value in plan.sections["rl"].values.items() if key not in left}
     values["max_lag"] = float(policy_lag_steps)
     if policy_lag_steps:
         values["mode"] = "asynchronous"

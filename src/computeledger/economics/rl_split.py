@@ -5,6 +5,7 @@ from __future__ import annotations
 from computeledger.arrays import median
 from computeledger.economics.setting import Setting
 from computeledger.errors import PlanError
+from computeledger.workloads.rl_scenario import NEEDS_LAG
 
 
 def stated_lag(setting: Setting) -> int:
@@ -23,7 +24,7 @@ def stated_lag(setting: Setting) -> int:
     Raises
     ------
     PlanError
-        Where mode and lag contradict each other.
+        Where mode, lag and in-flight updates contradict each other.
     """
     mode, lag = setting.section.text("mode"), median(setting.optional("max_lag", 0.0))
     if lag < 0 or lag != int(lag):
@@ -31,6 +32,8 @@ def stated_lag(setting: Setting) -> int:
     is_open = "max_lag" not in setting.section
     if (mode == "synchronous" and lag > 0) or (mode == "asynchronous" and lag == 0 and not is_open):
         raise PlanError(f'[rl] mode = "{mode}" and max_lag = {lag:g} contradict each other')
+    if setting.section.text("in_flight_updates") == "yes" and not lag and not (mode == "asynchronous" and is_open):
+        raise PlanError(f'[rl] in_flight_updates = "yes": {NEEDS_LAG}; state max_lag = 1')
     if mode == "asynchronous" and is_open:
         return max(round(setting.typical_number("steps_in_flight")), 1)
     return int(lag)

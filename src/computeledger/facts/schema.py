@@ -18,6 +18,8 @@ PRECISION_BYTES = {
     "bf16": 2.0,
     "fp8": 1.0,
     "fp4": 0.5625,
+    "fp4-a8": 0.5625,
+    "fp4-a16": 0.5625,
     "int8": 1.0,
     "w8a16": 1.0 + 2 / 128,
     "int4": 0.5 + 2.5 / 128,
@@ -28,12 +30,14 @@ PRECISION_BYTES = {
 #: Formats that products are quoted in and trained in, and those of a cache.
 FLOAT_PRECISIONS = ("bf16", "fp8", "fp4")
 KV_PRECISIONS = (*FLOAT_PRECISIONS, "int8", "int4")
-#: Units that multiply a stored format, the format's own first: int4 and w8a16 are weight-only, their products run in 16
-#: bits; w4a8 keeps weights in int4 and multiplies in fp8.
+#: Units that multiply a stored format, the format's own first: fp4-a16, int4 and w8a16 are weight-only, their products
+#: run in 16 bits; fp4-a8 and w4a8 (weights in int4) multiply in fp8.
 _UNITS = {
     "bf16": ("bf16",),
     "fp8": ("fp8", "bf16"),
     "fp4": ("fp4", "fp8", "bf16"),
+    "fp4-a8": ("fp8", "bf16"),
+    "fp4-a16": ("bf16",),
     "int8": ("int8", "bf16"),
     "w8a16": ("bf16",),
     "int4": ("bf16",),

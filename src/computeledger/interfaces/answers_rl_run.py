@@ -28,7 +28,7 @@ from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training import RECOMPUTE
-from computeledger.units import format_percent, parse_quantity
+from computeledger.units import parse_quantity
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import (
     Lengths,
@@ -38,14 +38,21 @@ from computeledger.workloads.rl_lengths import (
     lognormal_lengths,
 )
 from computeledger.workloads.rl_placement import Stated, place_run
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
+from computeledger.workloads.rl_scenario import (
+    NEEDS_LAG,
+    Algorithm,
+    Domain,
+    RLMachines,
+    RLScenario,
+    Split,
+    TextReward,
+    mixture_problem,
+)
 from computeledger.workloads.rl_search import SplitOption, rl_machine
 from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl_training import Trainer
 from computeledger.workloads.serving import ServingScenario
 
-#: Shares that add up to 1 but for their rounding.
-SHARES_ROUNDING = 5e-3
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5
 #: Options that are numbers, certain or not, and must be greater than 0.
@@ -160,9 +167,7 @@ class _Question:
         if lag < 0:
             raise InputError(f"--max-lag {lag}: must not be negative; 0 is synchronous")
         if options["in_flight"] and not lag:
-            raise InputError(
-                "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
-            )
+            raise InputError(f"--in-flight: {NEEDS_LAG}; state --max-lag 1")
         if trains is not None and trains >= gpus:
             raise InputError(f"--training-gpus {trains}: of {gpus} GPUs some must generate")
         recompute = options["recompute"]
@@ -289,12 +294,8 @@ def parse_domain(text: str) -> Domain:
 
 def check_mixture(domains: tuple[Domain, ...]) -> tuple[Domain, ...]:
     """Refuse kinds of tasks that are not all of them."""
-    total = sum(median(one.share_fraction) for one in domains)
-    if abs(total - 1) > SHARES_ROUNDING:
-        raise InputError(
-            f"--verifier: the shares add up to {format_percent(total)}, not to 100 %; rollouts whose verdict takes no "
-            "time are a kind too, such as 70%:0s:1"
-        )
+    if problem := mixture_problem(domains):
+        raise InputError(f"--verifier: {problem}")
     return domains
 
 

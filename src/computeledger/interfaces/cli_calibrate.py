@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from computeledger.interfaces.cli_options import at_least_one, json_option, parse_seconds, print_json, quantity_option
+from computeledger.interfaces.cli_options import (
+    COUNT,
+    at_least_one,
+    json_option,
+    parse_seconds,
+    print_json,
+    quantity_option,
+)
 
 
 @click.command()
@@ -18,9 +25,14 @@ from computeledger.interfaces.cli_options import at_least_one, json_option, pars
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="ROCm is cuda."
 )
-@click.option("--threads", type=int, callback=lambda c, p, v: v and at_least_one(c, p, v), help="Of CPU kernels.")
+@click.option("--threads", type=COUNT, callback=lambda c, p, v: v and at_least_one(c, p, v), help="Of CPU kernels.")
 @click.option(
-    "--processes", default=1, show_default=True, callback=at_least_one, help="All-reduce between so many, one per GPU."
+    "--processes",
+    default=1,
+    type=COUNT,
+    show_default=True,
+    callback=at_least_one,
+    help="All-reduce between so many, one per GPU.",
 )
 @click.option(
     "--budget", default="40s", show_default=True, callback=parse_seconds, metavar="T", help="Time for the rounds."

@@ -8,6 +8,9 @@ import click
 
 from computeledger.interfaces.cli_options import (
     CONTEXT,
+    COUNT,
+    NUMBER,
+    OF_PEAK,
     at_least_one,
     help_alone,
     json_option,
@@ -30,7 +33,11 @@ _months = click.option(
     "--duration", default="4 months", show_default=True, callback=parse_seconds, help="Length of a run."
 )
 _use = click.option(
-    "--utilization", default="40%", show_default=True, callback=quantity_option("fraction", ""), help="Of the peak."
+    "--utilization",
+    default=OF_PEAK,
+    show_default=True,
+    callback=quantity_option("fraction", ""),
+    help="Of the peak.",
 )
 _html = click.option("--html", "html_file", metavar="FILE", help="Write plots and tables as one HTML file.")
 
@@ -115,7 +122,14 @@ def frontier_backtest(as_json: bool, html_file: str | None, **options: Any) -> N
 @click.option("--first", default="2022-01-01", show_default=True, metavar="YYYY-MM-DD", help="Begin of the window.")
 @click.option("--last", default="2026-08-22", show_default=True, metavar="YYYY-MM-DD", help="End of the window.")
 @click.option("--scenario", metavar="NAME", help="One scenario, or a TOML file of them; all that ship when left out.")
-@click.option("--years", default=5, show_default=True, callback=at_least_one, help="Years that scenarios look ahead.")
+@click.option(
+    "--years",
+    default=5,
+    type=COUNT,
+    show_default=True,
+    callback=at_least_one,
+    help="Years that scenarios look ahead.",
+)
 @_data
 @_html
 @working_option
@@ -134,7 +148,7 @@ def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> Non
 @_accelerator
 @_months
 @_use
-@click.option("--samples", default=10_000, show_default=True, help="Paths of the forecast.")
+@click.option("--samples", default=10_000, type=COUNT, show_default=True, help="Paths of the forecast.")
 @seed_option
 @_html
 @working_option
@@ -158,10 +172,12 @@ def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options
     help="Of a step, over all sites. [default: the critical batch of the compute-optimal run]",
 )
 @click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
-@click.option("--sites", default=2, show_default=True, help="Sites.")
-@click.option("--distance-km", default=0.0, show_default=True, help="Fibre between the furthest two.")
-@click.option("--local-steps", default=1.0, show_default=True, help="Steps between exchanges (DiLoCo).")
-@click.option("--bytes-per-gradient", default=4.0, show_default=True, help="4 as computed; 1 or less compressed.")
+@click.option("--sites", default=2, type=COUNT, show_default=True, help="Sites.")
+@click.option("--distance-km", default=0.0, type=NUMBER, show_default=True, help="Fibre between the furthest two.")
+@click.option("--local-steps", default=1.0, type=NUMBER, show_default=True, help="Steps between exchanges (DiLoCo).")
+@click.option(
+    "--bytes-per-gradient", default=4.0, type=NUMBER, show_default=True, help="4 as computed; 1 or less compressed."
+)
 @json_option
 def frontier_spread(as_json: bool, **options: Any) -> None:
     """One training run over several sites: bandwidth, step time, fibres, and what changes them."""

@@ -9,6 +9,9 @@ import click
 
 from computeledger.interfaces.cli_options import (
     CONTEXT,
+    COUNT,
+    NUMBER,
+    OF_PEAK,
     help_alone,
     json_option,
     parse_count,
@@ -61,7 +64,7 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 )
 @click.option("--unverified", is_flag=True, help="Allow laws and constants that were read in notes only.")
 @click.option("--unique-tokens", callback=parse_tokens, metavar="N", help="Fresh data there are; more repeats.")
-@click.option("--sparsity-ratio", type=float, metavar="R", help="Total over active parameters of a sparse model.")
+@click.option("--sparsity-ratio", type=NUMBER, metavar="R", help="Total over active parameters of a sparse model.")
 @click.option(
     "--sparsity-multiplier", callback=_ratio, metavar="M", help="Dense compute it is worth; left out: read off."
 )
@@ -79,7 +82,7 @@ def at_least_thousand(_context: click.Context, parameter: click.Parameter, value
 @click.option("--rl-exponent", callback=_ratio, metavar="B", help="Steepness of the sigmoid; 1 when left out.")
 @click.option("--elasticity", default="0", help="Demand falls as price^-elasticity; a number, or 'published'.")
 @click.option("--at-n-params", "n_params_reference", callback=parse_count, metavar="N", help="Size of that demand.")
-@click.option("--utilization-pretraining", callback=_fraction, metavar="F", help="FLOP over peak; 40 % assumed.")
+@click.option("--utilization-pretraining", callback=_fraction, metavar="F", help=f"FLOP over peak; {OF_PEAK} assumed.")
 @click.option(
     "--utilization-rl", callback=_fraction, metavar="F", help="Of RL, waiting included; that of published steps."
 )
@@ -147,12 +150,16 @@ def _laws(as_json: bool) -> None:
     metavar="X",
     help="Price over that of the open market, such as 3 or 1.5..6.",
 )
-@click.option("--premium-spread", default=0.0, show_default=True, metavar="S", help="Log standard deviation of that.")
+@click.option(
+    "--premium-spread", default=0.0, type=NUMBER, show_default=True, metavar="S", help="Log standard deviation of that."
+)
 @click.option(
     "--fast-price", callback=_one, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
 )
 @click.option("--fast-speed", callback=_one, metavar="X", help="And its speed over the plain one.")
-@click.option("--samples", default=200_000, show_default=True, callback=at_least_thousand, help="Samples drawn.")
+@click.option(
+    "--samples", default=200_000, type=COUNT, show_default=True, callback=at_least_thousand, help="Samples drawn."
+)
 @working_option
 @seed_option
 @json_option

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,8 @@ from computeledger.errors import ComputeLedgerError, InputError, shown
 
 #: More samples than this say nothing more of a 90 % interval.
 MOST_SAMPLES = 1_000_000
+#: As a command that stays light can say it; a test holds it against the assumption of the physics.
+OF_PEAK = "40%"
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -99,10 +101,10 @@ def _check_target(path: str, target: Path, read_from: str | None) -> None:
 
 def quantity_option(
     dimension: str, default_unit: str | None
-) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+) -> Callable[[click.Context | None, click.Parameter | None, str | None], Any]:
     """Parse an option's quantity, so that the message names the option."""
 
-    def parse(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+    def parse(_context: click.Context | None, parameter: click.Parameter | None, text: str | None) -> Any:
         """Read one option."""
         if text is None:
             return None
@@ -111,9 +113,69 @@ def quantity_option(
         try:
             return parse_quantity(text, dimension, default_unit)
         except InputError as error:
-            raise InputError(f"{parameter.opts[0]} {error}") from None
+            raise InputError(f"{_name_of(parameter)} {error}") from None
 
     return parse
+
+
+def _name_of(parameter: click.Parameter | None) -> str:
+    return parameter.opts[0] if parameter is not None else ""
+
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # click 8.1 has it without a type of its own
+    _ParamType = click.ParamType
+
+
+class SingleNumber(_ParamType):
+    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction.
+
+    Parameters
+    ----------
+    dimension : str
+        Key of :data:`computeledger.units.DIMENSIONS` that needs no unit.
+    is_whole : bool
+        Whether it counts something.
+    """
+
+    def __init__(self, dimension: str = "count", is_whole: bool = False) -> None:
+        self.dimension, self.is_whole = dimension, is_whole
+        self.name = "integer" if is_whole else "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read one option; a default is a number already.
+
+        Parameters
+        ----------
+        value : str, int or float
+            As given.
+        param : Parameter or None
+            Whose name an error carries.
+        ctx : Context or None
+            Of the command.
+
+        Returns
+        -------
+        int or float
+            In the dimension's own unit.
+
+        Examples
+        --------
+        >>> COUNT.convert("6K", None, None), SHARE.convert("90%", None, None)
+        (6000, 0.9)
+        """
+        if not isinstance(value, str):
+            return value
+        number = quantity_option(self.dimension, "")(ctx, param, value)
+        if not isinstance(number, float):
+            raise InputError(f"{_name_of(param)} {shown(value)}: one number is expected, not a range")
+        if self.is_whole and number % 1:
+            raise InputError(f"{_name_of(param)} {shown(value)}: a whole number is expected")
+        return int(number) if self.is_whole else number
+
+
+COUNT, NUMBER, SHARE = SingleNumber(is_whole=True), SingleNumber(), SingleNumber("fraction")
 
 
 def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
@@ -134,7 +196,12 @@ at_least_one, number_of_samples = counted_to(MOST_COUNT), counted_to(MOST_SAMPLE
 
 
 samples_option = click.option(
-    "--samples", default=4096, show_default=True, callback=number_of_samples, help="Samples of uncertain inputs."
+    "--samples",
+    default=4096,
+    show_default=True,
+    type=COUNT,
+    callback=number_of_samples,
+    help="Samples of uncertain inputs.",
 )
 parse_tokens = quantity_option("tokens", "tokens")
 parse_seconds = quantity_option("s", None)  # 50 may be ms or s
@@ -152,7 +219,8 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--precision",
             metavar="P",
-            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8; left out: as stored, bf16 to pretrain.",
+            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; left out: as stored, "
+            "bf16 to pretrain.",
         ),
         click.option(
             "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."

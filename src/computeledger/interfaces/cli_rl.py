@@ -7,6 +7,9 @@ from typing import Any
 import click
 
 from computeledger.interfaces.cli_options import (
+    COUNT,
+    NUMBER,
+    OF_PEAK,
     json_option,
     number_of_samples,
     parse_count,
@@ -40,7 +43,7 @@ _ABOUT = [
     click.option(
         "--precision",
         metavar="P",
-        help="Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8; as stored when left out.",
+        help="Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; as stored when left out.",
     ),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Of the KV cache."),
     click.option("--training-precision", default="bf16", show_default=True, metavar="P", help="Of the update."),
@@ -115,6 +118,7 @@ _SPLIT = [
     click.option(
         "--max-lag",
         default=0,
+        type=COUNT,
         show_default=True,
         metavar="K",
         help="Versions a rollout may be behind; 0 is synchronous.",
@@ -134,7 +138,7 @@ _SPLIT = [
 _COMPARED = [
     click.option(
         "--mfu",
-        default="40%",
+        default=OF_PEAK,
         show_default=True,
         callback=_parse_fraction,
         metavar="F",
@@ -161,9 +165,14 @@ _COMPARED = [
     click.option(
         "--coverage", metavar="F.csv", help="Fit pass@k from columns k,coverage or samples,correct; needs no model."
     ),
-    click.option("--forecast", type=float, metavar="X", help="Compute, or samples, to forecast the fit at."),
+    click.option("--forecast", type=NUMBER, metavar="X", help="Compute, or samples, to forecast the fit at."),
     click.option(
-        "--samples", default=512, show_default=True, callback=number_of_samples, help="Samples of uncertain inputs."
+        "--samples",
+        default=512,
+        type=COUNT,
+        show_default=True,
+        callback=number_of_samples,
+        help="Samples of uncertain inputs.",
     ),
     seed_option,
     working_option,

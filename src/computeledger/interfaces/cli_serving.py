@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.cli_options import (
+    NUMBER,
     common_options,
     parse_count,
     parse_seconds,
@@ -69,11 +70,15 @@ def serving_parts_options(command: Callable[..., None]) -> Callable[..., None]:
     "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
 )
 @click.option("--profile", metavar="FILE", help="Profile of a machine, from calibrate; in place of --backend.")
-@click.option("--draft-tokens", default=0.0, metavar="D", help="Speculative decoding: tokens drafted per step.")
-@click.option("--tokens-per-step", default=1.0, metavar="A", help="Tokens that a step yields, its own included.")
+@click.option(
+    "--draft-tokens", default=0.0, type=NUMBER, metavar="D", help="Speculative decoding: tokens drafted per step."
+)
+@click.option(
+    "--tokens-per-step", default=1.0, type=NUMBER, metavar="A", help="Tokens that a step yields, its own included."
+)
 @click.option(
     "--rounds",
-    type=float,
+    type=NUMBER,
     metavar="N",
     help="Requests per client when all clients start at once, as benchmarks do; left out: steady state.",
 )

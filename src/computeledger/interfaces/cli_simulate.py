@@ -9,6 +9,9 @@ import click
 
 from computeledger.interfaces.cli_options import (
     CONTEXT,
+    COUNT,
+    NUMBER,
+    SHARE,
     at_least_one,
     counted_to,
     help_alone,
@@ -28,18 +31,27 @@ _FLEET = (
     click.option("--model", required=True, help="Model id, or path to a config.json."),
     click.option("--system", required=True, help="System id, or path to a system TOML."),
     click.option("--layout", metavar="tp8-ep8", help="Of one replica; searched when left out."),
-    click.option("--precision", metavar="P", help="bf16, fp8, fp4, int8, int4, w8a16, w4a8; left out: as stored."),
+    click.option(
+        "--precision",
+        metavar="P",
+        help="bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; left out: as stored.",
+    ),
     click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache."),
     click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."),
     click.option(
-        "--replicas", default=1, show_default=True, callback=at_least_one, help="Replicas; the most, where they scale."
+        "--replicas",
+        default=1,
+        type=COUNT,
+        show_default=True,
+        callback=at_least_one,
+        help="Replicas; the most, where they scale.",
     ),
     click.option(
         "--backend", default="vllm", show_default=True, metavar="E", help="Engine: trtllm, vllm, sglang, or ideal."
     ),
     click.option(
         "--prefill-replicas",
-        type=int,
+        type=COUNT,
         callback=at_least_one,
         metavar="N",
         help="Further replicas that only read prompts (disaggregated).",
@@ -53,7 +65,7 @@ _FLEET = (
     ),
     click.option(
         "--max-batch",
-        type=int,
+        type=COUNT,
         callback=at_least_one,
         metavar="B",
         help="Most live sequences of a replica. [default: what memory holds]",
@@ -61,6 +73,7 @@ _FLEET = (
     click.option(
         "--chunk-tokens",
         default=8192,
+        type=COUNT,
         show_default=True,
         callback=at_least_one,
         help="Prompt tokens a rank reads per step.",
@@ -83,12 +96,14 @@ _LOAD = (
     click.option("--arrivals", metavar="P", help="poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s."),
     click.option(
         "--requests",
-        type=int,
+        type=COUNT,
         callback=at_least_one,
         metavar="N",
         help="How many to measure at least. [default: 2000, or the whole trace]",
     ),
-    click.option("--pace", default=1.0, show_default=True, help="Speed of the arrivals over the trace's own."),
+    click.option(
+        "--pace", default=1.0, type=NUMBER, show_default=True, help="Speed of the arrivals over the trace's own."
+    ),
     click.option(
         "--input-tokens",
         default="1024",
@@ -100,12 +115,23 @@ _LOAD = (
     click.option("--load-curve", metavar="H:LOAD,...", help="Load over the day, such as 0:0.4,9:1,15:1.6,22:0.8."),
     click.option("--ttft", callback=parse_seconds, metavar="T", help="Longest good time to first token."),
     click.option("--tpot", callback=parse_seconds, metavar="T", help="Longest good time per output token."),
-    click.option("--good", default=0.9, show_default=True, metavar="F", help="Share of requests that must be good."),
+    click.option(
+        "--good",
+        default=0.9,
+        type=SHARE,
+        show_default=True,
+        metavar="F",
+        help="Share of requests that must be good.",
+    ),
 )
 _CHANGES = (
-    click.option("--autoscale", type=int, callback=at_least_one, metavar="N", help="Scale between N and --replicas."),
+    click.option("--autoscale", type=COUNT, callback=at_least_one, metavar="N", help="Scale between N and --replicas."),
     click.option(
-        "--target-requests", default=32.0, show_default=True, help="Requests in flight a replica is meant to carry."
+        "--target-requests",
+        default=32.0,
+        type=NUMBER,
+        show_default=True,
+        help="Requests in flight a replica is meant to carry.",
     ),
     click.option(
         "--tick",
@@ -130,7 +156,12 @@ _CHANGES = (
 )
 _RUN = (
     click.option(
-        "--workers", default=1, show_default=True, callback=at_least_one, help="Processes for several simulations."
+        "--workers",
+        default=1,
+        type=COUNT,
+        show_default=True,
+        callback=at_least_one,
+        help="Processes for several simulations.",
     ),
     click.option("--cluster", metavar="tcp://...", help="Dask scheduler for several simulations."),
     click.option("--records", metavar="FILE", help="Write every request as .csv, .npz or .parquet."),
@@ -168,7 +199,7 @@ def simulate(context: click.Context) -> None:
 @click.option("--find-load", is_flag=True, help="Find the largest stable load, within --ttft and --tpot.")
 @click.option(
     "--sweep",
-    type=int,
+    type=COUNT,
     callback=counted_to(_MOST_LOADS),
     metavar="N",
     help="Simulate N loads from a quarter to twice this one.",
@@ -188,7 +219,9 @@ def simulate_serve(**options: Any) -> None:
 
 @simulate.command("rl")
 @click.argument("plan_file", metavar="PLAN.toml")
-@click.option("--steps", default=20, show_default=True, callback=at_least_one, help="Training steps to simulate.")
+@click.option(
+    "--steps", default=20, type=COUNT, show_default=True, callback=at_least_one, help="Training steps to simulate."
+)
 @click.option("--lags", metavar="0,1,4", help="Compare these largest lags, on the same GPUs and the same seed.")
 @_with(_RUN)
 def simulate_rl(plan_file: str, **options: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.cli_options import (
+    COUNT,
     at_least_one,
     common_options,
     parse_count,
@@ -32,14 +33,14 @@ _STEP = [
         help="Tokens per optimiser step.",
     ),
     click.option(
-        "--microbatch-sequences", type=int, callback=at_least_one, metavar="M",
+        "--microbatch-sequences", type=COUNT, callback=at_least_one, metavar="M",
         help="Sequences that pass a stage at once.",
     ),
     click.option(
         "--recompute", metavar="WHAT", help="none, selective, full, or of core_attn, layernorm, mla_up_proj, moe_act."
     ),
     click.option(
-        "--virtual-stages", type=int, callback=at_least_one, metavar="V",
+        "--virtual-stages", type=COUNT, callback=at_least_one, metavar="V",
         help="Interleaved pieces of the model per stage.",
     ),
     click.option(
@@ -55,11 +56,11 @@ _STEP = [
     click.option("--moment-precision", metavar="NAME", help="Of the optimiser's two moments: fp32 or bf16."),
     click.option("--recipe", metavar="NAME", help="Scales of 8- and 4-bit products: of a tensor, a row or a block."),
     click.option(
-        "--mtp-layers", type=int, callback=at_least_one, metavar="N",
+        "--mtp-layers", type=COUNT, callback=at_least_one, metavar="N",
         help="Multi-token-prediction modules beside the model.",
     ),
     click.option(
-        "--lora-rank", type=int, callback=at_least_one, metavar="R",
+        "--lora-rank", type=COUNT, callback=at_least_one, metavar="R",
         help="Train adapters of this rank, the model frozen.",
     ),
     click.option("--lora-targets", metavar="WHICH", help="attention or all (dense MLPs too; the default)."),
@@ -84,7 +85,15 @@ _ANSWER = [
     click.option(
         "--objective", default="time", show_default=True, metavar="WHAT", help="Least time, or least gpu-hours."
     ),
-    click.option("--top", default=10, show_default=True, callback=at_least_one, metavar="K", help="Layouts to list."),
+    click.option(
+        "--top",
+        default=10,
+        type=COUNT,
+        show_default=True,
+        callback=at_least_one,
+        metavar="K",
+        help="Layouts to list.",
+    ),
     click.option("--scaling", is_flag=True, help="Strong and weak scaling around the number of GPUs."),
     click.option("--growing-batch", is_flag=True, help="A batch that grows with the critical batch, part by part."),
     click.option("--anchor", metavar="KEY=VALUE,...", help="A measurement: tokens_per_s_per_gpu=4200, layout=..."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.cli_options import at_least_one, json_option, print_json, seed_option, write_file
+from computeledger.interfaces.cli_options import COUNT, at_least_one, json_option, print_json, seed_option, write_file
 
 #: Rows shown where the option is left out: in the terminal, and on a page.
 WORST_PRINTED, WORST_ON_PAGE = 5, 12
@@ -16,7 +16,14 @@ WORST_PRINTED, WORST_ON_PAGE = 5, 12
 @click.option("--by", default="", metavar="COLS", help="Columns to slice by, such as backend,system.")
 @click.option("--worst", type=click.IntRange(min=0), metavar="N", help="Farthest rows with their breakdown.")
 @click.option("--html", "html_file", metavar="FILE", help="Write plots and tables as one self-contained HTML file.")
-@click.option("--samples", default=512, show_default=True, callback=at_least_one, help="Samples of uncertain inputs.")
+@click.option(
+    "--samples",
+    default=512,
+    type=COUNT,
+    show_default=True,
+    callback=at_least_one,
+    help="Samples of uncertain inputs.",
+)
 @seed_option
 @json_option
 def validate(
@@ -36,7 +43,7 @@ def validate(
         (print_json if as_json else print_price_check)(found)
         return
     from computeledger.interfaces.answers_validate import columns_of, compare_measured
-    from computeledger.interfaces.documents_validation import anchor_lines, suspects_document, validation_document
+    from computeledger.interfaces.documents_validation import anchor_lines, validation_document
 
     comparison, columns = compare_measured(data_file, samples, seed), columns_of(by)
     shown = WORST_PRINTED if worst is None and not as_json else worst or 0
@@ -53,8 +60,8 @@ def validate(
 
     where = data_file or "the shipped measurements"
     title = f"Predicted against measured: {len(comparison.rows)} rows of {where}"
-    print_validation(document, title, suspects_document(comparison))
-    for line in anchor_lines(comparison):
+    print_validation(document, title)
+    for line in anchor_lines(document):
         click.echo(line)
     if html_file is not None:
         click.echo(f"report: {html_file}")

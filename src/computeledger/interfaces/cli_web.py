@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from computeledger.errors import InputError
+from computeledger.interfaces.cli_options import COUNT
 
 _MOST_WORKERS = 64
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -16,7 +17,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
               "own need a token.")  # fmt: skip
 @click.option("--token", metavar="WORD", help="What visitors from elsewhere must know; made up when left out.")
 @click.option(
-    "--workers", type=int, metavar="N", help="Processes that answer; as many as cores, 4 at most, when left out."
+    "--workers", type=COUNT, metavar="N", help="Processes that answer; as many as cores, 4 at most, when left out."
 )
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 def web(port: int, host: str, token: str | None, workers: int | None, no_browser: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,15 @@ def row_words(row: Mapping[str, str]) -> str:
 
 
 def validation_document(comparison: Comparison, by: Sequence[str] = (), worst: int = 0) -> dict[str, Any]:
-    """The document that ``validate --json`` prints; the worst rows come along where asked for."""
+    """The document that ``validate --json`` prints.
+
+    The worst rows come along where asked for, groups in doubt and what an anchor is worth where the data hold any.
+    """
     document = comparison_document(comparison, by)
+    suspects, anchors = _suspects_document(comparison), _anchors_document(comparison)
+    if suspects["groups"] or anchors:
+        skipped = sum(comparison.skipped.values())
+        document["rows"] = {"n": len(comparison.rows), "skipped": skipped, "suspects": suspects, "anchors": anchors}
     if worst:
         document["worst"] = {name: worst_document(comparison, name, worst) for name in comparison.measured}
     return document
@@ -97,20 +105,23 @@ def _deviation_document(comparison: Comparison, one: Deviation) -> dict[str, Any
     return document
 
 
-def anchor_lines(comparison: Comparison) -> list[str]:
-    """What one measurement of a run does to the errors on the rest of it, in words."""
-    out = []
-    for name in comparison.measured:
-        gain = anchor_gain(comparison, name)
-        if gain is not None:
-            errors = f"{format_percent(gain.before)} -> {format_percent(gain.after)}"
-            where = f"{gain.n} points of {gain.n_runs} runs, one point of each as its anchor"
-            out.append(f"{quantity_words(name)}: median error {errors} on {where}")
-    return out
+def _anchors_document(comparison: Comparison) -> dict[str, Any]:
+    """What one measurement of a run does to the errors on the rest of it, by quantity."""
+    found = {name: anchor_gain(comparison, name) for name in comparison.measured}
+    return {name: asdict(gain) for name, gain in found.items() if gain is not None}
 
 
-def suspects_document(comparison: Comparison) -> dict[str, Any]:
-    """Groups in doubt that the data hold, and the summaries with and without them."""
+def anchor_lines(document: Mapping[str, Any]) -> list[str]:
+    """The same in words."""
+    return [
+        f"{quantity_words(name)}: median error {format_percent(one['before'])} -> {format_percent(one['after'])} "
+        f"on {one['n']} points of {one['n_runs']} runs, one point of each as its anchor"
+        for name, one in document.get("rows", {}).get("anchors", {}).items()
+    ]
+
+
+def _suspects_document(comparison: Comparison) -> dict[str, Any]:
+    """Groups in doubt that the data hold, and the summaries without them."""
     doubtful = suspect_mask(comparison.rows)
     names = np.array([row.get(COLUMN, "no") for row in comparison.rows])
     groups = [
@@ -121,6 +132,5 @@ def suspects_document(comparison: Comparison) -> dict[str, Any]:
     return {
         "groups": groups,
         "n": int(np.sum(doubtful)),
-        "with": summaries(comparison, np.ones(len(names), bool)),
         "without": summaries(comparison, ~doubtful) if len(names) else {},
     }

@@ -1,7 +1,8 @@
 """Launch commands of serving engines for a layout and batch, as text that can be pasted.
 
 Names of arguments as their projects document them (November 2026): vLLM's engine arguments and data-parallel
-deployment, SGLang's server arguments, ``trtllm-serve``.
+deployment, SGLang's server arguments, ``trtllm-serve``. Speculation there was read in TensorRT-LLM's
+``docs/source/features/speculative-decoding.md`` (commit 04c8822) and in pull request 12341, which renamed MTP's field.
 """
 
 from __future__ import annotations
@@ -320,6 +321,8 @@ def _trtllm(one: Launch) -> list[str]:
         settings += ["cache_transceiver_config:", "  backend: DEFAULT"]
         settings += ["disable_overlap_scheduler: true"] if one.role == "prefill" else []
     if one.drafts:
+        if one.is_drafted_by_mtp:
+            notes.append("# TensorRT-LLM before March 2026 calls max_draft_len of MTP num_nextn_predict_layers")
         settings += ["speculative_config:", f"  decoding_type: {'MTP' if one.is_drafted_by_mtp else 'Eagle3'}"]
         settings += [f"  max_draft_len: {one.drafts}"]
         settings += [] if one.is_drafted_by_mtp else ["  speculative_model: $DRAFT_MODEL"]

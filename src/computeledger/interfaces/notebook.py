@@ -161,6 +161,10 @@ def _spread(value: Any) -> tuple[str, ...]:
     return (f"medians with 90 % intervals over {count:,} values",) if count > 1 else ()
 
 
+def _crowded(fits: Any) -> tuple[str, ...]:
+    return () if np.all(fits) else ("it does not fit the memory",)
+
+
 def _ledger(one: Ledger) -> Sheet:
     phases = one.phases
     shares = {name: one.shares(name) for name in ("flop", "gpu_hours")}
@@ -190,16 +194,15 @@ def _serving(one: ServingResult) -> Sheet:
     priced = [row for row in SERVE_ROWS if row[2] != "USD/Mtok" or np.any(np.asarray(asked.usd_per_gpu_hour) > 0)]
     batch, come, go = (_cell(value, "")[0] for value in (asked.batch, asked.input_tokens, asked.output_tokens))
     title = f"{model_words(asked.model.id)}, {asked.layout}, batch {batch}, {come} tokens in, {go} out"
-    return Sheet(title, _taken(one, priced), notes=_spread(one.tpot_s))
+    return Sheet(title, _taken(one, priced), notes=(*_crowded(one.fits), *_spread(one.tpot_s)))
 
 
 def _disaggregated(one: DisaggregatedResult) -> Sheet:
     asked = one.scenario
     flying = _cell(asked.concurrency, "")[0]
     title = f"{model_words(asked.decode.model.id)}, pools {asked.prefill_layout} and {asked.decode.layout}, "
-    return Sheet(
-        f"{title}{_gpus(asked.n_gpus)}, {flying} requests in flight", _taken(one, SERVE_ROWS), notes=_spread(one.tpot_s)
-    )
+    title += f"{_gpus(asked.n_gpus)}, {flying} requests in flight"
+    return Sheet(title, _taken(one, SERVE_ROWS), notes=(*_crowded(one.fits), *_spread(one.tpot_s)))
 
 
 def _pretraining(one: PretrainingResult) -> Sheet:
@@ -207,7 +210,7 @@ def _pretraining(one: PretrainingResult) -> Sheet:
     title = f"{model_words(asked.model.id)}, {asked.layout}, {_cell(asked.tokens, 'tokens')[0]}"
     rows = [*STEP_ROWS, *((label, plain, unit) for label, plain, _, unit in RUN_ROWS)]
     notes = ("GPU-hours and days without failures", *_spread(one.gpu_hours))
-    return Sheet(title, _taken(one, rows), notes=notes if np.all(one.fits) else ("it does not fit the memory", *notes))
+    return Sheet(title, _taken(one, rows), notes=(*_crowded(one.fits), *notes))
 
 
 def _rl(one: RLResult) -> Sheet:
@@ -217,7 +220,7 @@ def _rl(one: RLResult) -> Sheet:
     phases = [(f"GPU-time: {name}", np.divide(part, whole), "fraction") for name, part in one.phases_gpu_s.items()]
     rows = [*_taken(one, RL_ROWS), *_rows([("FLOP of a step", one.flop_per_step, "FLOP"), *phases])]
     notes = _spread(one.step_s)
-    return Sheet(title, rows, notes=notes if np.all(one.fits) else ("it does not fit the memory", *notes))
+    return Sheet(title, rows, notes=(*_crowded(one.fits), *notes))
 
 
 def _inversion(one: Inversion) -> Sheet:

@@ -8,7 +8,6 @@ from typing import Any
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces.documents_validation import (
     quantity_words,
-    suspects_document,
     validation_document,
     worst_document,
 )
@@ -65,7 +64,7 @@ def validation_report(comparison: Comparison, by: Sequence[str], worst: int, dat
         "plotted": [(name, quantity_words(name), document[name]["n"]) for name in plotted],
         "columns": [(name, name.replace("_", " ")) for name in columns],
         "tables": [_table(column, document["by"].get(column, {})) for column in sliced],
-        "suspects": _suspects(suspects_document(comparison)) if quantities else None,
+        "suspects": _suspects(document) if "rows" in document else None,
         "worst": [
             (quantity_words(name), [_worst(one) for one in worst_document(comparison, name, worst)])
             for name in quantities
@@ -115,13 +114,14 @@ def _table(column: str, values: Mapping[str, Any]) -> Context:
 
 
 def _suspects(document: Mapping[str, Any]) -> Context:
-    first = next(iter(document["with"]))
+    suspects = document["rows"]["suspects"]
+    first = next(iter(suspects["without"]))
     return {
-        "quantity": quantity_words(first), "n": document["n"],
+        "quantity": quantity_words(first), "n": suspects["n"],
         "groups": [{**group, "summary": _shown(group["summaries"][first]) if group["summaries"][first]["n"] else None}
-                   for group in document["groups"]],
-        "with": _shown(document["with"][first]),
-        "without": _shown(document["without"][first]) if document["without"][first]["n"] else None,
+                   for group in suspects["groups"]],
+        "with": _shown(document[first]),
+        "without": _shown(suspects["without"][first]) if suspects["without"][first]["n"] else None,
     }  # fmt: skip
 
 

@@ -23,14 +23,14 @@ def summary_cells(one: Mapping[str, Any]) -> list[str]:
     return [str(one["n"]), *figures, *[""] * (len(_KEYS) - len(figures))]
 
 
-def print_validation(document: Mapping[str, Any], title: str, suspects: Mapping[str, Any]) -> None:
+def print_validation(document: Mapping[str, Any], title: str) -> None:
     """Print errors and coverage over all rows and by slice, groups in doubt, the worst rows, what was skipped."""
     out = console()
     out.print(Text(title, style="bold"))
     note(
         out, "error = |predicted / measured - 1|; bias = median of predicted / measured; in N % = inside that interval"
     )
-    names = [name for name in document if name not in ("by", "skipped", "worst")]
+    names = [name for name, held in document.items() if isinstance(held, dict) and "bias" in held]
     table = new_table("", "all rows", *_COLUMNS)
     for name in names:
         if document[name]["n"]:
@@ -42,7 +42,7 @@ def print_validation(document: Mapping[str, Any], title: str, suspects: Mapping[
             for index, (name, one) in enumerate(found.items()):
                 table.add_row("" if index else value, Text(quantity_words(name), style=DIM), *summary_cells(one))
         out.print(table)
-    _print_suspects(out, suspects)
+    _print_suspects(out, document)
     for name, rows in document.get("worst", {}).items():
         _print_worst(out, name, rows)
     skipped = sorted(document["skipped"].items(), key=lambda pair: -pair[1])
@@ -53,16 +53,17 @@ def print_validation(document: Mapping[str, Any], title: str, suspects: Mapping[
         out.print(table)
 
 
-def _print_suspects(out: Console, suspects: Mapping[str, Any]) -> None:
+def _print_suspects(out: Console, document: Mapping[str, Any]) -> None:
+    suspects = document.get("rows", {}).get("suspects", {"groups": []})
     if not suspects["groups"]:
         return
     table = new_table("In doubt: counted above, reported apart", "group", ">n", ">median", ">bias", "why")
-    first = next(iter(suspects["with"]))
+    first = next(iter(suspects["without"]))
     for group in suspects["groups"]:
         cells = summary_cells(group["summaries"][first])
         table.add_row(group["name"], str(group["n"]), cells[1], cells[4], Text(group["why"], style=DIM))
     out.print(table)
-    with_, without = (summary_cells(suspects[key][first]) for key in ("with", "without"))
+    with_, without = (summary_cells(held[first]) for held in (document, suspects["without"]))
     note(
         out,
         f"{quantity_words(first)}: median {with_[1]}, p90 {with_[3]} with these {suspects['n']} rows; "

@@ -223,7 +223,7 @@ def bound(operations: Iterable[Operation]) -> NDArray[np.str_]:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Format of each kind of value: ``bf16``, ``fp8``, ``fp4``, ``int8`` (W8A8), ``int4`` (W4A16), ``w8a16``, ``w4a8``.
+    """Format of each kind of value: a key of ``PRECISION_BYTES``, such as ``fp8`` or ``int4`` (W4A16).
 
     Attributes
     ----------
@@ -254,8 +254,9 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     ----------
     text : str
         ``bf16``, ``fp8``, ``fp4``, ``int8`` (weights and activations), ``int4`` (weight-only: multiplied in 16 bits;
-        ``int4-g32`` and ``int4-g64`` with a scale for 32 or 64 values), ``w8a16`` (weight-only) or ``w4a8``. fp4
-        checkpoints of MoE models quantise the experts and keep the rest in 8 bits, so ``fp4`` means that for them.
+        ``int4-g32`` and ``int4-g64`` with a scale for 32 or 64 values), ``w8a16`` and ``fp4-a16`` (weight-only),
+        ``w4a8`` or ``fp4-a8`` (multiplied in 8 bits). fp4 checkpoints of MoE models quantise the experts and keep the
+        rest in 8 bits, so ``fp4`` means that for them.
     moe : bool
         Whether the model has routed experts.
     kv : str

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.arrays import Z_95
+from computeledger.arrays import Z_95, Range
 from computeledger.errors import QuantityError, nearest, shown
 from computeledger.simulation.state import Counts, Times
 from computeledger.simulation.traces import Trace
-from computeledger.units import DAY_S, HOUR_S, MINUTE_S
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S, parse_quantity
 
 PROCESSES = ("even", "gamma", "poisson")
 LENGTHS = ("exponential", "lognormal", "uniform")
@@ -69,16 +69,17 @@ def parse_arrivals(text: str) -> Arrivals:
     if len(numbers) != wanted:
         form = "gamma:RATE:SPREAD" if name == "gamma" else f"{name}:RATE"
         raise QuantityError(f"arrivals {shown(text)}: write {form}, the rate in requests per second")
-    values = [_positive(f"arrivals {shown(text)}", one) for one in numbers]
+    kinds = (("requests_per_s", "requests/s"), ("ratio", ""))
+    values = [_positive(f"arrivals {shown(text)}", one, *kind) for one, kind in zip(numbers, kinds, strict=False)]
     return Arrivals(name, values[0], {"gamma": values[-1], "poisson": 1.0, "even": 0.0}[name])
 
 
-def _positive(what: str, text: str) -> float:
+def _positive(what: str, text: str, dimension: str, unit: str) -> float:
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
+        value = parse_quantity(text, dimension, unit, signed=True)
+    except QuantityError as error:
+        raise QuantityError(f"{what}: {error}") from None
+    if isinstance(value, Range) or not value > 0:
         raise QuantityError(f"{what}: {shown(text)} is not a positive number")
     return value
 
@@ -195,13 +196,13 @@ def draw_lengths(text: str, n_requests: int, rng: np.random.Generator) -> Counts
     """
     name, *numbers = text.split(":")
     if not numbers:
-        return np.full(n_requests, max(round(_positive("lengths", name)), 1), np.int64)
+        return np.full(n_requests, max(round(_positive("lengths", name, "tokens", "tokens")), 1), np.int64)
     if name not in LENGTHS:
         raise QuantityError(f"lengths {shown(text)}: {nearest(name, LENGTHS)}; write for example lognormal:500:4000")
     if len(numbers) != (1 if name == "exponential" else 2):
         form = {"uniform": "LOW:HIGH", "lognormal": "P50:P95", "exponential": "MEAN"}[name]
         raise QuantityError(f"lengths {shown(text)}: write {name}:{form}")
-    values = [_positive(f"lengths {shown(text)}", one) for one in numbers]
+    values = [_positive(f"lengths {shown(text)}", one, "tokens", "tokens") for one in numbers]
     if values != sorted(values):
         raise QuantityError(f"lengths {shown(text)}: the second number must not lie below the first")
     if name == "uniform":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
+from computeledger.bounds import AT_LEAST_ONE, MOST_COUNT, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
 from computeledger.simulation.state import Counts, Pool, Times
 
@@ -157,7 +157,7 @@ def check_run(one: RLClockScenario) -> None:
     Raises
     ------
     QuantityError
-        With what contradicts what.
+        With what contradicts what, or more rollouts than are simulated.
 
     Examples
     --------
@@ -167,6 +167,10 @@ def check_run(one: RLClockScenario) -> None:
     Traceback (most recent call last):
     computeledger.errors.QuantityError: a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0
     """
+    if one.n_rollouts > MOST_COUNT:
+        raise QuantityError(
+            f"{one.n_steps} steps start {one.n_rollouts:.3g} rollouts: at most {MOST_COUNT:,} are simulated"
+        )
     if one.pool.n_replicas < 1:
         raise QuantityError("no replica is left to generate: give generation more GPUs, or a smaller layout")
     if one.is_colocated and one.policy_lag_steps > 0:

@@ -328,6 +328,6 @@ def _precision(model: Model, row: Mapping[str, str]) -> Precision | None:
 _FORMATS = {
     "": "", "bf16": "bf16", "float16": "bf16", "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8",
     "fp8_static": "fp8", "fp8_ootb": "fp8", "nvfp4": "fp4", "fp4": "fp4", "mxfp4": "fp4",
-    "w4a16_mxfp4": "fp4", "w4a8_mxfp4_mxfp8": "fp4",
+    "w4a16_mxfp4": "fp4-a16", "w4a8_mxfp4_mxfp8": "fp4-a8",
     "int4": "int4", "int4_wo": "int4", "w4afp8": "w4a8", "int8": "int8", "sq": "int8", "int8_wo": "w8a16",
 }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.display import Displayed
@@ -89,6 +90,11 @@ class DisaggregatedResult(Displayed):
     decode_batch: Num
     prefill_busy_fraction: Num
     requests_per_s: Num
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Whether both workers' memory holds their sequences."""
+        return np.asarray(self.decode.fits & self.prefill.fits)
 
     @property
     def output_tokens_per_s_per_user(self) -> Num:

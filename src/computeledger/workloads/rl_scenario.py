@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, median
 from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
 from computeledger.physics.calibration_rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
+from computeledger.units import format_percent
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import Lengths
 from computeledger.workloads.rl_training import Trainer
@@ -22,6 +23,10 @@ from computeledger.workloads.serving import ServingScenario
 
 #: Verdicts at a time where a verifier takes time and nobody says how many (assumption).
 VERIFIER_CORES = 1024.0
+#: Why in-flight updates without a lag are refused, wherever they are stated.
+NEEDS_LAG = "live rollouts take new weights only where they may be behind"
+#: Shares of verifiers add up to one but for the rounding of what people type [-].
+SHARES_ROUNDING = 5e-3
 #: Shares of the GPUs that generate, as a search tries them.
 _SHARES = np.linspace(0.06, 0.94, 45)
 
@@ -46,6 +51,37 @@ class Domain:
 
     def __post_init__(self) -> None:
         check_record(self, share_fraction=FRACTION, n_cores=Bound(1.0, is_endless=True))
+
+
+def mixture_problem(domains: Sequence[Domain]) -> str:
+    """Say what is wrong with kinds of tasks that are not all of them.
+
+    Parameters
+    ----------
+    domains : sequence of Domain
+        None where checking takes no time.
+
+    Returns
+    -------
+    str
+        Empty where nothing is.
+
+    Examples
+    --------
+    >>> mixture_problem([Domain(0.3, 2.0, 512.0), Domain(0.7, 0.0, 1.0)])
+    ''
+    >>> mixture_problem([Domain(0.3, 2.0, 512.0)]).partition(";")[0]
+    'the shares add up to 30 %, not to 100 %'
+    """
+    if not domains:
+        return ""
+    total = np.sum(np.stack(np.broadcast_arrays(*(one.share_fraction for one in domains))), axis=0)
+    if np.all(np.abs(total - 1) <= SHARES_ROUNDING):
+        return ""
+    return (
+        f"the shares add up to {format_percent(median(total))}, not to 100 %; rollouts whose verdict takes no "
+        "time are a kind too, such as 70%:0s:1"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +197,8 @@ class Split:
 
     def __post_init__(self) -> None:
         check_record(self)
+        if self.is_in_flight and not self.max_lag:
+            raise QuantityError(f"is_in_flight: {NEEDS_LAG}; max_lag must be at least 1")
 
     @property
     def n_gpus(self) -> Num:
@@ -200,6 +238,8 @@ class RLScenario:
 
     def __post_init__(self) -> None:
         check_record(self)
+        if problem := mixture_problem(self.domains):
+            raise QuantityError(f"domains: {problem}")
 
     @property
     def breaks_off(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
@@ -154,6 +155,11 @@ class ServingResult(Displayed):
         return self.ttft_s - own_s + other_s
 
     @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Whether memory holds the batch; no figure of a result that does not fit can be reached."""
+        return np.asarray(self.scenario.batch <= self.memory.largest_batch)
+
+    @property
     def prefill_wait_s(self) -> Num:
         """What the prefills of other requests add to each output token [s]."""
         return self.tpot_s - self.decode_s
@@ -222,7 +228,7 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
 
 
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
-    """Estimate serving in steady state.
+    """Estimate serving in steady state; ``fits`` of the result says whether memory holds the batch.
 
     ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from computeledger.units import format_percent, format_si
-
-MISSING = "–"
+from rntp.interfaces.tables_ledger import MISSING
 
 
 def print_costs(document: dict[str, Any]) -> None:

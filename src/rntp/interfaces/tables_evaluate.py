@@ -12,8 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from computeledger.units import format_percent
-
-MISSING = "–"
+from rntp.interfaces.tables_ledger import MISSING
 
 
 @contextmanager

@@ -20,7 +20,8 @@ _METHODS: dict[str, str | None] = {
 _ALGORITHMS = {
     "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "W8A8": "int8",
     "W8A8_SQ_PER_CHANNEL": "int8", "W8A16": "w8a16", "W8A16_GPTQ": "w8a16", "NVFP4": "fp4", "NVFP4_AWQ": "fp4",
-    "W4A16_NVFP4": "fp4", "W4A8_NVFP4_FP8": "fp4", "MXFP4": "fp4", "W4A8_MXFP4_MXFP8": "fp4", "W4A16_MXFP4": "fp4",
+    "MXFP4": "fp4", "W4A8_NVFP4_FP8": "fp4-a8", "W4A8_MXFP4_MXFP8": "fp4-a8", "W4A8_MXFP4_FP8": "fp4-a8",
+    "W4A16_NVFP4": "fp4-a16", "W4A16_MXFP4": "fp4-a16",
     "W4A16": "int4", "W4A16_AWQ": "int4", "W4A16_GPTQ": "int4", "W4A8_AWQ": "w4a8",
 }  # fmt: skip
 _LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules")
@@ -67,7 +68,7 @@ def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers:
     Returns
     -------
     WeightPrecision
-        4 bits of a floating format count as ``fp4``, integers as what multiplies them.
+        A format counts as what multiplies it: 4-bit floats with wider activations are ``fp4-a8`` or ``fp4-a16``.
 
     Examples
     --------
@@ -128,10 +129,12 @@ def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         raise ModelConfigError(f"quantization_config: no weights of 4, 8 or 16 bits are named, found {bits!r}")
     if bits < _BF16_BITS and (kind == "int" or method in ("awq", "gptq", "bitsandbytes")):
         return _integer(q, bits)
+    if bits == _FOUR_BITS and kind == "float":
+        return _float4(q), ()
     return _BITS[bits], ()
 
 
-_BF16_BITS, _INT4_BITS = 16, 4
+_BF16_BITS, _FP8_BITS, _FOUR_BITS = 16, 8, 4
 
 
 def _integer(q: Mapping[str, Any], bits: int) -> tuple[str, tuple[str, ...]]:
@@ -139,7 +142,7 @@ def _integer(q: Mapping[str, Any], bits: int) -> tuple[str, tuple[str, ...]]:
     groups = _group_parts(q)
     activations = groups[0].get("input_activations") if groups else None
     narrow = bool(q.get("load_in_8bit")) or isinstance(activations, Mapping)
-    if bits > _INT4_BITS:
+    if bits > _FOUR_BITS:
         return ("int8" if narrow else "w8a16"), ()
     if narrow:
         return "w4a8", ()
@@ -149,6 +152,14 @@ def _integer(q: Mapping[str, Any], bits: int) -> tuple[str, tuple[str, ...]]:
     if size not in _GROUPED:
         return "int4", (f"weights in int4 with a scale for {size} values, counted as for 128",)
     return _GROUPED[size], ()
+
+
+def _float4(q: Mapping[str, Any]) -> str:
+    """Weights of 4-bit floats by what multiplies them: activations in 4 bits, in 8, or as they are."""
+    activations = _group_parts(q)[0].get("input_activations")
+    if not isinstance(activations, Mapping):
+        return "fp4-a16"
+    return "fp4-a8" if activations.get("num_bits") == _FP8_BITS else "fp4"
 
 
 def _algorithm(name: object) -> str:
