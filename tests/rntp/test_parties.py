@@ -108,6 +108,16 @@ def test_a_starved_job_gets_more_time_and_a_sleeping_one_does_not(
     assert (made.score is None) is (status == "infrastructure")
 
 
+def test_a_job_whose_processes_wait_for_each_other_ends_with_its_processor_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine, engine = Machine(0.28, 100.0, waits=True), Engine()
+    monkeypatch.setattr(engine, "_fresh", lambda packages: machine)
+    task = read_task({"id": "1", "domain": "code", "limits": {"wall_s": 1.0, "cpu_s": 1.0}, **STDOUT.spec})
+    made = engine.verify(task, "print(1)")
+    assert (made.status, made.score, machine.walls) == ("timeout", 0.0, [1.0, 4.0])
+
+
 _PROGRAMS: dict[str, tuple[str, str]] = {
     "much on standard error, the answer right": ("import sys\nsys.stderr.write('x' * 100_000)\nprint(1)", "correct"),
     "more on standard error than may be printed": (
