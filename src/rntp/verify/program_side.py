@@ -20,7 +20,7 @@ from rntp.verify.exchange import COPIED, Side
 from rntp.verify.lent import BINARY, UNARY
 
 #: As in bubblewrap.py, which this file cannot import.
-PACKAGES = "/packages"
+_PACKAGES = "/packages"
 
 
 class _Program(Side):
@@ -251,7 +251,7 @@ for _name in (*UNARY, *BINARY):
 def _packages() -> list[str]:
     """Where the packages of the tests stand: the program may import what they may."""
     try:
-        return [f"{PACKAGES}/{name}" for name in sorted(os.listdir(PACKAGES))]
+        return [f"{_PACKAGES}/{name}" for name in sorted(os.listdir(_PACKAGES))]
     except FileNotFoundError:
         return []
 
