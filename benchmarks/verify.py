@@ -2,7 +2,8 @@
 
     python benchmarks/verify.py [--json] [--seconds 4] [--no-attacks]
 
-Rates are of whole verifications; ``bare`` starts the same interpreter on the same program without any sandbox.
+Rates are of whole verifications; ``bare`` starts the same interpreter on the same program without any sandbox. The exit
+status is 1 where an attack is not contained.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -153,7 +155,14 @@ def main() -> None:
     }
     if options.json:
         print(json.dumps(result))
-        return
+    else:
+        show(found, result)
+    sys.exit(contained not in (None, total))
+
+
+def show(found: dict[str, dict[int, list[float]]], result: dict[str, Any]) -> None:
+    """Print the figures for people."""
+    per_s = result["scaling"]
     print(f"{'jobs':>6} {'bare/s':>8} {'fresh/s':>8} {'p50 ms':>8} {'warm/s':>8} {'p50 ms':>8}")
     for jobs in JOBS:
         mid = {way: 1000 * statistics.median(found[way][jobs]) for way in ("fresh", "warm")}
@@ -162,7 +171,9 @@ def main() -> None:
             f"{jobs:>6} {per_s['bare'][jobs]:>8.1f} {fresh:>8.1f} {mid['fresh']:>8.1f} {warm:>8.1f} {mid['warm']:>8.1f}"
         )
     print(f"whole numbers: {result['maths_per_s']:.0f}/s; parsed by math-verify: {result['maths_parsed_per_s']:.0f}/s")
-    print(f"attacks contained: {contained} of {total}; load {result['load_1min']:.1f}")
+    print(
+        f"attacks contained: {result['attacks_contained']} of {result['attacks_total']}; load {result['load_1min']:.1f}"
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from computeledger import files
+from computeledger.actuals import run_ledger
+from computeledger.actuals.run_ledger import read_ledger
 from computeledger.errors import InputError
+from rntp.verify.run import finished
+from rntp.verify.task import load_tasks
 from tests.gates import ROOT, source_files
 
 #: (file, function) -> why it opens a file by itself
@@ -250,3 +254,20 @@ def test_books_are_listed_where_nothing_can_be_written(
     refused_add = computeledger("books", "add", plan, "--book", book)
     assert refused_add.returncode == 2
     assert "cannot be written (read-only file system)" in refused_add.stderr
+
+
+def test_files_whose_lines_are_all_kept_have_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"id": "a", "domain": "text", "answer": "b"}\n' * 3, "utf-8")
+    monkeypatch.setattr(files, "MOST_KEPT_BYTES", 100)
+    for read in (load_tasks, read_ledger, finished):
+        with pytest.raises(InputError, match="the most that is kept; split it"):
+            read(path)
+
+
+def test_a_file_of_damaged_lines_is_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_text("x\n" * 50, "utf-8")
+    monkeypatch.setattr(run_ledger, "MOST_DAMAGED", 10)
+    with pytest.raises(InputError, match=r"ledger\.jsonl:12: more than 10 lines before it are no entries"):
+        read_ledger(path)

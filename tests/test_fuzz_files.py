@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from computeledger.errors import InputError
+from tests import stored
 from tests.actuals import samples
 from tests.commands import Main, call
 from tests.damaged import damaged
@@ -236,18 +237,55 @@ def trainer() -> Iterator[Target]:
         yield Target(f"corpus.{kind}", sample, lambda path, spec=spec: keep(list(documents(spec, path.parent))))  # type: ignore[misc]
 
 
+def stores() -> Iterator[Target]:
+    """Parquet, safetensors and books; the folder of a run; a trace that is simulated."""
+    from computeledger.interfaces.cli import main as computeledger
+    from rntp.corpus import documents
+    from rntp.cost import costs
+    from rntp.interfaces.cli import main as rntp
+    from rntp.recipe import CorpusSpec
+    from rntp.soup import check_alike, open_checkpoint
+
+    yield Target("ledger.parquet", stored.parquet_ledger(), command(rntp, "ledger", "FILE", "--json"))
+    spec = CorpusSpec("parquet", ("corpus.parquet",))
+    yield Target("corpus.parquet", stored.parquet_corpus(), lambda path: keep(list(documents(spec, path.parent))))
+
+    def checkpoint(path: Path) -> None:
+        found = open_checkpoint(path.parent)
+        check_alike([found, found])
+
+    tensors, part = stored.safetensors(), "model-00001-of-00001.safetensors"
+    yield Target("whole/model.safetensors", tensors, checkpoint)
+    index = {"metadata": {}, "weight_map": {"w": part, "n": part}}
+    yield Target("parts/model.safetensors.index.json", lines(index), checkpoint, [(f"parts/{part}", tensors)])
+    listed = command(computeledger, "books", "list", "--book", "FILE", "--json")
+    yield Target("whole.duckdb", stored.books(), listed)
+    files = {f"run/{name}": content for name, content in stored.run_folder().items()}
+    for name, content in files.items():
+        yield Target(name, content, lambda path: keep(costs([path.parents[path.parent.name == "final"]], None)),
+                     [one for one in files.items() if one[0] != name])  # fmt: skip
+    asked = ("--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--json")
+    trace = b"arrival,input_tokens,output_tokens\n0,100,50\n1.5,2000,5\n2,300,9\n"
+    yield Target("served.csv", trace, command(computeledger, "simulate", "serve", *asked, "--trace", "FILE"))
+
+
 @pytest.fixture(scope="module")
 def targets() -> list[Target]:
     """Every reader with a file that it can read."""
-    return [*plans(), *tables(), *logs(), *trainer()]
+    return [*plans(), *tables(), *logs(), *trainer(), *stores()]
+
+
+def put(folder: Path, target: Target, data: bytes) -> Path:
+    """Write a target's file and those beside it."""
+    for name, content in [*target.beside, (target.name, data)]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder / target.name
 
 
 def outcome(target: Target, data: bytes, folder: Path) -> str:
     """What went wrong with a file; empty where its reader answered, or refused it in one line."""
-    path = folder / target.name
-    path.write_bytes(data)
-    for name, content in target.beside:
-        (folder / name).write_bytes(content)
+    path = put(folder, target, data)
     try:
         target.read(path)
     except InputError as error:
@@ -275,11 +313,7 @@ def problems(targets: Sequence[Target], cases: range, folder: Path, limit_s: int
 def test_every_sample_can_be_read(targets: list[Target], tmp_path: Path) -> None:
     """What is damaged below is whole."""
     for target in targets:
-        path = tmp_path / target.name
-        path.write_bytes(target.sample)
-        for name, content in target.beside:
-            (tmp_path / name).write_bytes(content)
-        target.read(path)
+        target.read(put(tmp_path, target, target.sample))
 
 
 def test_damaged_files_are_read_or_refused_in_one_line(targets: list[Target], tmp_path: Path) -> None:

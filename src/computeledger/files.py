@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from computeledger.errors import InputError, shown
-from computeledger.units import KIB, LARGEST, MIB
+from computeledger.units import GIB, KIB, LARGEST, MIB
 
 #: Most bytes of a file that is read whole (a configuration, a benchmark's result), and of a line of a document.
 MOST_BYTES = int(32 * MIB)
@@ -32,6 +32,9 @@ MOST_TOML_BYTES = int(512 * KIB)
 
 #: Most bytes of a line of a log or of a table.
 MOST_LINE_BYTES = 4_000_000
+
+#: Most bytes of a file of which every line is kept: tasks, results, a run's ledger.
+MOST_KEPT_BYTES = int(GIB)
 
 #: Deepest brackets, or parts of a dotted key.
 MOST_DEPTH = 64
@@ -187,7 +190,27 @@ def read_user_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 def _size(n_bytes: int) -> str:
-    return f"{n_bytes / MIB:.0f} MiB" if n_bytes >= MIB else f"{n_bytes / KIB:.0f} KiB"
+    size, unit = next((one for one in ((GIB, "GiB"), (MIB, "MiB")) if n_bytes >= one[0]), (KIB, "KiB"))
+    return f"{n_bytes / size:.0f} {unit}"
+
+
+def check_kept(path: Path) -> None:
+    """Refuse a user's file that is too large to keep every line of it.
+
+    Parameters
+    ----------
+    path : Path
+        As the user gave it; at most :data:`MOST_KEPT_BYTES`.
+
+    Examples
+    --------
+    >>> check_kept(Path("nowhere.jsonl"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.jsonl: no such file
+    """
+    with open_user_file(path) as stream:
+        if os.fstat(stream.fileno()).st_size > MOST_KEPT_BYTES:
+            raise InputError(f"{path}: larger than {_size(MOST_KEPT_BYTES)}, the most that is kept; split it")
 
 
 def bounded_lines(stream: BinaryIO, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tuple[int, bytes | None]]:

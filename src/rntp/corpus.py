@@ -19,12 +19,14 @@ from types import ModuleType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from computeledger.files import read_json_lines, read_user_text
+from computeledger.files import open_user_file, read_json_lines, read_user_text
 from computeledger.units import MIB
 from rntp.recipe import CorpusSpec
 
 #: Most bytes of a text that is one document.
 MOST_TEXT_BYTES = int(256 * MIB)
+#: Rows of Parquet that are held at a time.
+_PARQUET_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,15 +362,15 @@ def _parquet(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
     import pyarrow.parquet
 
     for path in _paths(spec, folder):
+        number = 0
         try:
-            with pyarrow.parquet.ParquetFile(path) as file:
-                number = 0
-                for batch in file.iter_batches():
+            with open_user_file(path) as stream, pyarrow.parquet.ParquetFile(stream) as file:
+                for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
                     for row in batch.to_pylist():
                         number += 1
                         yield _row(spec, row, f"{_named(path, folder)}:{number}")
-        except pyarrow.ArrowInvalid as error:
-            raise InputError(f"corpus: {path}: {str(error).splitlines()[0]}") from None
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise InputError(f"corpus: {path}: {(str(error).splitlines() or ['cannot be read'])[0]}") from None
 
 
 def _datasets(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:

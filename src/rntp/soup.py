@@ -181,8 +181,14 @@ class Checkpoint:
         Tensor
             On the CPU.
         """
-        with safe_open(self.folder / self.files[name], framework="pt") as file:
-            found: Tensor = file.get_tensor(name)
+        path = self.folder / self.files[name]
+        try:
+            if not path.is_file():
+                raise InputError(f"{shown(str(path))}: no such file")
+            with safe_open(path, framework="pt") as file:
+                found: Tensor = file.get_tensor(name)
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{shown(str(path))} cannot be read: {str(error).splitlines()[0]}") from None
         return found
 
 
@@ -217,7 +223,7 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     try:
         with safe_open(whole, framework="pt") as file:
             return Checkpoint(folder, dict.fromkeys(file.keys(), whole.name))
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise InputError(f"{shown(str(whole))} cannot be read: {error}") from None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from computeledger.actuals.readers import trainer_state
 from computeledger.actuals.readers.all_tools import read_actuals, reader_of
 from computeledger.actuals.readers.tally import Hints, Tally
 from computeledger.actuals.run_ledger import Entry, line_of
@@ -157,6 +158,13 @@ def test_counters_are_summed_over_a_restart(tmp_path):
     assert "counters that began again: the server was restarted" in tally.remarks
     with pytest.raises(InputError, match="give --duration"):
         read(samples.vllm_scrape(), tmp_path, Hints(devices=2))
+
+
+def test_trainer_state_keeps_no_more_than_the_record_that_is_open() -> None:
+    """Text that belongs to no record is dropped as it comes: it was searched again with each line, for hours."""
+    for text in ("x }", "{ x", '"log_history"', "} {"):
+        lines = ((number, text) for number in range(1, 200_001))
+        assert list(trainer_state.entries(lines, HINTS, Tally())) == []
 
 
 def test_trainer_state_needs_times(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rntp.verify import lent
+from rntp.verify import launcher, lent, zygote
 from rntp.verify.engine import Engine
 from rntp.verify.extract import after_thoughts
 from rntp.verify.programs import Runners, check_program, same_value
@@ -108,6 +108,16 @@ def test_a_starved_job_gets_more_time_and_a_sleeping_one_does_not(
     assert (made.score is None) is (status == "infrastructure")
 
 
+def test_a_job_whose_processes_wait_for_each_other_ends_with_its_processor_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine, engine = Machine(0.28, 100.0, waits=True), Engine()
+    monkeypatch.setattr(engine, "_fresh", lambda packages: machine)
+    task = read_task({"id": "1", "domain": "code", "limits": {"wall_s": 1.0, "cpu_s": 1.0}, **STDOUT.spec})
+    made = engine.verify(task, "print(1)")
+    assert (made.status, made.score, machine.walls) == ("timeout", 0.0, [1.0, 4.0])
+
+
 _PROGRAMS: dict[str, tuple[str, str]] = {
     "much on standard error, the answer right": ("import sys\nsys.stderr.write('x' * 100_000)\nprint(1)", "correct"),
     "more on standard error than may be printed": (
@@ -126,6 +136,26 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         "correct",
     ),
 }
+
+
+@pytest.mark.parametrize("module", [launcher, zygote])
+@pytest.mark.parametrize(
+    ("state", "is_counted"),
+    [("it waits for a processor", True), ("it runs", False), ("it sleeps", False)],
+)
+def test_a_wait_that_lasts_is_counted_and_no_other(
+    module: Any, state: str, is_counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel adds a wait only when it ends: at nice 19 one lasts longer than a wall limit."""
+    looks = iter(range(1000))
+
+    def schedule(_pid: int) -> tuple[int, int, int, bool]:
+        return next(looks) if state == "it runs" else 7, 10_000_000, 3, state != "it sleeps"
+
+    monkeypatch.setattr(module, "_schedule", schedule)
+    waited = getattr(module, "waited_s", None) or module._waited_s
+    assert (waited([1], 0.05) >= 0.06) is is_counted
+    assert waited([1]) == 0.01
 
 
 @pytest.fixture

@@ -115,6 +115,7 @@ def test_pytest_files(fresh: Engine) -> None:
     spec = {"pytest": file, "limits": {"wall_s": 20, "cpu_s": 10}}
     assert checked(fresh, spec, "def f(a, b): return a + b").score == 1.0
     assert checked(fresh, spec, "def f(a, b): return 2 * a").score == 0.5
+    assert checked(fresh, spec, "import pytest\ndef f(a, b): return a + b").score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,7 @@ def test_pytest_files(fresh: Engine) -> None:
         ({"cases": [{}], "function": "f"}, "a case is"),
         ({"pytest": "def test_a(:"}, "line 1"),
         ({"pytest": "x = 1"}, "no test"),
+        ({"pytest": "import nosuch.part\ndef test_a(): pass"}, "imports nosuch, which is not installed"),
         ({**CASES, "language": "cpp"}, "cpp takes tests"),
     ],
 )

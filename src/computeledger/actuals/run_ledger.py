@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from computeledger.files import bounded_lines, open_user_file, parse_json
+from computeledger.files import bounded_lines, check_kept, open_user_file, parse_json
 from computeledger.units import LARGEST
 
 #: What every line says in ``schema``.
@@ -36,6 +36,9 @@ PHASES_OF_RUN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "serving": ("prefill", "decode", *COMMON_PHASES),
     }
 )  # fmt: skip
+
+#: Lines that are no entries, beyond which a file is no ledger.
+MOST_DAMAGED = 100_000
 
 #: Kind of token -> what is counted.
 TOKEN_KINDS: Mapping[str, str] = MappingProxyType(
@@ -314,9 +317,12 @@ def read_ledger(path: Path) -> Reading:
     >>> len(reading.entries), reading.damaged
     (1, (Damage(line=2, reason='cut off: not valid JSON: Unterminated string starting at'),))
     """
-    entries, damaged = [], []
+    entries, damaged = list[Entry](), list[Damage]()
+    check_kept(path)
     with open_user_file(path) as stream:
         for number, raw in bounded_lines(stream):
+            if len(damaged) > MOST_DAMAGED:
+                raise InputError(f"{path}:{number}: more than {MOST_DAMAGED:,} lines before it are no entries")
             if raw is None:
                 damaged.append(Damage(number, "longer than any line of a ledger"))
             elif raw.strip():

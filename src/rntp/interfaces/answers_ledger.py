@@ -12,6 +12,7 @@ from typing import Any
 from computeledger.actuals.run_ledger import SCHEMA, TOKEN_KINDS, Entry, Reading, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import MOST_ROWS, check_kept, open_user_file
 from computeledger.questions.executors import needs_extra
 from computeledger.writing import write_bytes
 from rntp.cost import costs
@@ -74,16 +75,26 @@ def read_parquet(path: Path) -> list[Entry]:
     """Entries of a Parquet file that :func:`parquet_bytes` made."""
     needs_extra(path.name, "pyarrow", "parquet")
     arrow, files = import_module("pyarrow"), import_module("pyarrow.parquet")
+    check_kept(path)
     try:
-        table = files.read_table(path)
-    except (arrow.ArrowInvalid, OSError) as error:
-        raise InputError(f"{shown(str(path))} cannot be read: {str(error).splitlines()[0]}") from None
+        with open_user_file(path) as stream, files.ParquetFile(stream) as file:
+            if file.metadata.num_rows > MOST_ROWS:
+                raise InputError(f"{path}: {file.metadata.num_rows:,} rows, more than {MOST_ROWS:,}")
+            rows = file.read().to_pylist()
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        first = (str(error).splitlines() or ["damaged"])[0]
+        raise InputError(f"{shown(str(path))} cannot be read: {first}") from None
     names = {part.name for part in dataclasses.fields(Entry)}
     entries = []
-    for row in table.to_pylist():
+    for row in rows:
         if row.get("schema") != SCHEMA:
             raise InputError(f"{path.name}: schema {shown(row.get('schema'))}: {SCHEMA!r} is needed")
         counts = {kind: row[f"{kind}_tokens"] for kind in TOKEN_KINDS if row.get(f"{kind}_tokens") is not None}
         fields = {name: value for name, value in row.items() if name in names}
-        entries.append(Entry(**{**fields, "tokens_by_kind": counts, "versions": dict(row["versions"])}))
+        try:
+            entries.append(Entry(**{**fields, "tokens_by_kind": counts, "versions": dict(row["versions"])}))
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"{path.name}: row {len(entries) + 1} is no entry of a run ledger") from None
     return entries

@@ -217,7 +217,7 @@ def _with_time(run: Callable[[Limits], Outcome], limits: Limits, spent: _Spent) 
     for more in _MORE_TIME:
         outcome = run(replace(limits, wall_s=min(limits.wall_s * more, MAX_S)))
         spent.cpu_s += outcome.cpu_s
-        if not outcome.is_starved:
+        if not outcome.is_starved or outcome.cpu_s >= limits.cpu_s:
             return outcome
     took = f"{outcome.wall_s:.1f} s, ready for {outcome.delay_s:.1f} s of them, processor time {outcome.cpu_s:.2f} s"
     raise SandboxError(f"the machine is too busy: stopped after {took}")

@@ -30,6 +30,7 @@ _CHUNK = 65536
 _MILLI = 1000  # poll counts in ms
 _NANO = 1_000_000_000  # the scheduler counts in ns
 _LOOKED_AT = 64
+_PATIENCE_S = 5.0  # for a process that is ready to get a processor, before its wait is judged
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes:
@@ -212,13 +213,29 @@ def _status(text: bytes) -> tuple[int | None, int | None]:
     return found.get(b'"child-pid":'), found.get(b'"exit-code":')
 
 
-def waited_s(pids: list[int]) -> float:
+def _schedule(pid: int) -> tuple[int, int, int, bool]:
+    """Of a process: time on a processor and time ready for one [ns], how often it got one, and whether it is ready."""
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            ran, waited, slices = (int(word) for word in file.read().split())
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except (OSError, ValueError, IndexError):  # it has ended, or the kernel does not count
+        return 0, 0, 0, False
+    return ran, waited, slices, state == "R"
+
+
+def waited_s(pids: list[int], most_s: float = 0.0) -> float:
     """How long processes were ready to run while the machine ran others: the longest of them.
+
+    The kernel adds a wait when it ends, so one that lasts is waited for. A process that runs, or sleeps, is not.
 
     Parameters
     ----------
     pids : list of int
         Processes; those that have ended do not count.
+    most_s : float
+        For the end of waits that last [s].
 
     Returns
     -------
@@ -230,14 +247,13 @@ def waited_s(pids: list[int]) -> float:
     >>> waited_s([os.getpid()]) >= 0.0, waited_s([])
     (True, 0.0)
     """
-    out = 0.0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
-                out = max(out, int(file.read().split()[1]) / _NANO)
-        except OSError:
-            continue
-    return out
+    begun, before = time.monotonic(), {pid: _schedule(pid) for pid in pids}
+    pending = [pid for pid, seen in before.items() if seen[3]]
+    while pending and time.monotonic() < begun + most_s:
+        time.sleep(0.005)
+        pending = [pid for pid in pending if _schedule(pid) == before[pid]]
+    lasting_s = time.monotonic() - begun if pending and most_s else 0.0
+    return max((_schedule(pid)[1] / _NANO + lasting_s * (pid in pending) for pid in pids), default=0.0)
 
 
 class _Streams:
@@ -323,7 +339,7 @@ def _run(job: dict[str, Any], control: socket.socket, nobody: bool) -> dict[str,
     while why == "" and streams.read(told) and b"child-pid" not in streams.text[told]:
         time.sleep(0.0002)
     inside = _status(bytes(streams.text[told]))[0]
-    delay_s = waited_s(_family(inside)) if why == "timeout" and inside else 0.0
+    delay_s = waited_s(_family(inside), min(job["wall_s"], _PATIENCE_S)) if why == "timeout" and inside else 0.0
     for pid in (child, inside) if why else (inside,):
         if pid:
             _kill(pid)

@@ -9,6 +9,7 @@ import builtins
 import importlib
 import io
 import operator
+import os
 import socket
 import sys
 import traceback
@@ -17,6 +18,9 @@ from typing import Any
 
 from rntp.verify.exchange import COPIED, Side
 from rntp.verify.lent import BINARY, UNARY
+
+#: As in bubblewrap.py, which this file cannot import.
+_PACKAGES = "/packages"
 
 
 class _Program(Side):
@@ -244,6 +248,14 @@ for _name in (*UNARY, *BINARY):
         setattr(_Theirs, f"__{_name}__", _special(_name))
 
 
+def _packages() -> list[str]:
+    """Where the packages of the tests stand: the program may import what they may."""
+    try:
+        return [f"{_PACKAGES}/{name}" for name in sorted(os.listdir(_PACKAGES))]
+    except FileNotFoundError:
+        return []
+
+
 def be_the_program(connection: socket.socket) -> None:
     """Become the program and serve the judge until it ends.
 
@@ -265,6 +277,7 @@ def be_the_program(connection: socket.socket) -> None:
     module.__file__ = "/box/solution.py"
     sys.modules["solution"] = module
     sys.path.insert(0, "/box")
+    sys.path += _packages()
     side.hold(module)
     sys.stdout = sys.stderr = io.StringIO()
     try:

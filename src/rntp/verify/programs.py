@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +357,19 @@ def test_names(source: str) -> list[str]:
     return out
 
 
+def _missing(source: str, folders: Sequence[str]) -> str:
+    """The first module that a test file needs and nobody has: the task's fault, for which no program is scored."""
+    for node in ast.parse(source).body:
+        modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules = [node.module or ""]
+        for name in (module.partition(".")[0] for module in modules):
+            is_known = name == "solution" or name in sys.stdlib_module_names
+            if not is_known and PathFinder.find_spec(name, folders) is None:
+                return name
+    return ""
+
+
 def _check_pytest(task: Task, source: str, runners: Runners) -> Verdict:
     """A pytest file that imports ``solution``."""
     tests = task.spec["pytest"]
@@ -367,6 +381,8 @@ def _check_pytest(task: Task, source: str, runners: Runners) -> Verdict:
         raise InputError(f"task {shown(task.id)}: pytest: line {error.lineno}: {error.msg}") from None
     if not names:
         raise InputError(f"task {shown(task.id)}: pytest: the file defines no test")
+    if missing := _missing(tests, list(runners.packages.values())):
+        raise InputError(f"task {shown(task.id)}: pytest: the file imports {missing}, which is not installed here")
     work = {"tests": tests, "paths": [place for place in runners.packages if place.startswith(PACKAGES)]}
     files = {f"{BOX}/solution.py": _encoded(source), f"{BOX}/test_solution.py": b""}  # the tests are in no file
     files |= {f"{BOX}/{place}": Path(file).read_bytes() for place, file in _JUDGE.items()}

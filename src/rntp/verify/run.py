@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from computeledger.errors import InputError, shown
-from computeledger.files import MOST_BYTES, bounded_lines, open_user_file, parse_json
+from computeledger.files import MOST_BYTES, bounded_lines, check_kept, open_user_file, parse_json
 from rntp.verify.ledger import Entry, entry_of, summary_of
 from rntp.verify.pool import Plan, Record, stream
 from rntp.verify.task import Task, load_completions
@@ -128,6 +128,7 @@ def finished(results: Path) -> dict[tuple[str, int], dict[str, Any]]:
     if not results.exists():
         return out
     torn = whole = 0
+    check_kept(results)
     with open_user_file(results) as stream:
         for _, raw in bounded_lines(stream, MOST_BYTES):
             try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import ECHO_CHARACTERS, InputError, nearest, shown
-from computeledger.files import read_json_lines
+from computeledger.files import check_kept, read_json_lines
 from computeledger.units import GIB
 from rntp.verify.limits import Limits, read_limits
 
@@ -151,6 +151,7 @@ def load_tasks(path: Path, default: Limits | None = None) -> dict[str, Task]:
     computeledger.errors.InputError: nowhere.jsonl: no such file
     """
     out: dict[str, Task] = {}
+    check_kept(path)
     for number, document in read_json_lines(path):
         try:
             task = read_task(document, default)

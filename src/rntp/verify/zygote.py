@@ -38,6 +38,7 @@ _LIBC = ctypes.CDLL(None)
 _FILES = 64
 _MILLI = 1000  # poll counts in ms
 _NANO = 1_000_000_000  # the scheduler counts in ns
+_PATIENCE_S = 5.0  # as in launcher.py
 _KINDS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
 #: What programs import most; loaded once, shared by every job.
 _USUAL = (
@@ -71,13 +72,27 @@ def _memory_file(content: bytes) -> int:
     return handle
 
 
-def _waited_s(pids: list[int]) -> float:
+def _schedule(pid: int) -> tuple[int, int, int, bool]:
+    """As launcher._schedule, which this file cannot import."""
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            ran, waited, slices = (int(word) for word in file.read().split())
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    except (OSError, ValueError, IndexError):
+        return 0, 0, 0, False
+    return ran, waited, slices, state == "R"
+
+
+def _waited_s(pids: list[int], most_s: float = 0.0) -> float:
     """How long the longest of some processes was ready to run while the machine ran others; as launcher.waited_s."""
-    out = 0.0
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
-            out = max(out, int(file.read().split()[1]) / _NANO)
-    return out
+    begun, before = time.monotonic(), {pid: _schedule(pid) for pid in pids}
+    pending = [pid for pid, seen in before.items() if seen[3]]
+    while pending and time.monotonic() < begun + most_s:
+        time.sleep(0.005)
+        pending = [pid for pid in pending if _schedule(pid) == before[pid]]
+    lasting_s = time.monotonic() - begun if pending and most_s else 0.0
+    return max((_schedule(pid)[1] / _NANO + lasting_s * (pid in pending) for pid in pids), default=0.0)
 
 
 def _others() -> list[int]:
@@ -238,7 +253,7 @@ def _run(job: dict[str, Any], state: tuple[Any, ...]) -> tuple[bytes, bool]:
     poll.register(ended, select.POLLIN)
     why = ENDED if poll.poll(job["wall_s"] * _MILLI) else TIMEOUT
     wall_s = time.monotonic() - started
-    delay_s = _waited_s(_others()) if why == TIMEOUT else 0.0
+    delay_s = _waited_s(_others(), min(job["wall_s"], _PATIENCE_S)) if why == TIMEOUT else 0.0
     cpu_s, statuses = _everything_ends()
     status = statuses.get(child, signal.SIGKILL)
     if max(os.fstat(handle).st_size for handle in standard[1:]) > job["output_bytes"]:
@@ -323,7 +338,7 @@ class _Service:
             connection.sendall(struct.pack("=Q", len(body)) + body)
             out = _receive(connection, struct.unpack("=I", _receive(connection, 4))[0])
         except (EOFError, OSError) as error:
-            delay_s = _waited_s([child or 0]) - waited_s
+            delay_s = _waited_s([child or 0], min(job["wall_s"], _PATIENCE_S)) - waited_s
             cpu_s, statuses = self.stop()
             why = TIMEOUT if isinstance(error, TimeoutError) else ENDED
             status = statuses.get(child or 0, signal.SIGKILL)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from computeledger.actuals.readers.steps import Line, placed
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError
-from computeledger.files import parse_json
+from computeledger.files import MOST_LINE_BYTES, MOST_ROWS, parse_json
 
 TOOL = "trainer_state.json"
 MARK = b'"log_history"'
@@ -54,7 +55,9 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     [('rl', 10.0, {'sampled': 3000.0, 'trained': 4000.0})]
     """
     devices = known_devices(None, hints, "trainer_state.json")
-    records = list(_records(lines, tally))
+    records = list(islice(_records(lines, tally), MOST_ROWS + 1))
+    if len(records) > MOST_ROWS:
+        raise InputError(f"trainer_state.json holds more than {MOST_ROWS:,} records")
     steps = [record for record in records if "loss" in record[1] or "reward" in record[1]]
     runtime_s = next((amount(str(one["train_runtime"])) for _, one in records if "train_runtime" in one), None)
     last = max((int(one["step"]) for _, one in records), default=0)
@@ -88,22 +91,25 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
 def _records(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:
     """Records of the history with the line each ends on, or is on."""
     held: list[str] = []
-    number = place = 0
+    number = place = held_characters = 0
     for number, text in lines:
         held.append(text)
-        if "}" not in text:
+        held_characters += len(text)
+        if "}" not in text and held_characters < MOST_LINE_BYTES:
             continue
         joined = "\n".join(held)
-        end = 0
         for found in _RECORD.finditer(joined):
-            end, place = found.end(), max(number, place + 1)
+            place = max(number, place + 1)
             if '"step"' in found[0]:
                 record = _record(found[0])
                 if record is None:
                     tally.damage("a record that is damaged", number)
                 else:
                     yield place, record
-        held = [joined[end:]]
+        rest = joined[joined.rfind("}") + 1 :]
+        begin = rest.rfind("{")  # a record that is still open; what stands before it belongs to none
+        held = [] if begin < 0 or len(rest) - begin > MOST_LINE_BYTES else [rest[begin:]]
+        held_characters = sum(map(len, held))
     if held and '"step"' in "\n".join(held) and _is_open("\n".join(held)):
         tally.damage("cut off within a record", number)
 
