@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces import plots_training
 from computeledger.interfaces.view import Cell, Plot, Table, share_cell
 from computeledger.questions.wording import percent, point, show, words
+from computeledger.units import DAY_S, YEAR_S
 
 #: Rows and characters of a timeline in characters; of a longer pipeline the middle stages are left out.
 _STAGE_ROWS, _CHARACTERS = 16, 70
@@ -15,8 +16,8 @@ _FIRST_OF = {"forward": "0", "backward": "a", "weights": "A"}
 _COLUMNS = ("operation", "FLOP #", "HBM #", "time #", "share", "of limit #", "exposed #", "hidden #", "bound")
 #: Rates and times of stops: what they are, what multiplies them, and their unit then.
 _STOPS = {
-    "interruptions_per_gpu_s": ("unexpected stops per GPU and year", 365.25 * 86400.0, ""),
-    "planned_stops_per_s": ("planned stops a day", 86400.0, ""),
+    "interruptions_per_gpu_s": ("unexpected stops per GPU and year", YEAR_S, ""),
+    "planned_stops_per_s": ("planned stops a day", DAY_S, ""),
     "pause_s": ("pause of a checkpoint", 1.0, "s"),
     "write_s": ("until a checkpoint is usable", 1.0, "s"),
     "restart_s": ("restart", 1.0, "s"),
