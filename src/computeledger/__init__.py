@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.answers.pretrain import pretrain
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.pretrain import PretrainQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.rl import simulate_rl
@@ -47,9 +49,11 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
+    "questions.answers.pretrain": ("pretrain",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
+    "questions.pretrain": ("PretrainQuestion",),
     "questions.serve": ("ServeQuestion",),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
@@ -83,6 +87,7 @@ __all__ = [
     "Model",
     "Plan",
     "Precision",
+    "PretrainQuestion",
     "PretrainingScenario",
     "RLScenario",
     "Range",
@@ -108,6 +113,7 @@ __all__ = [
     "parse_layout",
     "parse_precision",
     "plan_document",
+    "pretrain",
     "quantiles",
     "read_plan",
     "read_trace",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.report_training import pretrain_report
-from computeledger.interfaces.tables_step import timeline_rows
+from computeledger.interfaces.render.html import report
+from computeledger.interfaces.views.step import timeline_rows
+from computeledger.questions.answers.pretrain import pretrain
 
 BASE = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--samples", "64")
 
@@ -112,7 +114,7 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
         (("--schedule", "dualpipe", "--gpus", "64", "--emit", "megatron"), "no dualpipe schedule"),
         (("--objective", "gpu-hours", "--layout", "tp2"), "does not go with --layout"),
         (("--lora-targets", "all"), "needs --lora-rank"),
-        (("--lora-rank", "0"), "at least 1 is needed"),
+        (("--lora-rank", "0"), "expected one whole number, at least 1"),
         (("--microbatch-sequences", "3"), "try a global batch of 3932160 tokens (960 sequences)"),
         (("--schedule", "zero-bubble", "--gpus", "1"), "at least 2 GPUs"),
         (("--schedule", "zero-bubble", "--virtual-stages", "2"), "no virtual stages"),
@@ -120,7 +122,7 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
         (("--recompute", "layernrom"), "did you mean 'layernorm'"),
         (("--sharding", "zero2"), "did you mean 'zero-2'"),
         (("--activation-precision", "fp4"), "did you mean 'fp8'"),
-        (("--mtp-layers", "0"), "at least 1 is needed"),
+        (("--mtp-layers", "0"), "expected one whole number, at least 1"),
         (("--restart", "10 days", "--gpus", "16384"), "does not advance"),
         (("--stragglers", "150%"), "must lie in 0..1"),
         (("--anchor", "tokens_per_s_per_gpu=1e6"), "faster than the physical limit"),
@@ -143,28 +145,36 @@ def test_every_table_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         "--growing-batch", "--emit", "megatron", "--html", str(page), "--anchor", "mfu=35%",
     )  # fmt: skip
     assert (code, err) == (0, "")
-    for words in ("Goodput", "Timeline of one pipeline", "By phase", "Weak scaling", "torchrun", "Anchor", "level"):
+    for words in (
+        "Goodput",
+        "Timeline of one pipeline",
+        "By phase",
+        "Weak scaling",
+        "torchrun",
+        "Anchor",
+        "within noise",
+    ):
         assert words in out
     text = page.read_text("utf-8")
-    assert text.startswith("<!DOCTYPE html>") and "http-equiv" in text and "goodput_fraction" in text
+    assert text.startswith("<!DOCTYPE html>") and "http-equiv" in text and "Daly" in text
 
 
-def test_a_page_escapes_what_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    document = answer(capsys, "--gpus", "8", "--working")
-    page = pretrain_report({**document, "model": "<script>alert(1)</script>"})
-    assert "<script>alert" not in page
+def test_a_page_escapes_what_it_is_given() -> None:
+    answer = pretrain(model="llama-3.1-8b", system="h100-nvl8", gpus=8, samples=16)
+    shown = answer.view(working=True)
+    assert "<script>alert" not in report(replace(shown, title="<script>alert(1)</script>"))
 
 
 def test_a_timeline_in_the_terminal() -> None:
     bars = [[0, "forward", 0, 0, 0.0, 1.0], [1, "forward", 0, 0, 1.0, 2.0], [1, "backward", 0, 0, 2.0, 4.0]]
     rows = timeline_rows({"bars": bars, "n_stages": 2, "pipeline_end_s": 4.0}, 8)
-    assert ["".join(sign for sign, _ in cells) for _, cells in rows] == ["00······", "··000000"]
+    assert [cells for _, cells in rows] == ["00······", "··00aaaa"]
 
 
 @pytest.mark.browser
-def test_the_page_draws(browser: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_page_draws(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "step.html"
-    file.write_text(pretrain_report(answer(capsys, "--gpus", "64", "--layout", "tp2-pp4", "--working")), "utf-8")
+    pretrain(model="llama-3.1-8b", system="h100-nvl8", gpus=64, layout="tp2-pp4", samples=64).to_html(file)
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", offline=True)
     page = context.new_page()
     told: list[str] = []
@@ -173,7 +183,7 @@ def test_the_page_draws(browser: Any, capsys: pytest.CaptureFixture[str], tmp_pa
     page.on("pageerror", lambda error: told.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     page.goto(file.as_uri())
-    page.wait_for_selector("html[data-drawn='3']", state="attached")
+    page.wait_for_selector("html[data-drawn='6']", state="attached")
     assert told == [] and asked == [file.as_uri()]
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

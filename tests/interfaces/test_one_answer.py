@@ -14,14 +14,20 @@ from computeledger.arrays import median, sample
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.facts.load import load_model, load_system
+from computeledger.fields import fields_of
 from computeledger.interfaces.cli import cli, main
 from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, load_factors
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, SHARDING
 from computeledger.questions.documents.serving import serve_figures
+from computeledger.questions.pretrain import PretrainQuestion
 from computeledger.workloads.intervals import interval_class, interval_of
+from computeledger.workloads.lora import TARGETS
+from computeledger.workloads.megatron import FRAMEWORKS
+from computeledger.workloads.pipeline import SCHEDULES
 from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.rl_scenario import VERIFIER_CORES
 from computeledger.workloads.serving import LIVE_LIMIT, ServingResult, ServingScenario, estimate_serving
@@ -326,12 +332,18 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     from computeledger.interfaces.web.page_rl import PAGE
 
     rl = {one.name: one.default for one in cli.commands["rl"].params}
-    pretrain = {one.name: one.default for one in cli.commands["pretrain"].params}
+    pretrain = fields_of(PretrainQuestion)
     assert float(str(rl["live_limit"])) == LIVE_LIMIT
     assert float(str(rl["verifier_cores"])) == VERIFIER_CORES
     assert float(str(rl["mfu"]).rstrip("%")) / 100 == PRETRAINING_UTILIZATION_FRACTION
-    assert float(str(pretrain["sequence_tokens"])) == DEFAULT_SEQUENCE_TOKENS
-    assert str(pretrain["global_batch_tokens"]) == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"
+    assert pretrain["sequence_tokens"].default == DEFAULT_SEQUENCE_TOKENS
+    assert pretrain["global_batch_tokens"].default == DEFAULT_GLOBAL_BATCH_TOKENS
+    assert pretrain["global_batch_tokens"].blank == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"
+    choices = {
+        "schedule": (*SCHEDULES, "any"), "sharding": SHARDING, "activation_precision": ACTIVATIONS,
+        "moment_precision": MOMENTS, "recipe": RECIPES, "lora_targets": TARGETS, "emit": FRAMEWORKS,
+    }  # fmt: skip
+    assert {name: pretrain[name].choices for name in choices} == choices
     controls = {one.name: one for one in PAGE.controls}
     assert float(controls["verifier-cores"].default) == VERIFIER_CORES
     assert set(controls["backend"].choices) == {*ENGINES, "ideal"}

@@ -14,7 +14,6 @@ from computeledger.interfaces.tables_frontier import system_rows
 from computeledger.interfaces.tables_reconcile import rows_of
 from computeledger.interfaces.tables_rl import RL_ROWS
 from computeledger.interfaces.tables_simulate import TIMES
-from computeledger.interfaces.tables_training import RUN_ROWS, STEP_ROWS
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
 from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
@@ -45,6 +44,16 @@ SERVE_ROWS = [
     ("input", "usd_per_mtok_input", "USD/Mtok"),
     ("cached read", "usd_per_mtok_cached_read", "USD/Mtok"),
     ("output", "usd_per_mtok_output", "USD/Mtok"),
+]
+_PRETRAINING_ROWS = [
+    ("step time", "step_s", "s"),
+    ("tokens/s per GPU", "tokens_per_s_per_gpu", ""),
+    ("MFU (dense bf16 peak)", "mfu_fraction", "fraction"),
+    ("HFU", "hfu_fraction", "fraction"),
+    ("utilisation", "utilization_fraction", "fraction"),
+    ("GPU-hours", "gpu_hours", "GPU-hours"),
+    ("days", "days", "days"),
+    ("cost", "usd", "USD"),
 ]
 #: Longest text of a cell or line, and most rows: a title or a front of policies may be of any length.
 _LONGEST, _MOST_ROWS = 160, 24
@@ -226,9 +235,8 @@ def _disaggregated(one: DisaggregatedResult) -> Sheet:
 def _pretraining(one: PretrainingResult) -> Sheet:
     asked = one.scenario
     title = f"{model_words(asked.model.id)}, {asked.layout}, {_cell(asked.tokens, 'tokens')[0]}"
-    rows = [*STEP_ROWS, *((label, plain, unit) for label, plain, _, unit in RUN_ROWS)]
     notes = ("GPU-hours and days without failures", *_spread(one.gpu_hours))
-    return Sheet(title, _taken(one, rows), notes=(*_crowded(one.fits), *notes))
+    return Sheet(title, _taken(one, _PRETRAINING_ROWS), notes=(*_crowded(one.fits), *notes))
 
 
 def _rl(one: RLResult) -> Sheet:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from computeledger.questions.wording import interval_words, point, words
+from computeledger.sources import load_sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Plot:
         Of the working that explains it.
     is_wide : bool
         Whether it needs the width of two.
+    text : str
+        The same in characters, for a terminal.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Plot:
     figure: Mapping[str, Any]
     key: str = ""
     is_wide: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +182,27 @@ def quantity_table(title: str, rows: Iterable[tuple[str, Any, str]], key: str = 
     """Quantities with their medians and intervals: a label, a value and a unit each."""
     cells = [(label, words(point(value), unit), interval_words(value, unit)) for label, value, unit in rows]
     return Table(title, ("", "median #", "90 % interval"), cells, key)
+
+
+def cited(source: str, locator: str) -> Cell:
+    """Where a figure was read: the publication with its address, and the place in it.
+
+    Parameters
+    ----------
+    source : str
+        Key.
+    locator : str
+        Page, table or line.
+
+    Returns
+    -------
+    Cell
+        For a table.
+
+    Examples
+    --------
+    >>> cited("user", "a plan").text
+    'user'
+    """
+    known = load_sources().get(source)
+    return Cell(source, below=locator) if known is None else Cell(known.title, known.url, locator)

@@ -16,7 +16,7 @@ _BAR = 10
 
 
 def print_view(view: View) -> None:
-    """Print everything but the plots."""
+    """Print everything but the plots that are not drawn in characters."""
     out = console()
     if view.title:
         out.print(Text(_plain(view.title), style="bold"))
@@ -31,6 +31,10 @@ def print_view(view: View) -> None:
         out.print(Text(f"{label}  ", style="bold").append(_plain(text), style="not bold"))
     for table in view.tables:
         _print_table(out, table)
+    for plot in view.plots:
+        if plot.text:
+            out.print(Text(plot.title, style="bold"))
+            out.print(Text(plot.text), soft_wrap=True)
     for figure in view.working:
         _print_figure(out, figure)
     for text in view.grounds:

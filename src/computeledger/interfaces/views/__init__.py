@@ -8,7 +8,11 @@ from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
+<<<<<<< HEAD
 _MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve", "SweepAnswer": "sweep"}
+=======
+_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve", "PretrainAnswer": "pretrain"}
+>>>>>>> pa
 
 
 def view_of(answer: object, working: bool = False) -> View:

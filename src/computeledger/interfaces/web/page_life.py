@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
-from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
+from computeledger.facts.load import load_model, model_ids, shipped_model_id, shipped_system_id, system_ids
+from computeledger.facts.schema import Fact
 from computeledger.interfaces import plots
+from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
-from computeledger.interfaces.web.published import published_hours
 from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
 from computeledger.questions.documents.records import plan_document
 from computeledger.questions.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
@@ -86,10 +88,10 @@ def _view(answer: Answer) -> View:
     return View(headline, _tiles(document), _plots(document, ledger), tables, (*_dropped(dropped), *_notes(document)))
 
 
-def _modelled(document: Any) -> tuple[str, Any]:
-    """Model and GPU-hours of pretraining as the engine gives them, also where the plan states what was published."""
+def _modelled(document: Any) -> tuple[Mapping[str, Fact], Any]:
+    """What is published of the model; GPU-hours of pretraining as the engine gives them, whatever the plan states."""
     phase = document["phases"]["pretraining"]
-    return phase["model"], phase["details"].get("modelled_gpu_hours", phase["gpu_hours"])
+    return load_model(phase["model"]).published, phase["details"].get("modelled_gpu_hours", phase["gpu_hours"])
 
 
 def _dropped(dropped: tuple[str, ...]) -> tuple[str, ...]:

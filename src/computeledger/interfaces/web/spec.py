@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, tile
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, cited, tile
 from computeledger.questions.wording import words
-from computeledger.sources import load_sources
 from computeledger.units import DIMENSIONS
 
 #: Characters that a box takes: long enough for a range with units, short enough for an address.
@@ -342,30 +341,6 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
             return one.name
     quoting = [name for name, text in given.items() if text and f"'{text}'" in message]
     return quoting[0] if len(quoting) == 1 else ""
-
-
-def cited(source: str, locator: str) -> Cell:
-    """Where a figure was read: the publication with its address, and the place in it.
-
-    Parameters
-    ----------
-    source : str
-        Key.
-    locator : str
-        Page, table or line.
-
-    Returns
-    -------
-    Cell
-        For a table.
-
-    Examples
-    --------
-    >>> cited("user", "a plan").text
-    'user'
-    """
-    known = load_sources().get(source)
-    return Cell(source, below=locator) if known is None else Cell(known.title, known.url, locator)
 
 
 def rent(document: Mapping[str, Any]) -> dict[str, str]:

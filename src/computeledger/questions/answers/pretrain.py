@@ -1,33 +1,27 @@
-"""From parsed options to a pretraining document: the call that the command line and the web share."""
+"""Answer a pretraining question: the configuration, its step, the run with failures, and what would change it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
+from computeledger.fields import Given
 from computeledger.physics.critical_batch import growing_batch
+from computeledger.questions.answer import from_python
 from computeledger.questions.answers.pretrain_anchor import anchored_result
-from computeledger.questions.answers.pretrain_question import Question, read_question
-from computeledger.questions.answers.setup import multiplied_in
-from computeledger.questions.documents import records as documents
-from computeledger.questions.documents import training as documents_training
-from computeledger.workloads.advice import advise, larger_job, remedies, what_binds
+from computeledger.questions.answers.pretrain_answer import GrowingBatch, PretrainAnswer
+from computeledger.questions.answers.pretrain_setting import Setting, read_setting
+from computeledger.questions.pretrain import PretrainQuestion
+from computeledger.workloads.advice import Remedy, advise, larger_job, remedies
 from computeledger.workloads.anchor import Anchored, spread_of
-from computeledger.workloads.effective_run import EffectiveRun, estimate_run
-from computeledger.workloads.figures import pretraining_figures
-from computeledger.workloads.megatron import megatron_launch
-from computeledger.workloads.pretraining import (
-    PretrainingResult,
-    PretrainingScenario,
-    estimate_pretraining,
-)
+from computeledger.workloads.effective_run import estimate_run
+from computeledger.workloads.megatron import Launch, megatron_launch
+from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
 from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_scaling import counts_around, grow, margins, n_level, scale
+from computeledger.workloads.pretraining_scaling import Scaled, counts_around, grow, margins, n_level, scale
 from computeledger.workloads.pretraining_search import Swept, configured_run, evaluate
-from computeledger.workloads.step_working import step_working
 
 #: The first part of a run with a growing batch has this share of the last batch (assumption: Llama 3 405B began with a
 #: quarter, DeepSeek-V3 with a fifth).
@@ -36,144 +30,121 @@ FIRST_BATCH_FRACTION = 0.125
 LARGER_DOMAINS = (72, 576)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a search found.
+def pretrain(question: PretrainQuestion | None = None, /, **given: Given) -> PretrainAnswer:
+    """How long a training run takes, what binds it, and what it costs.
 
-    Attributes
+    Parameters
     ----------
-    scenario : PretrainingScenario
-        The configuration that is answered.
-    n_gpus : int
-        GPUs of the job [-].
-    swept : Swept or None
-        What else was tried; None where nothing could be.
+    question : PretrainQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.questions.pretrain.PretrainQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    PretrainAnswer
+        At the configuration that was stated; what was left out is the fastest that fits.
+
+    Raises
+    ------
+    InputError
+        For bad input, and where nothing fits, with the number of GPUs on which it does.
+
+    Examples
+    --------
+    >>> answer = pretrain(model="llama-3.1-8b", system="h100-nvl8", gpus=64, tokens="1T", layout="dp64", samples=16)
+    >>> str(answer.layout), answer.effective_days.p50 > answer.days.p50
+    ('tp1-dp64', True)
+    >>> pretrain(answer.question, precision="fp8").step_s.p50 < answer.step_s.p50
+    True
     """
-
-    scenario: PretrainingScenario
-    n_gpus: int
-    swept: Swept | None
+    return from_python(PretrainQuestion, answer_pretrain, question, given)
 
 
-def answer_pretrain(options: Mapping[str, Any]) -> dict[str, Any]:
+def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
     """Answer ``computeledger pretrain``."""
-    question = read_question(options)
-    found = _find(question, options)
-    result = estimate_pretraining(found.scenario, question.machine)
+    setting = read_setting(question)
+    scenario, n_gpus, swept = _find(setting, question.objective)
+    setting = replace(setting, scenario=scenario, n_gpus=n_gpus)
+    result = estimate_pretraining(scenario, setting.machine)
     held: Anchored | None = None
-    if options.get("anchor") is not None:
-        result, held, said = anchored_result(options["anchor"], found.scenario, question.machine)
-    run = estimate_run(result, question.reliability, question.facility_w_per_gpu)
-    system = question.machine.system
-    document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
-    document |= documents_training.pretrain_document(run, held)
-    document["multiplied_in"] = multiplied_in(system.accelerator, [document["precision"]])
-    if held is not None:
-        document["anchor"] = documents_training.anchor_document(held, said)
-    document |= _beside(question, found, result, options, held)
-    document |= {"price": question.price, "efficiency_profile": "calibrated"}
-    document |= {"asked_global_batch_tokens": question.wanted_tokens}
-    document["stops"] = documents_training.stops_document(question.stops)
-    if options["working"] or options.get("html_file") is not None:
-        document["working"] = documents.working_document(_figures(result, run), question.price)
-        document["efficiency"] = documents.efficiency_document()
-        document["step"] = documents_training.step_document(step_working(result, question.typical), result)
-    return document
+    measured: dict[str, Any] = {}
+    if question.anchor is not None:
+        result, held, measured = anchored_result(question.anchor, scenario, setting.machine)
+    within = spread_of(scenario.model.is_moe).within
+    best = swept.best(question.top) if swept is not None else []
+    does_fit = bool(median(result.memory.total_bytes) <= result.capacity_bytes)
+    return PretrainAnswer(
+        question=question,
+        setting=setting,
+        run=estimate_run(result, setting.reliability, setting.facility_w_per_gpu),
+        anchored=held,
+        measured=measured,
+        searched=swept,
+        layouts=tuple(margins(scenario, best, setting.machine, within)) if best else (),
+        n_indistinguishable=0 if swept is None else n_level(swept.step_s[swept.fits], within),
+        advice=tuple(advise(scenario, setting.typical, setting.limits)),
+        remedies=() if does_fit else _remedies(setting),
+        scaling=_scaling(setting) if question.scaling else {},
+        growing_batch=_growing(setting) if question.growing_batch else None,
+        launch=_launch(setting) if question.emit is not None else None,
+    )
 
 
-def _figures(result: PretrainingResult, run: EffectiveRun) -> tuple[Any, ...]:
-    return (*pretraining_figures(result), *run.figures)
-
-
-def _find(question: Question, options: Mapping[str, Any]) -> Found:
-    """The configuration that was given, or the best one, and what else was tried."""
-    scenario, n_gpus = question.scenario, question.n_gpus
-    if options.get("objective") == "gpu-hours":
-        n_gpus = _leanest(question)
+def _find(setting: Setting, objective: str) -> tuple[PretrainingScenario, int, Swept | None]:
+    """The configuration that was given, or the best one, its GPUs, and what else was tried."""
+    n_gpus = _leanest(setting) if objective == "gpu-hours" else setting.n_gpus
     try:
-        scenario, swept = configured_run(scenario, n_gpus, _only(question), question.typical)
+        scenario, swept = configured_run(setting.scenario, n_gpus, _only(setting), setting.typical)
     except DoesNotFitError as error:
-        raise DoesNotFitError(f"{error}; {_instead(question, n_gpus)}") from None
+        raise DoesNotFitError(f"{error}; {_instead(replace(setting, n_gpus=n_gpus))}") from None
     if swept is not None:
-        return Found(scenario, n_gpus, swept)
-    every = candidates(scenario, n_gpus, question.limits)
-    return Found(scenario, n_gpus, evaluate(scenario, every, question.typical) if every.size else None)
+        return scenario, n_gpus, swept
+    every = candidates(scenario, n_gpus, setting.limits)
+    return scenario, n_gpus, evaluate(scenario, every, setting.typical) if every.size else None
 
 
-def _only(question: Question) -> Limits:
+def _only(setting: Setting) -> Limits:
     """The given layout, everything else free as far as it was left out."""
-    layouts = None if question.layout is None else (question.layout,)
-    return replace(question.limits, layouts=layouts)
+    layouts = None if setting.layout is None else (setting.layout,)
+    return replace(setting.limits, layouts=layouts)
 
 
-def _instead(question: Question, n_gpus: int) -> str:
-    return larger_job(question.scenario, n_gpus, question.typical, question.limits)
+def _instead(setting: Setting) -> str:
+    return larger_job(setting.scenario, setting.n_gpus, setting.typical, setting.limits)
 
 
-def _leanest(question: Question) -> int:
+def _leanest(setting: Setting) -> int:
     """The number of GPUs, by halving, that takes the least GPU-hours."""
-    counts = [question.n_gpus]
+    counts = [setting.n_gpus]
     while counts[-1] % 2 == 0:
         counts.append(counts[-1] // 2)
-    scaled = scale(question.scenario, sorted(counts), question.typical, question.typical_reliability, question.limits)
+    scaled = scale(setting.scenario, sorted(counts), setting.typical, setting.typical_reliability, setting.limits)
     best = min(scaled, key=lambda one: one.gpu_hours)
     if best.option is None:
-        raise InputError(next(one.problem for one in scaled if one.n_gpus == question.n_gpus))
+        raise InputError(next(one.problem for one in scaled if one.n_gpus == setting.n_gpus))
     return best.n_gpus
 
 
-def _beside(
-    question: Question, found: Found, result: PretrainingResult, options: Mapping[str, Any], held: Anchored | None
-) -> dict[str, Any]:
-    """What stands beside the answer: other layouts, what binds and what to change, scaling, launch arguments."""
-    factor = 1.0 if held is None else median(held.factor)
-    best = found.swept.best(options["top"]) if found.swept is not None else []
-    within = spread_of(found.scenario.model.is_moe).within
-    compared = margins(found.scenario, best, question.machine, within) if best else []
-    out: dict[str, Any] = {"best_layouts": [documents_training.margin_document(one, factor) for one in compared]}
-    out["n_configurations"] = found.swept.candidates.size if found.swept is not None else 0
-    out["n_fitting"] = int(found.swept.fits.sum()) if found.swept is not None else 0
-    out["n_level"] = 0 if found.swept is None else n_level(found.swept.step_s[found.swept.fits], within)
-    out["binds"] = what_binds(result)
-    out["advice"] = [
-        documents_training.advice_document(one) for one in advise(found.scenario, question.typical, question.limits)
-    ]
-    if not bool(median(result.memory.total_bytes) <= result.capacity_bytes):
-        out["remedies"] = _remedies(question, found)
-    if options.get("scaling"):
-        out["scaling"] = _scaling(question, found, factor)
-    if options.get("growing_batch"):
-        out["growing_batch"] = _growing(question, found)
-    if options.get("emit") is not None:
-        blackwell = "fp4" in question.machine.system.accelerator.peak_flop_per_s
-        launch = megatron_launch(found.scenario, "mxfp8" if blackwell else "blockwise")
-        out["launch"] = documents_training.launch_document(launch)
-    return out
+def _remedies(setting: Setting) -> tuple[Remedy | str, ...]:
+    """Configurations that fit instead, or in words the job that would."""
+    return tuple(remedies(setting.scenario, setting.typical, setting.limits)) or (_instead(setting),)
 
 
-def _remedies(question: Question, found: Found) -> list[dict[str, Any]]:
-    listed = remedies(found.scenario, question.typical, question.limits)
-    if listed:
-        return [documents_training.remedy_document(one) for one in listed]
-    return [{"change": _instead(question, found.n_gpus)}]
+def _scaling(setting: Setting) -> dict[str, tuple[Scaled, ...]]:
+    counts, around = counts_around(setting.n_gpus), (setting.typical, setting.typical_reliability, setting.limits)
+    return {name: tuple(scale(setting.scenario, counts, *around, weak=name == "weak")) for name in ("strong", "weak")}
 
 
-def _scaling(question: Question, found: Found, factor: float) -> dict[str, Any]:
-    counts, setting = counts_around(found.n_gpus), (question.typical, question.typical_reliability, question.limits)
-    return {
-        name: [
-            documents_training.scaled_document(one, factor)
-            for one in scale(found.scenario, counts, *setting, weak=name == "weak")
-        ]
-        for name in ("strong", "weak")
-    }
-
-
-def _growing(question: Question, found: Found) -> dict[str, Any]:
-    last = median(found.scenario.global_batch_tokens)
-    phases = growing_batch(FIRST_BATCH_FRACTION * last, last, median(found.scenario.tokens))
-    domain = int(question.machine.system.n_gpus_scale_up.value)
+def _growing(setting: Setting) -> GrowingBatch:
+    last = median(setting.scenario.global_batch_tokens)
+    phases = growing_batch(FIRST_BATCH_FRACTION * last, last, median(setting.scenario.tokens))
+    domain = int(setting.machine.system.n_gpus_scale_up.value)
     larger = next((size for size in LARGER_DOMAINS if size > domain), 8 * domain)
-    setting = question.typical, question.typical_reliability, question.limits
-    grown = grow(found.scenario, found.n_gpus, phases, setting, larger)
-    return documents_training.grown_document(grown, domain, larger)
+    around = setting.typical, setting.typical_reliability, setting.limits
+    return GrowingBatch(tuple(grow(setting.scenario, setting.n_gpus, phases, around, larger)), domain, larger)
+
+
+def _launch(setting: Setting) -> Launch:
+    has_fp4 = "fp4" in setting.machine.system.accelerator.peak_flop_per_s
+    return megatron_launch(setting.scenario, "mxfp8" if has_fp4 else "blockwise")

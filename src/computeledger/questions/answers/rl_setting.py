@@ -1,4 +1,4 @@
-"""From the options of ``rl`` to a run: lengths, verifiers, layouts, split. No formula here."""
+"""An RL question made ready: lengths, verifiers, layouts, split. No formula here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
@@ -20,15 +20,8 @@ from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_fact
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training import RECOMPUTE
-from computeledger.questions.answers.setup import (
-    check_positive,
-    draw_machine,
-    precision_of,
-    price_of,
-    whole_number,
-)
-from computeledger.questions.setup import Sampled
+from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
+from computeledger.questions.rl import RLQuestion
 from computeledger.units import parse_quantity
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import (
@@ -40,7 +33,6 @@ from computeledger.workloads.rl_lengths import (
 )
 from computeledger.workloads.rl_placement import Stated, place_run
 from computeledger.workloads.rl_scenario import (
-    NEEDS_LAG,
     Algorithm,
     Domain,
     RLMachines,
@@ -56,20 +48,22 @@ from computeledger.workloads.serving import ServingScenario
 
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5
-#: Options that are numbers, certain or not, and must be greater than 0.
-_POSITIVE = (
-    "rollout", "rollout_p50", "rollout_p95", "longest", "prompts", "group_size", "steps", "kept", "sampling_rounds",
-    "oversampling", "updates", "optimizer_steps", "verifier_cores", "live_limit", "tokens_per_step", "mfu", "gpus",
-    "training_gpus", "pretraining_flop", "budget_flop", "gold", "text_per_place",
-)  # fmt: skip
-_NUMBERS = (
-    *_POSITIVE, "prompt", "logprob_passes", "critic_ratio", "reward_ratio", "verifier_time", "draft_tokens",
-    "next_token",
-)  # fmt: skip
+#: Fields that are numbers, certain or not, by the names of their random streams.
+_NUMBERS = {
+    "rollout": "rollout_tokens", "rollout_p50": "rollout_p50_tokens", "rollout_p95": "rollout_p95_tokens",
+    "longest": "rollout_limit_tokens", "prompt": "prompt_tokens", "prompts": "prompts_per_step",
+    "kept": "kept_fraction", "updates": "updates_per_batch", "gold": "continuation_tokens",
+    "next_token": "next_token_tokens", "text_per_place": "text_tokens_per_position",
+    **{name: name for name in (
+        "group_size", "steps", "sampling_rounds", "oversampling", "optimizer_steps", "verifier_cores", "live_limit",
+        "tokens_per_step", "mfu", "pretraining_flop", "budget_flop", "logprob_passes", "critic_ratio", "reward_ratio",
+        "verifier_time", "draft_tokens",
+    )},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Setting:
     """The run of a question, with samples and at the middle of its ranges.
 
     Attributes
@@ -81,7 +75,7 @@ class Asked:
     price_ground : dict
         Where the price comes from.
     draws, middles : dict of str to float or ndarray
-        Quantities of the question by option, as samples and as single numbers [-].
+        Quantities of the question by name, as samples and as single numbers [-].
     machines, typical_machines : RLMachines
         With samples of the factors, and with their medians.
     scenario, typical : RLScenario
@@ -103,10 +97,10 @@ class Asked:
     options_found: list[SplitOption]
 
 
-def read_run(options: Mapping[str, Any]) -> Asked:
-    """The run that the options of ``rl`` ask about."""
-    one = _Question(options)
-    return Asked(
+def read_setting(question: RLQuestion) -> Setting:
+    """Make a question ready: facts loaded, inputs sampled, layouts and split found where they are not given."""
+    one = _Reading(question)
+    return Setting(
         model=one.model,
         system=one.system,
         sureness=one.sureness,
@@ -121,29 +115,22 @@ def read_run(options: Mapping[str, Any]) -> Asked:
     )
 
 
-class _Question:
-    """Options on their way to a run."""
+class _Reading:
+    """A question on its way to a run."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        for name in ("model", "system"):
-            if not options[name]:
-                raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
-        self.options = options
-        self.model, self.system = load_model(options["model"]), load_system(options["system"])
-        for name in _POSITIVE:
-            check_positive(f"--{name.replace('_', '-')}", options[name])
-        self.price, self.price_ground = price_of(self.system, options["price"])
-        known: dict[str, Uncertain] = {name: options[name] for name in _NUMBERS if options[name] is not None}
+    def __init__(self, question: RLQuestion) -> None:
+        self.question = question
+        self.model, self.system = load_model(question.model), load_system(question.system)
+        self.price, self.price_ground = price_of(self.system, question.price)
+        given = {name: getattr(question, field) for name, field in _NUMBERS.items()}
+        known: dict[str, Uncertain] = {name: value for name, value in given.items() if value is not None}
         known |= {"price": self.price, "power": self.system.facility_w_per_chip.uncertain}
-        if options["gold"] is not None:
+        if question.continuation_tokens is not None:
             known["stock"] = text_facts()["stock_tokens"].uncertain
-        elif options["train_on_gold"] or options["next_token"] or options["text_per_place"] is not None:
-            raise InputError("--train-on-gold, --next-token and --text-per-place belong to RL on text: state --gold")
-        ideal = options["backend"] == "ideal"
+        ideal = question.backend == "ideal"
         if not ideal:
             known |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
-        sampling = Sampled(samples=options["samples"], seed=options["seed"])
-        self.draws, drawn, typical = draw_machine(self.system, known, options["backend"], sampling)
+        self.draws, drawn, typical = draw_machine(self.system, known, question.backend, question)
         self.middles: dict[str, Num] = {name: middle(value) for name, value in known.items() if "." not in name}
         mean = median(self._lengths(self.middles).mean_tokens)
         self.sureness = "physical limit" if ideal else rl_class(self.model, self.system.accelerator, mean)
@@ -157,37 +144,29 @@ class _Question:
         self.scenario = self._with(self.draws, self.typical)
 
     def _machines(self, machine: Machine, factors: RLFactors) -> RLMachines:
-        one = Machine(self.system) if self.options["backend"] == "ideal" else rl_machine(machine)
-        other = self.options["training_system"]
+        one = Machine(self.system) if self.question.backend == "ideal" else rl_machine(machine)
+        other = self.question.training_system
         return RLMachines(one, replace(one, system=load_system(other)) if other else one, factors)
 
     def _typical(self) -> RLScenario:
         """The run at the middle of its ranges, with layouts and split found where they are not given."""
-        options, model = self.options, self.model
-        gpus = whole_number("--gpus", options["gpus"]) or int(self.system.n_gpus_scale_up.value)
-        trains, lag = whole_number("--training-gpus", options["training_gpus"]), options["max_lag"]
-        if lag < 0:
-            raise InputError(f"--max-lag {lag}: must not be negative; 0 is synchronous")
-        if options["in_flight"] and not lag:
-            raise InputError(f"--in-flight: {NEEDS_LAG}; state --max-lag 1")
+        question, model = self.question, self.model
+        gpus, trains = question.gpus or int(self.system.n_gpus_scale_up.value), question.training_gpus
         if trains is not None and trains >= gpus:
             raise InputError(f"--training-gpus {trains}: of {gpus} GPUs some must generate")
-        recompute = options["recompute"]
-        if recompute is not None and recompute not in RECOMPUTE:
-            raise InputError(f"--recompute {recompute!r}: {nearest(recompute, RECOMPUTE)}")
         bare = self._with(self.middles, None)
         check_context(model, bare.sampling)
-        layout, trainer = options["layout"], options["training_layout"]
+        layout, trainer = question.layout, question.training_layout
         stated = Stated(
             n_gpus=gpus,
             n_training=trains,
-            max_lag=lag,
-            is_in_flight=options["in_flight"],
+            max_lag=question.max_lag,
+            is_in_flight=question.takes_weights_live,
             generation=check_layout(parse_layout(layout), model) if layout else None,
             trainer=check_layout(parse_layout(trainer), model) if trainer else None,
-            precision=parse_training_precision(options["training_precision"], model.is_moe),
-            recompute=recompute,
-            is_wide=options["search"],
+            precision=parse_training_precision(question.training_precision, model.is_moe),
+            recompute=question.recompute,
+            is_wide=question.search,
         )
         placed, found = place_run(bare, stated, self.typical_machines)
         self.options_found = found[:SHOWN]
@@ -195,8 +174,8 @@ class _Question:
 
     def _with(self, numbers: Mapping[str, Num], found: RLScenario | None) -> RLScenario:
         """The run with given numbers, and with layouts and split where they have been found."""
-        options = self.options
-        precision = precision_of(self.model, options["precision"], options["kv_precision"])
+        question = self.question
+        precision = precision_of(self.model, question.precision, question.kv_precision)
         lengths = self._lengths(numbers)
         engine = ServingScenario(
             model=self.model,
@@ -210,7 +189,7 @@ class _Question:
         )
         return RLScenario(
             engine=engine,
-            sampling=Sampling(lengths, numbers["prompt"], numbers["group_size"], not options["no_shared_prefix"]),
+            sampling=Sampling(lengths, numbers["prompt"], numbers["group_size"], not question.no_shared_prefix),
             algorithm=self._algorithm(numbers),
             trainer=found.trainer if found else Trainer(Layout()),
             split=found.split if found else Split(1.0, 1.0),
@@ -221,7 +200,7 @@ class _Question:
     def _text(self, numbers: Mapping[str, Num]) -> TextReward | None:
         if "gold" not in numbers:
             return None
-        return TextReward(numbers["gold"], self.options["train_on_gold"], numbers["next_token"])
+        return TextReward(numbers["gold"], self.question.train_on_continuation, numbers["next_token"])
 
     def _algorithm(self, numbers: Mapping[str, Num]) -> Algorithm:
         return Algorithm(
@@ -230,7 +209,7 @@ class _Question:
             kept_fraction=numbers["kept"],
             sampling_rounds=numbers["sampling_rounds"],
             started_ratio=numbers["oversampling"],
-            keeps_partial=self.options["partial_rollouts"],
+            keeps_partial=self.question.partial_rollouts,
             logprob_passes=numbers["logprob_passes"],
             updates_per_batch=numbers["updates"],
             optimizer_steps=numbers["optimizer_steps"],
@@ -239,18 +218,10 @@ class _Question:
         )
 
     def _lengths(self, numbers: Mapping[str, Num]) -> Lengths:
-        options = self.options
-        given = [name for name in ("rollout", "rollout_p50", "rollout_lengths") if options[name] is not None]
-        if len(given) != 1:
-            raise InputError(
-                "rollout lengths: give one of --rollout L, --rollout-p50 with --rollout-p95, --rollout-lengths FILE"
-            )
-        if given == ["rollout_lengths"]:
-            return empirical_lengths(read_lengths(options["rollout_lengths"]))
+        if self.question.rollout_lengths is not None:
+            return empirical_lengths(read_lengths(self.question.rollout_lengths))
         room = (self.model.max_context_tokens or np.inf) - numbers["prompt"]
-        if given == ["rollout_p50"]:
-            if options["rollout_p95"] is None:
-                raise InputError("--rollout-p50: needs --rollout-p95 beside it")
+        if "rollout_p50" in numbers:
             p50, p95 = numbers["rollout_p50"], numbers["rollout_p95"]
             longest = np.maximum(default_longest(room, p50, p95), p50)
             return lognormal_lengths(p50, p95, numbers.get("longest", longest))
@@ -258,9 +229,9 @@ class _Question:
         return lengths_of_mean(numbers["rollout"], numbers.get("longest", longest))
 
     def _domains(self, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
-        if self.options["verifier"]:
-            return check_mixture(tuple(parse_domain(text) for text in self.options["verifier"]))
-        if not self.options["verifier_time"]:
+        if self.question.verifier:
+            return check_mixture(tuple(parse_domain(text) for text in self.question.verifier))
+        if not self.question.verifier_time:
             return ()
         return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
 
@@ -271,7 +242,7 @@ def check_context(model: Model, sampling: Sampling) -> None:
     if model.max_context_tokens and held > model.max_context_tokens:
         raise InputError(
             f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
-            f"{model.max_context_tokens}; state --longest"
+            f"{model.max_context_tokens}; state --rollout-limit-tokens"
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from computeledger.facts.load import load_model
-from computeledger.interfaces.web.spec import Table, cited
+from computeledger.facts.schema import Fact
+from computeledger.interfaces.view import Table, cited
 from computeledger.questions.wording import interval_words, point
 from computeledger.units import format_si
 
@@ -13,30 +14,30 @@ from computeledger.units import format_si
 _PHASES = ("pretraining", "context_extension", "post_training")
 
 
-def published_hours(model: str, modelled: Any) -> tuple[Table, ...]:
-    """GPU-hours of the published run beside the modelled ones of this scenario.
+def published_hours(known: Mapping[str, Fact], modelled: Any) -> tuple[Table, ...]:
+    """GPU-hours of a model's published run beside the modelled ones; empty where nothing was published.
 
     Parameters
     ----------
-    model : str
-        Its id.
+    known : mapping of str to Fact
+        What is published about the model.
     modelled : float or dict
         GPU-hours of pretraining that the engine gives [GPU-hours].
 
     Returns
     -------
     tuple of Table
-        Empty where nothing was published.
+        One at most.
 
     Examples
     --------
-    >>> table, = published_hours("deepseek-ai/DeepSeek-V3", 2.88e6)
+    >>> from computeledger.facts.load import load_model
+    >>> table, = published_hours(load_model("deepseek-ai/DeepSeek-V3").published, 2.88e6)
     >>> [row[1] for row in table.rows]
     ['2.664M', '2.788M']
-    >>> published_hours("Qwen/Qwen3-8B", 1e5)
+    >>> published_hours(load_model("Qwen/Qwen3-8B").published, 1e5)
     ()
     """
-    known = load_model(model).published
     facts = {phase: known[f"gpu_hours_{phase}"] for phase in _PHASES if f"gpu_hours_{phase}" in known}
     if "pretraining" not in facts:
         return ()

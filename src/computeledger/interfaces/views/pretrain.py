@@ -1,0 +1,347 @@
+"""The view of a pretraining answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces import plots_training
+from computeledger.interfaces.plot_parts import PHASE_COLORS
+from computeledger.interfaces.plots_bars import bars_figure, strip_figure
+from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.views.grounds import memory_fact, price_ground
+from computeledger.interfaces.views.published import published_hours
+from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
+from computeledger.interfaces.working import working_view
+from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
+from computeledger.questions.answers.pretrain_answer import PretrainAnswer
+from computeledger.questions.wording import (
+    MFU_WORDS,
+    UTILIZATION_WORDS,
+    model_words,
+    percent,
+    point,
+    show,
+    width_words,
+    words,
+)
+from computeledger.units import format_count, format_percent, format_si
+
+#: Rounding of the global batch that is worth a word.
+_ROUNDED_FRACTION = 0.01
+#: Difference of tokens up to which a published run is the one that is asked about.
+_SAME_RUN_FRACTION = 0.05
+#: Changes that are listed.
+_CHANGES = 5
+_TILES = (
+    ("effective_days", "Takes, failures included", "days"),
+    ("effective_gpu_hours", "GPU-time", "GPU-hours"),
+    ("effective_usd", "Cost", "USD"),
+    ("mfu_fraction", "MFU", "fraction"),
+    ("step_s", "Step", "s"),
+    ("tokens_per_s_per_gpu", "Tokens per GPU", "tokens/s"),
+    ("goodput_fraction", "Goodput", "fraction"),
+)
+_RUN = (
+    ("GPU-hours", "gpu_hours", "effective_gpu_hours", ""),
+    ("days", "days", "effective_days", "days"),
+    ("cost", "usd", "effective_usd", "USD"),
+)
+
+
+def view(answer: PretrainAnswer, working: bool) -> View:
+    """Of a run at one configuration."""
+    document = answer.to_dict(working=working)
+    step = document.get("step")
+    return View(
+        title=f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}, "
+        f"{document['layout']}, {_how_words(document)}",
+        asked=_asked(document),
+        headline=_headline(document),
+        tiles=tuple(tile(document, *one) for one in _TILES),
+        facts=tuple(_facts(document)),
+        plots=(*_plots(document), *(step_plots(step) if step is not None else ())),
+        tables=(
+            *_published(answer, document),
+            *_tables(document),
+            *_scaling(document),
+            *([_growing(document["growing_batch"])] if "growing_batch" in document else []),
+            *([stops_table(document["stops"])] if step is not None else []),
+        ),
+        notes=tuple(_notes(document)),
+        grounds=(price_ground(document),),
+        blocks=_blocks(document),
+        working=tuple(working_view(document)) if working else (),
+        chosen=_chosen(document),
+        overline="pretrain",
+    )
+
+
+def _published(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
+    """GPU-hours of the model's own run, where about as many tokens are asked about."""
+    known = answer.result.scenario.model.published
+    own = known["tokens_pretraining"].value if "tokens_pretraining" in known else 0.0
+    is_same = abs(point(document["tokens"]) - own) <= _SAME_RUN_FRACTION * own
+    return published_hours(known, document["gpu_hours"]) if is_same else ()
+
+
+def _headline(document: Mapping[str, Any]) -> str:
+    days, hours = words(point(document["effective_days"]), "days"), point(document["effective_gpu_hours"])
+    mfu = percent(point(document["mfu_fraction"]))
+    bound = document["binds_words"]
+    return f"{days} and {words(hours, 'GPU-hours')} with failures, at {mfu} MFU. What binds a step: {bound}."
+
+
+def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
+    asked, batch = document["asked_global_batch_tokens"], document["global_batch_tokens"]
+    is_rounded = abs(asked / batch - 1) > _ROUNDED_FRACTION
+    remark = f" (rounded from {format_si(asked)}, so that it divides over ranks)" if is_rounded else ""
+    return (
+        f"{format_si(point(document['tokens']))} tokens",
+        width_words([document["precision"]], document["multiplied_in"]),
+        f"sequence {format_si(document['sequence_tokens'])}",
+        f"global batch {format_si(batch)} tokens{remark}",
+    )
+
+
+def _how_words(one: Mapping[str, Any]) -> str:
+    """How a layout runs: microbatch, recomputation, schedule, and what is out of the ordinary."""
+    said = {
+        f"microbatch {one['microbatch_sequences']:.0f}": True,
+        f"recompute {one['recompute']}": True,
+        f"{one['virtual_stages']:.0f} virtual stages": one["virtual_stages"] > 1,
+        str(one["schedule"]): one["schedule"] != "1f1b",
+        "sharded weights": one["sharded_weights"],
+        "sharded gradients": one["sharded_gradients"],
+        f"a scale per {one['recipe']}": one["recipe"] != "tensor",
+        f"activations kept in {one['activation_precision']}": one["activation_precision"] != "bf16",
+        f"moments in {one['moment_precision']}": one["moment_precision"] != "fp32",
+        f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
+    }
+    return ", ".join(text for text, holds in said.items() if holds)
+
+
+def _notes(document: Mapping[str, Any]) -> list[str]:
+    out = [] if document["fits"] else [f"this configuration does not fit: {_fit_words(document)}"]
+    if "lora" in document:
+        lora = document["lora"]
+        trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
+        out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+    if "problem" in document.get("step", {}).get("timeline", {}):
+        out.append(document["step"]["timeline"]["problem"])
+    return out
+
+
+def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    out = [("Goodput", _goodput(document))]
+    if "anchor" in document:
+        out.append(("Anchor", _anchor(document["anchor"])))
+    if "step" in document:
+        out.append(phases_fact(document["step"]))
+    out.append(memory_fact(document["memory_bytes"], _fit_words(document)))
+    if not document["advice"]:
+        out.append(("Changes", "nothing that was tried gains more than 1 %"))
+    return out
+
+
+def _fit_words(document: Mapping[str, Any]) -> str:
+    """Whether it fits into what a job may fill; some published jobs fill more."""
+    if document["fits"]:
+        return "fits"
+    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / TRAINING_HBM_FRACTION
+    if held["total"] <= hbm_bytes:
+        return f"TIGHT, more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"
+    return "DOES NOT FIT"
+
+
+def _goodput(document: Mapping[str, Any]) -> str:
+    spent = document["goodput"]
+    names = [name for name in spent["shares"] if name != "useful"]
+    names.sort(key=lambda name: -point(spent["shares"][name]))
+    lost = ", ".join(f"{plots_training.LOSS_NAMES[name]} {percent(point(spent['shares'][name]))}" for name in names)
+    times = (point(spent[key]) for key in ("mean_time_between_failures_s", "checkpoint_interval_s"))
+    between, every = (words(one, "s") for one in times)
+    return f"lost to {lost}; a failure every {between}, a checkpoint every {every}"
+
+
+def _anchor(held: Mapping[str, Any]) -> str:
+    measured, modelled = show(held["measured_step_s"], "s"), show(held["modelled_step_s"], "s")
+    kept, width = format_percent(held["shrinkage_fraction"]), format_percent(held["narrowed_fraction"])
+    return (
+        f"{held['layout']} measured {measured}, modelled {modelled} (ratio {held['measured_ratio']:.3g}); {kept} of "
+        f"that carries over, the interval is {width} as wide"
+    )
+
+
+def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    memory = document["memory_bytes"]
+    held = {name.replace("_", " "): value for name, value in memory.items() if name not in ("total", "usable")}
+    return (
+        Plot("parts", "Where a step's time goes", "Each part with its 90 % interval.",
+             bars_figure(document["components"], "s", PHASE_COLORS["pretraining"]), "step_s"),
+        Plot("binds", "Bottlenecks", "Shares of the step by what it waits for.", strip_figure(document["binds"]),
+             "microbatch_s"),
+        Plot("goodput", "What failures take", "Useful time, and what stops and slow hosts cost. Checkpoints are spaced "
+             "by Daly's interval, and never closer than one takes to write.",
+             plots_training.goodput_figure(document["goodput"]), "goodput_fraction"),
+        Plot("memory", "Memory of the busiest GPU", f"{words(memory['total'], 'B')} of {words(memory['usable'], 'B')}.",
+             bars_figure(held, "B", PHASE_COLORS["inference"]), "memory_bytes"),
+    )  # fmt: skip
+
+
+def _tables(document: Mapping[str, Any]) -> list[Table]:
+    out = [_run(document), _utilization(document)]
+    out.append(operations_table(document["step"]) if "step" in document else _parts(document["components"]))
+    if "remedies" in document:
+        out.append(_remedies(document))
+    if document["advice"]:
+        out.append(_advice(document["advice"]))
+    return [*out, _layouts(document)] if document["best_layouts"] else out
+
+
+def _run(document: Mapping[str, Any]) -> Table:
+    rows: list[Sequence[str | Cell]] = [
+        [label, quantity_cell(document[plain], unit), quantity_cell(document[effective], unit)]
+        for label, plain, effective, unit in _RUN
+    ]
+    rows.append(["energy at the meter", "", quantity_cell(document["energy_j"], "J")])
+    title = f"The run of {format_si(point(document['tokens']))} tokens"
+    return Table(title, ("", "without failures #", "with failures #"), rows, "effective_gpu_hours")
+
+
+def _utilization(document: Mapping[str, Any]) -> Table:
+    rows = [
+        ("MFU, of the dense bf16 peak", document["mfu_fraction"], "fraction"),
+        ("HFU", document["hfu_fraction"], "fraction"),
+        ("utilisation", document["utilization_fraction"], "fraction"),
+    ]
+    found = quantity_table("How much of the hardware is used", rows, "mfu_fraction")
+    note = f"{MFU_WORDS}; HFU counts recomputation too; {UTILIZATION_WORDS}"
+    return Table(found.title, found.columns, found.rows, found.key, note)
+
+
+def _parts(parts: Mapping[str, Any]) -> Table:
+    whole = sum(point(part) for part in parts.values())
+    rows = [
+        [name, quantity_cell(part, "s"), share_cell(point(part) / whole, percent(point(part) / whole))]
+        for name, part in parts.items()
+    ]
+    return Table("One step", ("part", "time #", "share"), rows, "step_s")
+
+
+def _remedies(document: Mapping[str, Any]) -> Table:
+    held = document["memory_bytes"]
+    largest = max((name for name in held if name not in ("total", "usable")), key=held.__getitem__)
+    rows = [
+        [one["change"], one.get("layout", ""), words(one["step_s"], "s") if "layout" in one else ""]
+        for one in document["remedies"]
+    ]
+    return Table(f"What fits instead ({largest} take the most)", ("change", "layout", "step #"), rows, "memory_bytes")
+
+
+def _advice(advice: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in advice[:_CHANGES]]
+    return Table("What would change it (medians, same model)", ("change", "tokens/s #", "remark"), rows, "step_s")
+
+
+def _layouts(document: Mapping[str, Any]) -> Table:
+    rows = []
+    for one in document["best_layouts"]:
+        named = one["recompute"].split(",")
+        recompute = one["recompute"] if len(named) == 1 else f"{len(named)} named"
+        figures = (words(one["step_s"], "s"), percent(one["mfu_fraction"]), words(one["memory_bytes"], "B"))
+        noise = "≈" if one["level"] else ""
+        rows.append([one["layout"], str(one["microbatch_sequences"]), recompute, _schedule(one), *figures,
+                     _slower(one["step_ratio"]), noise])  # fmt: skip
+    tried = f"{document['n_configurations']:,} configurations, {document['n_fitting']:,} fit"
+    columns = ("layout", "mb #", "recompute", "schedule", "step #", "MFU #", "memory #", "slower", "")
+    note = (
+        f"≈ within noise: indistinguishable from the fastest, as far as the model knows ({document['n_level']:,} of "
+        f"{document['n_fitting']:,} are); choose among them by memory and simplicity. mb: sequences of a microbatch."
+    )
+    return Table(f"Best legal layouts of {tried} (medians; slower than the first)", columns, rows, "step_s", note)
+
+
+def _schedule(one: Mapping[str, Any]) -> str:
+    pieces = f" x{one['virtual_stages']:.0f}" if one["virtual_stages"] > 1 else ""
+    return f"{one['schedule']}{pieces}{', sharded' if one['sharded_weights'] else ''}"
+
+
+def _slower(ratio: Any) -> str | Cell:
+    if not isinstance(ratio, Mapping):
+        return "–" if ratio == 1 else f"{100 * (ratio - 1):.1f} %"
+    low, high = (f"{100 * (ratio[key] - 1):.1f}".replace("-", "\u2212") for key in ("p05", "p95"))
+    return Cell(f"{100 * (ratio['p50'] - 1):.1f} %".replace("-", "\u2212"), below=f"{low} – {high} %")
+
+
+def _scaling(document: Mapping[str, Any]) -> list[Table]:
+    titles = {
+        "strong": "Strong scaling: the same batch (medians, with failures)",
+        "weak": "Weak scaling: the batch grows with the GPUs (medians, with failures)",
+    }
+    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "")
+    return [
+        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours")
+        for name, rows in document.get("scaling", {}).items()
+    ]
+
+
+def _scaled(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    most = max((one.get("tokens_per_s_per_gpu", 0.0) for one in rows), default=0.0)
+    out = []
+    for one in rows:
+        head = [f"{one['n_gpus']}", format_si(one["global_batch_tokens"])]
+        if "problem" in one:
+            out.append([*head, _short(one["problem"]), *[""] * 6])
+            continue
+        shares = (one["mfu_fraction"], one["tokens_per_s_per_gpu"] / most, one["goodput_fraction"])
+        times = (format_si(one[f"effective_{key}"]) for key in ("days", "gpu_hours"))
+        beyond = "beyond the critical batch" if one["beyond_critical_batch"] else ""
+        out.append([*head, one["layout"], *map(format_percent, shares), *times, beyond])
+    return out
+
+
+def _short(problem: str) -> str:
+    return problem.split(": ", 1)[-1]
+
+
+def _growing(grown: Mapping[str, Any]) -> Table:
+    here, larger = grown["n_scale_up"], grown["n_scale_up_larger"]
+    rows = []
+    for one in grown["phases"]:
+        cells = []
+        for where in ("here", "larger"):
+            row = one[where]
+            has_layout = "problem" not in row
+            cells += [row["layout"] if has_layout else _short(row["problem"]),
+                      format_percent(row["mfu_fraction"]) if has_layout else "",
+                      format_si(row["effective_days"]) if has_layout else ""]  # fmt: skip
+        rows.append([format_si(one["start_tokens"]), format_si(one["batch_tokens"]), *cells])
+    columns = ("from token #", "batch #", f"layout ({here})", "MFU #", "days #", f"layout ({larger})", "MFU #",
+               "days #")  # fmt: skip
+    days = grown["effective_days"]
+    note = ""
+    if None not in days.values():
+        saved = format_percent(1 - days["larger"] / days["here"])
+        note = (
+            f"{format_si(days['here'])} days in all, {format_si(days['larger'])} on the larger domain ({saved} less); "
+            f"the critical batch is measured to {format_si(grown['measured_batch_tokens'])} tokens"
+        )
+    title = (
+        f"A batch that grows with the critical batch ({', '.join(grown['sources'])}), scale-up domains of {here} and "
+        f"{larger} GPUs"
+    )
+    return Table(title, columns, rows, "effective_days", note)
+
+
+def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    if "launch" not in document:
+        return ()
+    return ((f"Launch with {document['launch']['framework']}", document["launch"]["text"]),)
+
+
+def _chosen(document: Mapping[str, Any]) -> dict[str, str]:
+    """What was taken for boxes that were left empty."""
+    price = document["price"]
+    rent = {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
+    return {**rent, "layout": document["layout"], "recompute": document["recompute"]}

@@ -1,0 +1,118 @@
+"""A training step taken apart: operations against the limit, phases, the pipeline through time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.interfaces import plots_training
+from computeledger.interfaces.view import Cell, Plot, Table, share_cell
+from computeledger.questions.wording import percent, point, show, words
+from computeledger.units import DAY_S, YEAR_S
+
+#: Rows and characters of a timeline in characters; of a longer pipeline the middle stages are left out.
+_STAGE_ROWS, _CHARACTERS = 16, 70
+_FIRST_OF = {"forward": "0", "backward": "a", "weights": "A"}
+_COLUMNS = ("operation", "FLOP #", "HBM #", "time #", "share", "of limit #", "exposed #", "hidden #", "bound")
+#: Rates and times of stops: what they are, what multiplies them, and their unit then.
+_STOPS = {
+    "interruptions_per_gpu_s": ("unexpected stops per GPU and year", YEAR_S, ""),
+    "planned_stops_per_s": ("planned stops a day", DAY_S, ""),
+    "pause_s": ("pause of a checkpoint", 1.0, "s"),
+    "write_s": ("until a checkpoint is usable", 1.0, "s"),
+    "restart_s": ("restart", 1.0, "s"),
+    "straggler_fraction": ("time added by slow hosts", 1.0, "fraction"),
+}
+
+
+def operations_table(step: Mapping[str, Any]) -> Table:
+    """Each operation against the physical limit; communication that is waited for, and that is hidden."""
+    rows: list[list[str | Cell]] = []
+    for one in step["operations"]:
+        work = [words(one[key], unit) if one[key] else "" for key, unit in (("flop", "FLOP"), ("bytes", "B"))]
+        reached = percent(one["limit_fraction"]) if one["limit_fraction"] is not None else ""
+        network = [words(one[key], "s") if one[key] > 0 else "" for key in ("exposed_s", "hidden_s")]
+        time = words(point(one["time_s"]), "s")
+        share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
+        rows.append([one["name"], *work, time, share, reached, *network, one["bound"]])
+    reached = percent(step["limit_s"] / step["step_s"])
+    title = f"One step on the busiest GPU: {words(step['step_s'], 's')}, {reached} of the physical limit's speed"
+    note = "Exposed communication is waited for; hidden communication runs beside computation."
+    return Table(title, _COLUMNS, rows, "step_s", note)
+
+
+def phases_fact(step: Mapping[str, Any]) -> tuple[str, str]:
+    """Forward, backward, and what comes once per step."""
+    whole = sum(step["phases_s"].values())
+    parts = [
+        f"{name} {words(seconds, 's')} ({percent(seconds / whole)})"
+        for name, seconds in step["phases_s"].items() if seconds > 0
+    ]  # fmt: skip
+    return "By phase", ", ".join(parts)
+
+
+def stops_table(stops: Mapping[str, Any]) -> Table:
+    """How often a run stops, what a stop costs, and where each number comes from."""
+    rows = []
+    for name, one in stops.items():
+        label, factor, unit = _STOPS[name]
+        low, high = words(one["low"] * factor, unit), words(one["high"] * factor, unit)
+        rows.append([label, low if low == high else f"{low} – {high}", one["why"]])
+    return Table("Stops: how often, and what each costs", ("", "range #", "provenance"), rows, "goodput_fraction")
+
+
+def step_plots(step: Mapping[str, Any]) -> tuple[Plot, ...]:
+    """The pipeline through time where it can be drawn, and the operations."""
+    operations = Plot(
+        "operations", "Operations against the physical limit",
+        "Bars are the step's time on the busiest GPU, coloured by what binds; the mark is the time at the datasheet's "
+        "peaks; pale ends are communication that runs beside computation.",
+        plots_training.operations_figure(step), "step_s", is_wide=True,
+    )  # fmt: skip
+    drawn = step["timeline"]
+    if "problem" in drawn:
+        return (operations,)
+    timeline = Plot(
+        "timeline", "Timeline of one pipeline", _timeline_words(drawn), plots_training.timeline_figure(drawn),
+        "step_s", is_wide=True, text=_timeline_text(drawn),
+    )  # fmt: skip
+    return timeline, operations
+
+
+def _timeline_words(drawn: Mapping[str, Any]) -> str:
+    left = f"; {drawn['left_out']} microbatches of the steady middle are left out" if drawn["left_out"] else ""
+    idle = percent(drawn["bubble_fraction"])
+    pieces = f", lighter for later pieces of the {drawn['n_pieces']} on each stage" if drawn["n_pieces"] > 1 else ""
+    return (
+        f"Each row is a stage of one pipeline, each box a pass of one microbatch{pieces}: medians of the model, not a "
+        f"measured trace. What stays empty is the bubble, {idle} of the step{left}."
+    )
+
+
+def _timeline_text(drawn: Mapping[str, Any]) -> str:
+    """A row per stage; digits are forward passes, letters backward ones."""
+    kinds = {bar[1] for bar in drawn["bars"]}
+    weights = ", capitals weight gradients" if "weights" in kinds else ""
+    legend = f"0-9 forward passes of the microbatches, a-j backward{weights}; · idle"
+    left = f"{drawn['left_out']} microbatches of the steady middle are left out" if drawn["left_out"] else ""
+    tail = ", ".join(f"{name} {show(value, 's')}" for name, value in drawn["tail_s"].items() if value > 0)
+    cell = show(drawn["pipeline_end_s"] / _CHARACTERS, "s")
+    rows = [f"{stage:>7} {cells}" for stage, cells in timeline_rows(drawn, _CHARACTERS)]
+    after = [f"then {tail}"] if tail else []
+    return "\n".join([legend, *([left] if left else []), *rows, f"a character is {cell}", *after])
+
+
+def timeline_rows(drawn: Mapping[str, Any], width: int) -> list[tuple[str, str]]:
+    """Stages of a timeline, with a character for each slice of time."""
+    stages, scale = drawn["n_stages"], width / drawn["pipeline_end_s"]
+    half = _STAGE_ROWS // 2
+    kept = range(stages) if stages <= _STAGE_ROWS else [*range(half), *range(stages - half, stages)]
+    rows: dict[int, list[str]] = {stage: ["·"] * width for stage in kept}
+    for stage, kind, microbatch, _, start, end in drawn["bars"]:
+        if stage not in rows:
+            continue
+        first, last = round(start * scale), max(round(end * scale), round(start * scale) + 1)
+        for cell in range(first, min(last, width)):
+            rows[stage][cell] = chr(ord(_FIRST_OF[kind]) + microbatch % 10)
+    out = [(f"stage {stage}" if stages < 11 else f"st {stage}", "".join(cells)) for stage, cells in rows.items()]
+    return out if stages <= _STAGE_ROWS else [*out[:half], ("...", ""), *out[half:]]

@@ -1,0 +1,111 @@
+"""The question of ``computeledger pretrain``: how long a training run takes, what binds it, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import asked
+from computeledger.questions.setup import OnSystem
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+OBJECTIVES = ("time", "gpu-hours")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainQuestion(OnSystem):
+    """Pretrain a model: time of a step, days, GPU-hours and cost at a layout, or at the best one."""
+
+    gpus: int | None = asked(
+        "whole", "GPUs of the job.", least=1, metavar="N", label="GPUs", group="What", slider=(8, 32768),
+        blank="those of the layout, or one scale-up domain",
+    )  # fmt: skip
+    precision: str = asked("text", "bf16, fp8 or fp4.", "bf16", metavar="P", label="Precision", group="How")
+    tokens: Uncertain = asked(
+        "tokens", "Tokens of the run.", 1e12, unit="tokens", is_open=True, metavar="D", blank="1T",
+        label="Tokens of the run", group="Run", slider=(2e9, 1e14),
+    )  # fmt: skip
+    sequence_tokens: Uncertain = asked(
+        "tokens", "Length of a sequence.", 4096.0, unit="tokens", is_open=True, metavar="S", label="Sequence",
+        group="Run", slider=(512, 131072),
+    )  # fmt: skip
+    global_batch_tokens: Uncertain = asked(
+        "tokens", "Tokens per optimiser step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
+        label="Global batch", group="Run", slider=(65536, 2e8),
+    )  # fmt: skip
+    microbatch_sequences: int | None = asked(
+        "whole", "Sequences that pass a stage at once.", least=1, metavar="M", blank="searched"
+    )
+    recompute: str | None = asked(
+        "text", "none, selective, full, or operations: core_attn, layernorm, mla_up_proj, moe_act.", metavar="WHAT",
+        label="Recompute", group="How", blank="searched",
+    )  # fmt: skip
+    virtual_stages: int | None = asked(
+        "whole", "Interleaved pieces of the model per stage.", least=1, metavar="V", blank="searched"
+    )
+    schedule: str = asked(
+        "text", "Pipeline schedule.", "1f1b", choices=("1f1b", "zero-bubble", "dualpipe", "any"), label="Schedule",
+        group="How",
+    )  # fmt: skip
+    sharding: str | None = asked(
+        "text", "What data-parallel ranks share: zero-1 the optimiser, zero-2 gradients too, zero-3 weights too.",
+        choices=("zero-1", "zero-2", "zero-3"), label="Sharding", group="How", blank="searched",
+    )  # fmt: skip
+    activation_precision: str = asked(
+        "text", "Of activations kept for the backward pass, and dispatched to experts.", "bf16",
+        choices=("bf16", "fp8"), label="Kept activations", group="How",
+    )  # fmt: skip
+    moment_precision: str = asked(
+        "text", "Of the optimiser's two moments.", "fp32", choices=("fp32", "bf16"), label="Optimiser's moments",
+        group="How",
+    )  # fmt: skip
+    recipe: str = asked(
+        "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", "tensor",
+        choices=("tensor", "row", "block"), label="Scales of 8-bit products", group="How",
+    )  # fmt: skip
+    mtp_layers: int | None = asked(
+        "whole", "Multi-token-prediction modules beside the model.", least=1, metavar="N",
+        label="Multi-token-prediction modules", group="How", blank="none",
+    )  # fmt: skip
+    lora_rank: int | None = asked(
+        "whole", "Train adapters of this rank, the model frozen.", least=1, metavar="R", blank="the whole model"
+    )
+    lora_targets: str | None = asked(
+        "text", "Adapters of attention, or of all, dense MLPs too.", choices=("attention", "all"),
+        blank="all, with --lora-rank",
+    )  # fmt: skip
+    interruptions_per_gpu_year: Uncertain | None = asked(
+        "count", "Unexpected stops per GPU and year.", metavar="F", blank="as published"
+    )
+    checkpoint_pause: Uncertain | None = asked(
+        "s", "How long a checkpoint stops training.", unit=None, is_open=True, metavar="T", blank="assumed"
+    )
+    checkpoint_interval: Uncertain | None = asked(
+        "s", "Training between two checkpoints.", unit=None, is_open=True, metavar="T", blank="the best one"
+    )
+    restart: Uncertain | None = asked(
+        "s", "From a failure to training again.", unit=None, is_open=True, metavar="T", blank="assumed"
+    )
+    stragglers: Uncertain | None = asked(
+        "fraction", "Time that slow hosts add to a step.", most=1.0, metavar="F", blank="assumed"
+    )
+    objective: str = asked("text", "What the search makes least.", "time", choices=OBJECTIVES)
+    top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
+    scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
+    growing_batch: bool = asked("switch", "A batch that grows with the critical batch, phase by phase.", False)
+    anchor: str | None = asked(
+        "text", "A measurement of yours: tokens_per_s_per_gpu=4200, layout=...", metavar="KEY=VALUE,..."
+    )
+    emit: str | None = asked("text", "Print the arguments that launch the layout.", choices=("megatron",))
+
+    def check(self) -> None:
+        """Refuse fields that contradict one another."""
+        if self.layout is not None and self.objective == "gpu-hours":
+            raise InputError("--objective gpu-hours searches the number of GPUs: it does not go with --layout")
+        if self.schedule not in ("1f1b", "any") and (self.virtual_stages or 1) > 1:
+            raise InputError(f"--virtual-stages: a {self.schedule} schedule has no virtual stages")
+        if self.lora_targets is not None and self.lora_rank is None:
+            raise InputError("--lora-targets needs --lora-rank")

@@ -1,0 +1,186 @@
+"""The question of ``computeledger rl``: where the GPU-time of a reinforcement-learning run goes, and who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import MOST_SAMPLES, asked
+from computeledger.questions.setup import OnSystem
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLQuestion(OnSystem):
+    """Train a model by reinforcement learning: rollout, verify, score, update, weight sync."""
+
+    system: str = asked(
+        "text", "System id of the generators, or path to a system TOML.", ..., label="System", group="What"
+    )
+    training_system: str | None = asked("text", "Of the trainer.", metavar="SYSTEM", blank="the generators' own")
+    gpus: int | None = asked(
+        "whole", "GPUs of the run.", least=1, metavar="N", label="GPUs", group="What", slider=(8, 16384),
+        blank="one scale-up domain",
+    )  # fmt: skip
+    training_gpus: int | None = asked(
+        "whole", "Of them, those that only train.", least=1, metavar="N", label="GPUs that only train",
+        group="Asynchrony", slider=(8, 16384), blank="all take turns; searched with a lag",
+    )  # fmt: skip
+    layout: str | None = asked(
+        "text", "Of one generation replica.", metavar="tp8-ep8", label="Generation layout", group="How",
+        blank="searched",
+    )  # fmt: skip
+    training_layout: str | None = asked(
+        "text", "Of the trainer.", metavar="tp2-pp4", label="Training layout", group="How", blank="searched"
+    )
+    precision: str | None = asked(
+        "text", "Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", metavar="P",
+        blank="as stored",
+    )  # fmt: skip
+    kv_precision: str = asked("text", "Of the KV cache.", "bf16", metavar="P")
+    training_precision: str = asked("text", "Of the update.", "bf16", metavar="P")
+    backend: str = asked("text", "Generation engine, or ideal.", "vllm", metavar="E", label="Engine", group="How")
+    rollout_tokens: Uncertain | None = asked(
+        "tokens", "Mean length of a rollout.", unit="tokens", is_open=True, metavar="L", aliases=("rollout",),
+        label="Rollout, mean", group="Sampling", slider=(128, 131072), blank="needed, or a median or a file",
+    )  # fmt: skip
+    rollout_p50_tokens: Uncertain | None = asked(
+        "tokens", "Median length; with --rollout-p95-tokens.", unit="tokens", is_open=True, metavar="L",
+        aliases=("rollout_p50",),
+    )  # fmt: skip
+    rollout_p95_tokens: Uncertain | None = asked(
+        "tokens", "Length that one rollout in twenty exceeds.", unit="tokens", is_open=True, metavar="L",
+        aliases=("rollout_p95",),
+    )  # fmt: skip
+    rollout_lengths: str | None = asked("text", "Observed lengths, one number per line.", metavar="FILE")
+    rollout_limit_tokens: Uncertain | None = asked(
+        "tokens", "Where rollouts are cut.", unit="tokens", is_open=True, metavar="L",
+        aliases=("longest", "rollout_limit"), blank="3 x the mean",
+    )  # fmt: skip
+    prompt_tokens: Uncertain = asked(
+        "tokens", "Mean prompt.", 500.0, unit="tokens", metavar="L", aliases=("prompt",), label="Prompt, mean",
+        group="Sampling", slider=(16, 65536),
+    )  # fmt: skip
+    no_shared_prefix: bool = asked("switch", "A group's prompt is prefilled once per rollout.", False)
+    prompts_per_step: Uncertain = asked(
+        "count", "Prompts per step.", 128.0, is_open=True, metavar="N", aliases=("prompts",), label="Prompts a step",
+        group="Sampling", slider=(1, 4096),
+    )  # fmt: skip
+    group_size: Uncertain = asked(
+        "count", "Rollouts per prompt.", 16.0, is_open=True, metavar="N", label="Rollouts a prompt", group="Sampling",
+        slider=(1, 256),
+    )  # fmt: skip
+    steps: Uncertain = asked(
+        "count", "Steps of the run.", 1000.0, is_open=True, metavar="N", label="Steps", group="Sampling",
+        slider=(1, 100000),
+    )  # fmt: skip
+    kept_fraction: Uncertain = asked(
+        "fraction", "Rollouts trained on, of those sampled.", 1.0, is_open=True, most=1.0, metavar="F",
+        aliases=("kept",), blank="100%",
+    )  # fmt: skip
+    sampling_rounds: Uncertain = asked(
+        "count", "Times a batch is sampled until enough groups carry a signal.", 1.0, is_open=True, metavar="N"
+    )
+    oversampling: Uncertain = asked("count", "Rollouts started over those taken in.", 1.0, least=1.0, metavar="N")
+    partial_rollouts: bool = asked("switch", "Rollouts broken off go on in the next step.", False)
+    logprob_passes: Uncertain = asked("count", "Forward passes: old policy, reference.", 1.0, metavar="N")
+    updates_per_batch: Uncertain = asked(
+        "count", "Passes of the update over kept rollouts.", 1.0, is_open=True, metavar="N", aliases=("updates",)
+    )
+    optimizer_steps: Uncertain = asked("count", "Optimiser steps in a pass.", 1.0, is_open=True, metavar="N")
+    critic_ratio: Uncertain = asked("count", "Size of a critic over the policy; 0 without one.", 0.0, metavar="N")
+    reward_ratio: Uncertain = asked(
+        "count", "Size of a reward model on the trainer over the policy; 0 without one.", 0.0, metavar="N"
+    )
+    verifier_time: Uncertain = asked(
+        "s", "CPU time of a verdict.", 0.0, unit=None, metavar="T", label="Verdict", group="Verifying",
+        slider=(0.001, 100), blank="0s",
+    )  # fmt: skip
+    verifier_cores: Uncertain = asked(
+        "count", "Verdicts at a time.", 1024.0, is_open=True, metavar="N", label="Verdicts at a time",
+        group="Verifying", slider=(1, 65536),
+    )  # fmt: skip
+    verifier: tuple[str, ...] = asked(
+        "texts", "One kind of task, such as 30%:2s:512; may be repeated.", (), metavar="SHARE:TIME:CORES"
+    )
+    continuation_tokens: Uncertain | None = asked(
+        "tokens", "RL on text: tokens that follow a position; their likelihood rewards a thought.", unit="tokens",
+        is_open=True, metavar="L", aliases=("gold",), blank="no RL on text",
+    )  # fmt: skip
+    train_on_continuation: bool = asked(
+        "switch", "The update goes over the continuation as well.", False, aliases=("train_on_gold",)
+    )
+    next_token_tokens: Uncertain = asked(
+        "tokens", "Tokens of next-token training beside the update, per step.", 0.0, unit="tokens", metavar="L",
+        aliases=("next_token",),
+    )  # fmt: skip
+    text_tokens_per_position: Uncertain | None = asked(
+        "tokens", "One position in so many tokens of text.", unit="tokens", is_open=True, metavar="L",
+        aliases=("text_per_place",), blank="prompt and continuation",
+    )  # fmt: skip
+    max_lag: int = asked(
+        "whole", "Versions a rollout may be behind; 0 is synchronous.", 0, metavar="K", label="Versions behind",
+        group="Asynchrony", slider=(0, 8),
+    )  # fmt: skip
+    in_flight: bool = asked(
+        "switch", "Under a lag live rollouts go on with new weights, which is the default there.", False,
+        aliases=("in_flight_updates",),
+    )  # fmt: skip
+    drained: bool = asked(
+        "switch", "Under a lag generation drains before it takes new weights.", False,
+        label="Drain generation before new weights", group="Asynchrony",
+    )  # fmt: skip
+    live_limit: Uncertain = asked(
+        "count", "Rollouts that a replica decodes at once at most.", 1024.0, is_open=True, metavar="N"
+    )
+    draft_tokens: Uncertain = asked("count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="N")
+    tokens_per_step: Uncertain = asked(
+        "count", "Tokens that a speculative step yields.", 1.0, is_open=True, metavar="N"
+    )
+    recompute: str | None = asked("text", "Of the trainer.", choices=("none", "selective", "full"), blank="searched")
+    mfu: Uncertain = asked(
+        "fraction", "Of the pretraining that beta compares with.", 0.4, is_open=True, most=1.0, metavar="F",
+        blank="40%",
+    )  # fmt: skip
+    pretraining_flop: Uncertain | None = asked(
+        "flop", "A pretraining run to match in GPU-time.", unit="FLOP", is_open=True, metavar="C"
+    )
+    budget_flop: Uncertain = asked(
+        "flop", "FLOP to put into RL: tokens, steps and tasks it takes.", 1e26, unit="FLOP", is_open=True,
+        metavar="C", aliases=("flop",),
+    )  # fmt: skip
+    search: bool = asked("switch", "Search the best split of the GPUs under the lag.", False)
+    scale_up: bool = asked("switch", "Does it fit a scale-up domain: rollouts, longest trace, largest model.", False)
+    levers: bool = asked("switch", "What would bring GPU-time down, one change at a time.", False)
+    samples: int = asked("whole", "Samples of uncertain inputs.", 512, least=1, most=MOST_SAMPLES)
+
+    @property
+    def takes_weights_live(self) -> bool | None:
+        """Whether live rollouts go on with new weights; None for the default."""
+        return True if self.in_flight else False if self.drained else None
+
+    def check(self) -> None:
+        """Refuse fields that contradict one another."""
+        lengths = ("rollout_tokens", "rollout_p50_tokens", "rollout_lengths")
+        if sum(getattr(self, name) is not None for name in lengths) != 1:
+            raise InputError(
+                "rollout lengths: give one of --rollout-tokens, --rollout-p50-tokens with --rollout-p95-tokens, "
+                "--rollout-lengths"
+            )
+        if self.rollout_p50_tokens is not None and self.rollout_p95_tokens is None:
+            raise InputError("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
+        of_text = self.train_on_continuation or self.next_token_tokens or self.text_tokens_per_position is not None
+        if self.continuation_tokens is None and of_text:
+            raise InputError(
+                "--train-on-continuation, --next-token-tokens and --text-tokens-per-position belong to RL on text: "
+                "state --continuation-tokens"
+            )
+        if self.in_flight and self.drained:
+            raise InputError("--in-flight and --drained exclude one another")
+        if self.in_flight and not self.max_lag:
+            raise InputError(
+                "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
