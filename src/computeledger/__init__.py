@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from computeledger.physics.training import Batch
     from computeledger.questions.answers.pretrain import pretrain
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.pretrain import PretrainQuestion
     from computeledger.questions.serve import ServeQuestion
+    from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
@@ -49,9 +51,11 @@ _HOMES = {
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.pretrain": ("pretrain",),
     "questions.answers.serve": ("serve",),
+    "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.pretrain": ("PretrainQuestion",),
     "questions.serve": ("ServeQuestion",),
+    "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
@@ -90,6 +94,7 @@ __all__ = [
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SweepQuestion",
     "System",
     "bibtex",
     "efficiency",
@@ -116,6 +121,7 @@ __all__ = [
     "serve",
     "simulate_rl",
     "simulate_serving",
+    "sweep",
     "timed_pool",
 ]
 

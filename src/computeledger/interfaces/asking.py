@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from
 from computeledger.interfaces.cli_options import print_json
-from computeledger.questions.answer import Answer
+
+if TYPE_CHECKING:
+    from computeledger.questions.answer import Answer
 
 _Q = TypeVar("_Q", bound=Record)
 #: Fields that stand last in a command's help.
@@ -48,8 +50,9 @@ def _option(one: Field, spelt: str, hidden: bool = False) -> Callable[[Any], Any
 def _help(one: Field) -> str:
     if one.is_required:
         return f"{one.help}  [required]"
-    default = one.blank or (f"{one.default:g}" if isinstance(one.default, float) else one.default)
-    return one.help if default in (None, False, (), "") else f"{one.help}  [default: {default}]"
+    values = one.default if one.is_list else (one.default,)
+    default = one.blank or ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return one.help if default in ("None", "False", "()", "") else f"{one.help}  [default: {default}]"
 
 
 def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:
