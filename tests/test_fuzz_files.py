@@ -107,7 +107,7 @@ def tables() -> Iterator[Target]:
     from computeledger.economics.routing_fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
     from computeledger.interfaces.cli import main
-    from computeledger.questions.answers.rl_run import read_lengths
+    from computeledger.questions.answers.rl_setting import read_lengths
     from computeledger.questions.price_source import load_sheet
     from computeledger.simulation.traces import read_trace
     from computeledger.workloads.rl_lengths import empirical_lengths

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
     from computeledger.questions.answers.pretrain import pretrain
+    from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.pretrain import PretrainQuestion
+    from computeledger.questions.rl import RLQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.rl import simulate_rl
@@ -50,10 +52,12 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.pretrain": ("pretrain",),
+    "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.pretrain": ("PretrainQuestion",),
+    "questions.rl": ("RLQuestion",),
     "questions.serve": ("ServeQuestion",),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
@@ -89,6 +93,7 @@ __all__ = [
     "Precision",
     "PretrainQuestion",
     "PretrainingScenario",
+    "RLQuestion",
     "RLScenario",
     "Range",
     "ServeQuestion",
@@ -117,6 +122,7 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "rl",
     "sample",
     "serve",
     "simulate_rl",

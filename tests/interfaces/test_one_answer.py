@@ -15,15 +15,16 @@ from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import fields_of
-from computeledger.interfaces.cli import cli, main
+from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, load_factors
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, SHARDING
+from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
 from computeledger.questions.documents.serving import serve_figures
 from computeledger.questions.pretrain import PretrainQuestion
+from computeledger.questions.rl import RLQuestion
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.lora import TARGETS
 from computeledger.workloads.megatron import FRAMEWORKS
@@ -331,11 +332,12 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     """``--help`` imports no numpy, so that options repeat what the workloads define; here they are held to it."""
     from computeledger.interfaces.web.page_rl import PAGE
 
-    rl = {one.name: one.default for one in cli.commands["rl"].params}
+    rl = fields_of(RLQuestion)
     pretrain = fields_of(PretrainQuestion)
-    assert float(str(rl["live_limit"])) == LIVE_LIMIT
-    assert float(str(rl["verifier_cores"])) == VERIFIER_CORES
-    assert float(str(rl["mfu"]).rstrip("%")) / 100 == PRETRAINING_UTILIZATION_FRACTION
+    assert rl["live_limit"].default == LIVE_LIMIT
+    assert rl["verifier_cores"].default == VERIFIER_CORES
+    assert rl["mfu"].default == PRETRAINING_UTILIZATION_FRACTION
+    assert rl["recompute"].choices == RECOMPUTE
     assert pretrain["sequence_tokens"].default == DEFAULT_SEQUENCE_TOKENS
     assert pretrain["global_batch_tokens"].default == DEFAULT_GLOBAL_BATCH_TOKENS
     assert pretrain["global_batch_tokens"].blank == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"

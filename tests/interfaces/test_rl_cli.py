@@ -107,7 +107,7 @@ def test_lengths_from_a_file(tmp_path: Path) -> None:
 )
 def test_tables_print(extra: list[str]) -> None:
     result = CliRunner().invoke(cli, [*RUN, *extra], catch_exceptions=False)
-    assert "beta in GPU-time" in result.stdout
+    assert "Beta in GPU-time" in result.stdout
 
 
 BAD = {
@@ -125,7 +125,8 @@ BAD = {
     "no room": (
         ["rl", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8", "--rollout", "1000"], "405B"
     ),
-    "gold is missing": ([*RUN, "--next-token", "9K"], "state --gold"),
+    "no continuation": ([*RUN, "--next-token", "9K"], "state --continuation-tokens"),
+    "both at once": ([*RUN, "--max-lag", "1", "--in-flight", "--drained"], "exclude one another"),
     "no table": (["rl", "--reward", "nowhere.csv"], "no such file"),
     "unknown engine": ([*RUN, "--backend", "nobody"], "nobody"),
     "recompute": ([*RUN, "--recompute", "some"], "selective"),

@@ -33,6 +33,19 @@ PRETRAIN = st.fixed_dictionaries({
     "recompute": st.sampled_from([None, "selective"]),
     "price": st.sampled_from([None, "$2..3/h"]),
 })  # fmt: skip
+RL = st.fixed_dictionaries({
+    "model": st.sampled_from(["meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"]),
+    "system": st.just("h100-nvl8"),
+    "gpus": st.sampled_from(["16", "64"]),
+    "rollout_tokens": st.sampled_from(["1000", "2K..6K"]),
+    "prompts_per_step": st.sampled_from(["64", "128"]),
+    "group_size": st.sampled_from(["8", "16"]),
+    "steps": st.sampled_from(["100", "1000"]),
+    "verifier_time": st.sampled_from(["100ms", "2s"]),
+    "max_lag": st.sampled_from(["0", "2"]),
+})  # fmt: skip
+#: Controls of the app that keep the names of earlier addresses.
+CONTROLS = {"rollout_tokens": "rollout", "prompts_per_step": "prompts"}
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +65,8 @@ def commanded(command: str, asked: dict[str, Any]) -> dict[str, Any]:
 def in_the_app(app: TestClient, page: str, asked: dict[str, Any]) -> dict[str, Any]:
     """What the app answers; boxes that the question leaves open are emptied."""
     boxes = {control.name: "" for one in PAGES if one.name == page for control in one.controls}
-    done = app.get(
-        f"/api/{page}", params={**boxes, **{key.replace("_", "-"): text or "" for key, text in asked.items()}}
-    )
+    given = {CONTROLS.get(key, key).replace("_", "-"): text or "" for key, text in asked.items()}
+    done = app.get(f"/api/{page}", params={**boxes, **given})
     assert done.status_code == 200, done.text
     return dict(done.json())
 
@@ -90,9 +102,23 @@ def test_a_pretraining_question(asked: dict[str, Any], app: TestClient) -> None:
     assert cl.pretrain(answer.question, tokens=1e12).days.p50 < 1.001 * answer.days.p50
 
 
+@FEW
+@given(asked=RL)
+def test_an_rl_question(asked: dict[str, Any], app: TestClient) -> None:
+    answer = cl.rl(**asked)
+    document = answer.to_dict()
+    agree(document, commanded("rl", asked))
+    agree(document, commanded("rl", {CONTROLS.get(key, key): text for key, text in asked.items()}))
+    agree(document, in_the_app(app, "rl", asked))
+    assert answer.step_s.p50 == document["step_s"]["p50"]
+
+
 def test_fields_say_what_they_are() -> None:
     declared = cl.PretrainQuestion.__dataclass_fields__["tokens"].metadata
     assert (declared["dimension"], declared["help"]) == ("tokens", "Tokens of the run.")
+    assert (
+        "where rollouts are cut" in cl.RLQuestion.__dataclass_fields__["rollout_limit_tokens"].metadata["help"].lower()
+    )
     assert fields_of(cl.PretrainQuestion)["global_batch_tokens"].option == "--global-batch-tokens"
 
 

@@ -12,7 +12,6 @@ from computeledger.interfaces.page import page_template
 from computeledger.interfaces.tables import PHASE_ROWS
 from computeledger.interfaces.tables_frontier import system_rows
 from computeledger.interfaces.tables_reconcile import rows_of
-from computeledger.interfaces.tables_rl import RL_ROWS
 from computeledger.interfaces.tables_simulate import TIMES
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
@@ -54,6 +53,11 @@ _PRETRAINING_ROWS = [
     ("GPU-hours", "gpu_hours", "GPU-hours"),
     ("days", "days", "days"),
     ("cost", "usd", "USD"),
+]
+_RL_ROWS = [
+    ("step", "step_s", "s"),
+    ("beta in FLOP", "beta_flop", ""),
+    ("utilisation (dense bf16)", "utilization_fraction", "fraction"),
 ]
 #: Longest text of a cell or line, and most rows: a title or a front of policies may be of any length.
 _LONGEST, _MOST_ROWS = 160, 24
@@ -244,7 +248,7 @@ def _rl(one: RLResult) -> Sheet:
     title = f"RL of {model_words(asked.engine.model.id)} on {_gpus(asked.split.n_gpus)}, one step"
     whole = one.gpu_s_per_step
     phases = [(f"GPU-time: {name}", np.divide(part, whole), "fraction") for name, part in one.phases_gpu_s.items()]
-    rows = [*_taken(one, RL_ROWS), *_rows([("FLOP of a step", one.flop_per_step, "FLOP"), *phases])]
+    rows = [*_taken(one, _RL_ROWS), *_rows([("FLOP of a step", one.flop_per_step, "FLOP"), *phases])]
     notes = _spread(one.step_s)
     return Sheet(title, rows, notes=(*_crowded(one.fits), *notes))
 

@@ -11,6 +11,7 @@ from computeledger.interfaces.view import View
 _MODULES = {
     "PoolsAnswer": "serve",
     "PretrainAnswer": "pretrain",
+    "RLAnswer": "rl",
     "ServeAnswer": "serve",
     "SweepAnswer": "sweep",
 }

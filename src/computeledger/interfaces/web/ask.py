@@ -144,8 +144,7 @@ def ask_question(
     known = fields_of(question)
     named = {key.replace("-", "_"): text for key, text in values.items()}
     found = answer(question_from(question, named, lambda one: one.option))
-    options = [
-        known[key].option if known[key].dimension == SWITCH else f"{known[key].option}={text}"
-        for key, text in named.items()
-    ]
+    earlier = {alias: one for one in known.values() for alias in one.aliases}
+    given = [(known.get(key) or earlier[key], text) for key, text in named.items()]
+    options = [one.option if one.dimension == SWITCH else f"{one.option}={text}" for one, text in given]
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)

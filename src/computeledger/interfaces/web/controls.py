@@ -54,7 +54,8 @@ def _control(one: Field, look: Mapping[str, Any]) -> Control:
         "help": one.help,
         "group": one.group,
     }
-    return Control(one.name.replace("_", "-"), one.label, **{**made, **look})
+    name = one.name.replace("_", "-")
+    return Control(**{"name": name, "label": one.label, **made, **look, "option": name})
 
 
 def choices(names: Callable[[], Iterable[str]], choice_of: Callable[[str], str], default: str) -> dict[str, Any]:

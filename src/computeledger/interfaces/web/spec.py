@@ -84,6 +84,8 @@ class Control:
         One line.
     group : str
         Heading that it stands under.
+    option : str
+        Of the command, where it has another name than the control, which keeps that of earlier addresses.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Control:
     otherwise: str = ""
     help: str = ""
     group: str = ""
+    option: str = ""
 
     @property
     def unit_shown(self) -> str:
@@ -335,7 +338,8 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
     """
     for one in page.controls:
         section, _, key = one.name.rpartition(".")
-        whole = rf"(?<![\w.-])(--)?{re.escape(one.name)}"
+        names = "|".join(re.escape(name) for name in {one.name, one.option} if name)
+        whole = rf"(?<![\w.-])(--)?({names})"
         named = rf"(\[{re.escape(section)}\] {re.escape(key)}|{whole})" if section else whole
         if re.search(rf"{named}(?![\w-])", message):
             return one.name

@@ -1,0 +1,249 @@
+"""The view of an RL answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.interfaces.plot_parts import PHASE_COLORS
+from computeledger.interfaces.plots_bars import bars_figure, strip_figure, turns_figure
+from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.views.grounds import price_ground
+from computeledger.interfaces.working import working_view
+from computeledger.questions.answers.rl_answer import RLAnswer
+from computeledger.questions.wording import interval_words, model_words, percent, point, show, words
+from computeledger.units import KILO, format_count, format_percent, format_si
+
+#: Share of the GPU-time that is rounding, of a side that never waits.
+_NOTHING = 1e-9
+_TILES = (
+    ("gpu_hours", "GPU-time", "GPU-hours", ""),
+    ("usd", "Cost", "USD", ""),
+    ("days", "Takes", "days", ""),
+    ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
+    ("beta_gpu_time", "Beta in GPU-time", "", ""),
+    ("beta_flop", "Beta in FLOP", "", ""),
+    ("utilization_fraction", "Utilisation", "fraction", ""),
+    ("step_s", "Step", "s", "step"),
+)
+
+
+def view(answer: RLAnswer, working: bool) -> View:
+    """Of a run."""
+    document = answer.to_dict(working=working)
+    return View(
+        title=_title(document),
+        asked=_asked(document),
+        headline=_headline(document),
+        tiles=tuple(tile(document, *one) for one in _TILES),
+        facts=tuple(_facts(document)),
+        plots=_plots(document),
+        tables=tuple(_tables(document)),
+        notes=tuple(_notes(document)),
+        grounds=(price_ground(document),),
+        working=tuple(working_view(document)) if working else (),
+        chosen=_chosen(document),
+        overline="rl",
+    )
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    split = document["split"]
+    sides = f"{split['generation_gpus']:.0f} generate, {split['training_gpus']:.0f} train"
+    turns = "in turns" if split["colocated"] else sides
+    gpus = format_count(document["n_gpus"], "GPU")
+    return f"RL of {model_words(document['model'])} on {gpus} of {document['system']}, {turns}"
+
+
+def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
+    split = document["split"]
+    return (
+        f"{format_si(point(document['steps']))} steps",
+        f"lag {split['max_lag']}" if split["max_lag"] else "synchronous",
+        f"generation {split['layout']}",
+        f"trainer {split['training_layout']} (recompute {split['recompute']})",
+    )
+
+
+def _headline(document: Mapping[str, Any]) -> str:
+    shares = {name: point(one["fraction"]) for name, one in document["phases"].items()}
+    largest = max(shares, key=lambda name: shares[name])
+    hours, tokens = words(point(document["gpu_hours"]), "GPU-hours"), words(point(document["tokens"]), "tokens")
+    idle = percent(point(document["idle_fraction"]))
+    return (
+        f"{hours} for {tokens} sampled; {largest} takes {percent(shares[largest])}, {idle} idles. Beta in GPU-time is "
+        f"{words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
+    )
+
+
+def _notes(document: Mapping[str, Any]) -> list[str]:
+    crowded = [] if document["fits"] else ["DOES NOT FIT: weights and one longest rollout need more memory"]
+    return [*crowded, f"interval class: {document['interval']['class']}", f"beta: {document['beta']['convention']}"]
+
+
+def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    saved, best = document["next_gpu"]["step_saved_fraction"], document["next_gpu"]["best"]
+    gain = format_percent(saved[best])
+    out = [
+        ("Bottleneck", f"{document['binding_phase']} ({document['bound']})"),
+        ("The next GPU", f"saves most in {best}: {gain} of a step each"),
+    ]
+    if point(document["verifier_cores_needed"]):
+        cores = format_si(point(document["verifier_cores_needed"]))
+        out.append(("Verifier cores that keep pace", cores))
+    out.append((f"{format_si(point(document['demand']['flop']), 'FLOP')} of RL like this", _demand(document["demand"])))
+    if "equal_gpu_time" in document:
+        out.append(("In the GPU-time of pretraining", _balance(document["equal_gpu_time"])))
+    if "samples_per_problem" in document:
+        groups = document["samples_per_problem"]
+        parts = [f"{size}: {show(one['gpu_s_per_problem'], 's')}" for size, one in groups.items()]
+        out.append(("GPU-time of a problem, by samples", ", ".join(parts)))
+    return out
+
+
+def _balance(one: Mapping[str, Any]) -> str:
+    names = ("pretraining_flop", "rl_flop", "rl_flop_by_price_ratio")
+    whole, here, priced = (format_si(point(one[name]), "FLOP") for name in names)
+    ratio = f"{one['price_ratio']:.0f}-fold"
+    return (
+        f"in that of a pretraining run of {whole} RL performs {here}; the {ratio} price of output over input tokens "
+        f"would suggest {priced}"
+    )
+
+
+def _demand(demand: Mapping[str, Any]) -> str:
+    """What a budget of FLOP asks for: tasks, or positions of a text."""
+    tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
+    if "places" not in demand:
+        return f"{tokens} tokens, {steps} steps, {tasks} verifiable tasks"
+    positions, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
+    share = _with_interval(demand["passes_over_the_stock"], "fraction")
+    units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
+    hours, days, cost = (_with_interval(demand[key], unit) for key, unit in units)
+    return (
+        f"{tokens} tokens sampled in {steps} steps, at {positions} positions of a text; that is {text} tokens of text, "
+        f"{share} of all that is public, and {hours}, {days} on these GPUs, {cost}"
+    )
+
+
+def _with_interval(value: Any, unit: str) -> str:
+    """Median with its unit, and the 90 % interval in brackets."""
+    ends = interval_words(value, unit)
+    middle = words(point(value), unit)
+    return f"{middle} ({ends})" if ends else middle
+
+
+def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    phases = document["phases"]
+    return (
+        Plot("shares", "Who works and who waits", "Shares of the run's GPU-time, with their 90 % intervals.",
+             strip_figure({name: one["fraction"] for name, one in phases.items()}), "idle_fraction"),
+        Plot("timeline", "One step in time", _turns(document), turns_figure(document["timeline_s"], phases), "step"),
+        Plot("utilisation", "Utilisation by phase", "FLOP over dense bf16 peak.",
+             bars_figure(document["phase_utilization_fraction"], "fraction", PHASE_COLORS["inference"]),
+             "utilization_fraction"),
+        Plot("phases", "GPU-hours by phase", "Median and 90 % interval.",
+             bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "GPU-hours", PHASE_COLORS["rl"]),
+             "gpu_hours"),
+        Plot("beta", "Beta by phase, in GPU-time", "What a sampled token costs where a pretraining token costs 6.",
+             bars_figure(document["beta"]["gpu_time_by_phase"], "", PHASE_COLORS["pretraining"]), "beta_gpu_time"),
+    )  # fmt: skip
+
+
+def _turns(document: Mapping[str, Any]) -> str:
+    """How to read the timeline."""
+    if document["split"]["colocated"]:
+        return "All GPUs generate, then all train; each span as long as its mean GPU is in it. Waiting is hatched."
+    return "Generators and trainer work beside one another; the slower side sets the pace. Waiting is hatched."
+
+
+def _tables(document: Mapping[str, Any]) -> list[Table]:
+    out = [_phases(document), _run(document), _split(document)]
+    if "split_options" in document:
+        out.append(_options(document["split_options"]))
+    if "levers" in document:
+        out.append(_levers(document["levers"]))
+    if "scale_up" in document:
+        out.append(_domains(document["scale_up"]))
+    return out
+
+
+def _phases(document: Mapping[str, Any]) -> Table:
+    busy, parts = document["phase_utilization_fraction"], document["beta"]["gpu_time_by_phase"]
+    rows = []
+    for name, part in document["phases"].items():
+        share = point(part["fraction"])
+        if abs(share) < _NOTHING:
+            continue
+        used = percent(point(busy[name])) if name in busy else ""
+        beta = show(point(parts[name]), "")
+        rows.append([name, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), beta, used])
+    columns = ("phase", "GPU-hours #", "share", "beta #", "utilisation #")
+    return Table(
+        "Where GPU-time goes", columns, rows, "gpu_hours", "Beta in GPU-time: a pretraining token at --mfu is 6."
+    )
+
+
+def _run(document: Mapping[str, Any]) -> Table:
+    rows = (
+        ("tokens sampled", document["tokens"], ""),
+        ("sampled tokens/s per GPU", document["tokens_per_s_per_gpu"], ""),
+        ("FLOP", document["flop"], "FLOP"),
+        ("energy", document["energy_j"], "J"),
+    )
+    return quantity_table(f"The run of {format_si(point(document['steps']))} steps", rows, "flop")
+
+
+def _split(document: Mapping[str, Any]) -> Table:
+    split, made = document["split"], document["generation"]
+    rows = [
+        ["GPUs that generate", f"{split['generation_gpus']:,.0f}"],
+        ["GPUs that train", f"{split['training_gpus']:,.0f}"],
+        ["generation layout", split["layout"]],
+        ["training layout", split["training_layout"]],
+        ["replicas", words(point(made["replicas"]), "")],
+        ["rollouts decoding on each", words(point(made["rollouts_decoding"]), "")],
+        ["verifier cores that are busy", words(point(document["verifier_cores_needed"]), "")],
+    ]
+    return Table("How it runs", ("part", "value #"), rows, "step")
+
+
+def _options(options: list[Mapping[str, Any]]) -> Table:
+    rows = []
+    for one in options:
+        trains = "in turns" if one["colocated"] else f"{one['training_gpus']:.0f}"
+        cost = show(KILO * one["gpu_s_per_kept_token"], "s")
+        rows.append([f"{one['generation_gpus']:.0f}", trains, one["layout"], show(one["step_s"], "s"), cost,
+                     format_si(one["verifier_cores"]), one["binding_phase"]])  # fmt: skip
+    columns = ("generate #", "train #", "layout", "step #", "GPU-s per 1K kept tokens #", "cores #", "paced by")
+    return Table("Best splits of the GPUs (medians)", columns, rows, "step")
+
+
+def _levers(levers: list[Mapping[str, Any]]) -> Table:
+    rows = [
+        [one["name"], f"x {one['gpu_time_per_token_ratio']:.2f}", show(one["step_s"], "s"), one["why"]]
+        for one in levers
+    ]
+    return Table("What would bring GPU-time down", ("change", "GPU-time per token #", "step #", "what"), rows, "step")
+
+
+def _domains(domains: list[Mapping[str, Any]]) -> Table:
+    rows: list[list[str | Cell]] = []
+    for one in domains:
+        rollouts = format_si(one["rollouts"]) if one["fits"] else "does not fit"
+        figures = (format_si(one["tokens_per_s_per_gpu"]), format_percent(one["utilization_fraction"]))
+        held = (format_si(one["hbm_bytes"], "B"), format_si(one["weights_bytes"], "B"))
+        rows.append([one["system"], *held, rollouts, one["layout"], *figures, "yes" if one["efficient"] else "no",
+                     format_si(one["longest_trace_tokens"]), one["largest_model"].rpartition("/")[2]])  # fmt: skip
+    columns = ("domain", "HBM #", "weights #", "rollouts #", "layout", "tokens/s per GPU #", "utilisation #",
+               "efficient", "longest trace #", "largest model")  # fmt: skip
+    note = "efficient: weights and launches are at most half of a decode step; traces stay inside the context"
+    return Table("Does it fit the scale-up domain", columns, rows, "step", note)
+
+
+def _chosen(document: Mapping[str, Any]) -> dict[str, str]:
+    """What was taken for boxes that were left empty."""
+    price, split = document["price"], document["split"]
+    rent = {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
+    gpus = f"{split['training_gpus']:g}"
+    return {**rent, "layout": split["layout"], "training-layout": split["training_layout"], "training-gpus": gpus}
