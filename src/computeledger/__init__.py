@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.serve import ServeQuestion
+    from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
@@ -46,8 +48,10 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.serve": ("serve",),
+    "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.serve": ("ServeQuestion",),
+    "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
@@ -85,6 +89,7 @@ __all__ = [
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SweepQuestion",
     "System",
     "bibtex",
     "efficiency",
@@ -110,6 +115,7 @@ __all__ = [
     "serve",
     "simulate_rl",
     "simulate_serving",
+    "sweep",
     "timed_pool",
 ]
 
