@@ -245,7 +245,7 @@ def _advice(advice: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _layouts(document: Mapping[str, Any]) -> Table:
-    rows = []
+    rows: list[Sequence[str | Cell]] = []
     for one in document["best_layouts"]:
         named = one["recompute"].split(",")
         recompute = one["recompute"] if len(named) == 1 else f"{len(named)} named"
