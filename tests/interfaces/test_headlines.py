@@ -31,7 +31,7 @@ _COMMANDS = (
     "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16",
     "serve --model llama-3.1-8b --system h100-nvl8 --requests-per-s 50 --tpot 50ms",
     "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --layout dp64",
-    "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout-tokens 4K --continuation-tokens 128",
+    "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout 4K --gold 128",
     "simulate serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --requests 200 --arrivals poisson:5",
     "allocate --budget '3e25 FLOP' --inference-tokens 100T", "invert --input 2 --output 12 --threshold 200K",
     "route examples/money/route-support.toml", "claims", "frontier systems '2K chips of gb200-gpu'",

@@ -17,7 +17,7 @@ from tests.gates import ROOT
 
 #: Beside those of the README: one of every command whose tables are its own.
 _MORE = (
-    "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout-tokens 4K --steps 10",
+    "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout 4K --steps 10",
     "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --samples 64",
     "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16 --samples 64 --working",
     "facts model deepseek-v3",
