@@ -222,7 +222,7 @@ def _utilization(document: Mapping[str, Any]) -> Table:
 
 def _parts(parts: Mapping[str, Any]) -> Table:
     whole = sum(point(part) for part in parts.values())
-    rows = [
+    rows: list[list[str | Cell]] = [
         [name, quantity_cell(part, "s"), share_cell(point(part) / whole, percent(point(part) / whole))]
         for name, part in parts.items()
     ]
