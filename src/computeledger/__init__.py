@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
@@ -45,8 +49,12 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
+    "questions.answers.cost": ("cost",),
+    "questions.answers.invert": ("invert",),
     "questions.answers.serve": ("serve",),
     "questions.documents.records": ("plan_document",),
+    "questions.cost": ("CostQuestion",),
+    "questions.invert": ("InvertQuestion",),
     "questions.serve": ("ServeQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
@@ -68,11 +76,13 @@ __all__ = [
     "Accelerator",
     "Batch",
     "ComputeLedgerError",
+    "CostQuestion",
     "Efficiency",
     "Engine",
     "Fact",
     "FactError",
     "InputError",
+    "InvertQuestion",
     "Layout",
     "Ledger",
     "Machine",
@@ -87,12 +97,14 @@ __all__ = [
     "ServingScenario",
     "System",
     "bibtex",
+    "cost",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
     "ideal_serving",
+    "invert",
     "load_accelerator",
     "load_model",
     "load_ownership",

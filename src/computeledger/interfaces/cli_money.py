@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.cli_options import (
     CONTEXT,
-    COUNT,
     NUMBER,
     OF_PEAK,
     help_alone,
@@ -24,20 +24,10 @@ from computeledger.interfaces.cli_options import (
     seed_option,
     working_option,
 )
+from computeledger.questions.invert import InvertQuestion
 
 _ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", "")
 _rate, _flop = quantity_option("tokens_per_s", "tokens/s"), quantity_option("flop", "FLOP")
-
-
-def _one(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Read one exact number: a price list states no ranges."""
-    from computeledger.arrays import Range
-    from computeledger.errors import InputError
-
-    value = _ratio(context, parameter, text)
-    if isinstance(value, Range):
-        raise InputError(f"{parameter.opts[0]} {text!r}: one exact number is expected")
-    return None if value is None else float(value)
 
 
 def _print_working(document: Mapping[str, Any]) -> None:
@@ -46,15 +36,6 @@ def _print_working(document: Mapping[str, Any]) -> None:
         from computeledger.interfaces.tables import console, print_working
 
         print_working(console(), document)
-
-
-def at_least_thousand(_context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse fewer samples than hypotheses need, and more than memory holds."""
-    from computeledger.errors import InputError
-
-    if not 1_000 <= value <= 2_000_000:
-        raise InputError(f"{parameter.opts[0]} {value}: from 1,000 to 2,000,000 samples")
-    return value
 
 
 @click.command()
@@ -136,48 +117,19 @@ def _laws(as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("sheet_file", metavar="[SHEET.toml]", required=False)
-@click.option("--model", metavar="PROVIDER/NAME", help="A sheet of genai-prices, where it is installed.")
-@click.option("--input", "input_price", callback=_one, metavar="USD", help="Price per million input tokens.")
-@click.option("--output", "output_price", callback=_one, metavar="USD", help="Price per million output tokens.")
-@click.option("--threshold", callback=parse_tokens, metavar="N", help="Prompt beyond which it costs more.")
-@click.option("--provider", metavar="NAME", help="Who sells it; told from --model when left out.")
-@click.option(
-    "--premium",
-    default="1",
-    show_default=True,
-    callback=_ratio,
-    metavar="X",
-    help="Price over that of the open market, such as 3 or 1.5..6.",
-)
-@click.option(
-    "--premium-spread", default=0.0, type=NUMBER, show_default=True, metavar="S", help="Log standard deviation of that."
-)
-@click.option(
-    "--fast-price", callback=_one, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
-)
-@click.option("--fast-speed", callback=_one, metavar="X", help="And its speed over the plain one.")
-@click.option(
-    "--samples", default=200_000, type=COUNT, show_default=True, callback=at_least_thousand, help="Samples drawn."
-)
+@click.argument("sheet", metavar="[SHEET.toml]", required=False)
+@question_options(InvertQuestion, leave_out=("sheet",))
+@report_option
 @working_option
-@seed_option
 @json_option
-def invert(as_json: bool, **options: Any) -> None:
+def invert(**options: Any) -> None:
     """Say what a price sheet reveals of the model behind it, and what it does not.
 
     Sizes come from prices of open models of known size; intervals are those that left-out models keep.
     """
     from computeledger.questions.answers.invert import answer_invert
 
-    document = answer_invert(options)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_inversion
-
-    print_inversion(document)
-    _print_working(document)
+    show_answer(answer_invert(asked_by(InvertQuestion, options)), options)
 
 
 @click.command()

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from computeledger.economics.allocation import PHASES
 from computeledger.interfaces.tables import bar, console, interval, new_table, note
-from computeledger.interfaces.views.tiers import span_words
-from computeledger.questions.wording import PHASE_NAMES, interval_words, joined, point, route_words
+from computeledger.interfaces.views.invert import write_words
+from computeledger.questions.wording import PHASE_NAMES, joined, point, route_words
 from computeledger.units import format_percent, format_si, format_usd
 
 _ROWS = 18
@@ -113,74 +113,6 @@ def print_laws(document: Mapping[str, Any]) -> None:
     for name, row in document["rl_recipes"].items():
         table.add_row(name, f"{row['C_mid']:g}", f"{row['B']:g}", format_percent(row["A"]))
     out.print(table)
-
-
-_INVERTED = {"n_params_active": "active parameters", "n_params_total": "total parameters",
-             "kv_bytes_per_token": "KV bytes per token", "decode_batch": "decode batch",
-             "utilization_fraction": "utilisation", "gross_margin_fraction": "gross margin"}  # fmt: skip
-
-
-def print_inversion(document: Mapping[str, Any]) -> None:
-    """Print what a sheet reveals."""
-    out = console()
-    sheet = document["sheet"]
-    size, ends = format_si(point(document["n_params_active"])), interval_words(document["n_params_active"], "")
-    out.print(Text(f"{sheet['name']}: {size} active parameters ({ends})", style="bold"))
-    note(out, f"prices: {sheet['origin']}" + "".join(f"; {text}" for text in sheet["notes"]))
-    table = new_table("", "", "median and 90 %", ">bits learnt", "")
-    for key, name in _INVERTED.items():
-        value = document[key]
-        ends = " – ".join(_number(point(value, end), key) for end in ("p05", "p95"))
-        is_told = document["identified"][key]
-        bits, told = (f"{document['bits'][key]:.2f}", "") if is_told else ("–", "not identified: prior and physics")
-        table.add_row(name, f"{_number(point(value), key)}  {ends}", bits, told)
-    out.print(table)
-    clues = new_table("What each clue tells alone, in bits", "", *(f">{name}" for name in document["informed_by"]))
-    for key, name in _INVERTED.items():
-        alone = [bits.get(key) for bits in document["informed_by"].values()]
-        clues.add_row(name, *("" if bits is None else f"{bits:.2f}" for bits in alone))
-    out.print(clues)
-    questions = new_table("Hypotheses", "", "", ">weight", "rejected because")
-    for question, group in document["questions"].items():
-        for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
-            weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
-            questions.add_row(question if place == 0 else "", one["name"], weight, one["rejected"] or "")
-    out.print(questions)
-    refused: dict[str, list[str]] = {}
-    steps = {one["name"] for one in document["questions"].get("price step", ())}
-    for one in document["hypotheses"]:
-        if one["rejected"] and one["name"] not in steps:
-            refused.setdefault(one["rejected"], []).append(one["name"])
-    for why, names in refused.items():
-        out.print(f"rejected, {why}: {', '.join(names)}")
-    readings = document["readings"]
-    for kind in ("cache_write", "cache_write_1h"):
-        if f"store_or_resend_s_{kind}" in readings:
-            out.print(_break_even_words(kind, readings[f"reads_to_break_even_{kind}"],
-                                        readings[f"store_or_resend_s_{kind}"]))  # fmt: skip
-    if "fast_mode_batch_ratio" in readings:
-        out.print(f"fast mode: batch / {readings['fast_mode_batch_ratio']:.3g} at equal margin")
-    out.print(
-        "size x margin: "
-        + ", ".join(
-            f"{format_si(row['n_params_active'])} at {row['extra_margin_ratio']:g}x"
-            for row in document["size_times_margin"]
-        )
-    )
-    for text in document["not_identified"]:
-        note(out, text)
-    note(out, f"assumed: {'; '.join(document['assumptions'])}")
-
-
-def _break_even_words(kind: str, reads: float, span_s: float) -> str:
-    return (
-        f"{kind} pays from {reads:.2f} reads within its life: "
-        f"for a prefix that comes back within {span_words(span_s)}, on average"
-    )
-
-
-def _number(value: float, key: str) -> str:
-    return f"{value:.2f}" if key.endswith("fraction") else format_si(value)
 
 
 def print_route(document: Mapping[str, Any]) -> None:
@@ -306,7 +238,7 @@ def print_prices(document: Mapping[str, Any]) -> None:
                 out.print(f"{mode:10} {kind:16} {format_usd(rate['base'], 6)}{tiers}")
         spans = document.get("store_or_resend_s", {})
         for kind, reads in document.get("reads_to_break_even", {}).items():
-            out.print(_break_even_words(kind, reads, spans[kind]) if kind in spans else f"{kind} always pays")
+            out.print(f"{kind} {write_words(reads, spans[kind]) if kind in spans else 'always pays'}")
     for row in document.get("bills", ()):
         parts = ", ".join(f"{kind} {format_usd(value)}" for kind, value in row["parts"].items() if value)
         out.print(f"{format_usd(row['usd'], 6):>12}  {row['name']}  ({parts})")

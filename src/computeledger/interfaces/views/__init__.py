@@ -8,7 +8,7 @@ from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
-_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve"}
+_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve", "CostAnswer": "cost", "InvertAnswer": "invert"}
 
 
 def view_of(answer: object, working: bool = False) -> View:
