@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.serve import ServeQuestion
+    from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
@@ -52,10 +54,12 @@ _HOMES = {
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.serve": ("serve",),
+    "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.serve": ("ServeQuestion",),
+    "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
@@ -95,6 +99,7 @@ __all__ = [
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SweepQuestion",
     "System",
     "bibtex",
     "cost",
@@ -122,6 +127,7 @@ __all__ = [
     "serve",
     "simulate_rl",
     "simulate_serving",
+    "sweep",
     "timed_pool",
 ]
 

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from computeledger.errors import InputError, QuantityError, nearest, shown
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from computeledger.arrays import Range
 
 #: What a caller may give for a field: text as people write it, a number, a range, several texts.
-Given: TypeAlias = "str | float | bool | Range | Sequence[str] | None"
+Given: TypeAlias = "str | float | bool | Range | Sequence[str | float] | None"
 #: Dimensions that are no quantity.
 TEXT, SWITCH, WHOLE, TEXTS = "text", "switch", "whole", "texts"
 #: Largest count of GPUs, replicas, requests or sequences that is searched or simulated.
@@ -72,6 +72,10 @@ class Field:
         Of the control in the app; a field without a label has none.
     slider : tuple of float or None
         Ends of the slider.
+    is_list : bool
+        Whether it takes several values: a text with commas, or a sequence. Ranges are refused.
+    takes_number : bool
+        Whether a text may also be given as a number.
     """
 
     name: str
@@ -90,6 +94,8 @@ class Field:
     label: str = ""
     group: str = ""
     slider: tuple[float, float] | None = None
+    is_list: bool = False
+    takes_number: bool = False
 
     @property
     def option(self) -> str:
@@ -127,6 +133,38 @@ def asked(dimension: str, help: str, default: Any = None, **declared: Any) -> An
     if is_required:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata={**metadata, "default": default})
+
+
+def shared(question: type[Record], name: str, **changed: Any) -> Any:
+    """Declare a field that another question has too.
+
+    Parameters
+    ----------
+    question : type
+        That declares it.
+    name : str
+        Of the field there, and here.
+    **changed : Any
+        What differs: ``default`` and attributes of :class:`Field`.
+
+    Returns
+    -------
+    Any
+        For a dataclass.
+
+    Examples
+    --------
+    >>> from computeledger.questions.setup import OnSystem
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Question(Asked):
+    ...     gpus: int | None = shared(OnSystem, "gpus", blank="any")
+    >>> Question(gpus="8").gpus, fields_of(Question)["gpus"].help == fields_of(OnSystem)["gpus"].help
+    (8, True)
+    """
+    metadata = {**question.__dataclass_fields__[name].metadata, **changed}
+    dimension, said = metadata.pop("dimension"), metadata.pop("help")
+    default = ... if metadata.pop("is_required") else metadata.pop("default")
+    return asked(dimension, said, default, **metadata)
 
 
 @functools.cache
@@ -252,6 +290,8 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
         if one.is_required:
             raise InputError(f"{spelt}: needed")
         return one.default
+    if one.is_list:
+        return _list(one, given, spelt)
     if one.dimension == SWITCH:
         return _switch(given, spelt)
     if one.dimension == TEXT:
@@ -259,6 +299,24 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     if one.dimension == TEXTS:
         return (given,) if isinstance(given, str) else tuple(given)  # type: ignore[arg-type]
     return _number(one, given, spelt)
+
+
+def _list(one: Field, given: Given, spelt: str) -> tuple[Any, ...]:
+    """Several values: each read as one."""
+    parts: list[Any] = [given]
+    if isinstance(given, str):
+        parts = [part.strip() for part in given.split(",") if part.strip()]
+    elif isinstance(given, Sequence):
+        parts = list(given)
+    if not parts and (isinstance(given, str) or one.is_required or one.default):
+        raise InputError(f"{spelt} {shown(given)}: at least one is needed")
+    single = replace(one, is_list=False, is_required=False)
+    values = tuple(read_value(single, part, spelt) for part in parts)
+    if one.dimension != TEXT and any(not isinstance(value, (int, float)) for value in values):
+        raise QuantityError(f"{spelt} {shown(given)}: expected single numbers, not ranges")
+    if len(set(values)) < len(values):
+        raise InputError(f"{spelt}: a value is given twice")
+    return values
 
 
 def _switch(given: Given, spelt: str) -> bool:
@@ -272,6 +330,8 @@ def _switch(given: Given, spelt: str) -> bool:
 
 def _text(one: Field, given: Given, spelt: str) -> str:
     if not isinstance(given, str):
+        if one.takes_number and isinstance(given, (int, float)) and not isinstance(given, bool):
+            return f"{given:.17g}"
         if hasattr(given, "__fspath__") or one.name == "layout":
             return str(given)
         raise InputError(f"{spelt} {shown(given)}: expected a text")
@@ -360,7 +420,13 @@ _JSON_TYPES = {SWITCH: "boolean", TEXT: "string", WHOLE: "integer"}
 
 
 def _property(one: Field) -> dict[str, Any]:
+    if one.is_list:
+        item = _property(replace(one, is_list=False, default=None))
+        found = {"description": item.pop("description"), "type": "array", "items": item}
+        return {**found, "default": list(one.default)} if one.default else found
     kind: dict[str, Any] = {"type": _JSON_TYPES.get(one.dimension, ["number", "string"])}
+    if one.takes_number:
+        kind = {"type": ["number", "string"]}
     if one.dimension == TEXTS:
         kind = {"type": "array", "items": {"type": "string"}}
     if one.choices:

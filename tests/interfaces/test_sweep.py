@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.questions import executors
@@ -102,3 +103,15 @@ def test_sweep_and_serve_give_the_same_figures(capsys: pytest.CaptureFixture[str
         winner = json.loads(capsys.readouterr().out)["winner"]
         for name in ("layout", "batch", "tpot_s", "ttft_s", "usd_per_mtok_output"):
             assert winner[name] == (pytest.approx(best[name]) if name not in ("layout", "batch") else best[name]), name
+
+
+def test_a_sweep_from_python_is_the_command_s() -> None:
+    found = cl.sweep(model="llama-3.1-8b", system=["h100-nvl8", "h200-nvl8"], gpus=1, input_tokens=(1024, "4K"))
+    assert [one.system for one in found.combinations] == 2 * ["h100-nvl8"] + 2 * ["h200-nvl8"]
+    by_text = cl.sweep(found.question, input_tokens="1024,4K")
+    assert found.to_dict()["best"] == by_text.to_dict()["best"] and set(found.best) == {0, 1, 2, 3}
+    assert found.best[2].output_tokens_per_s_per_gpu > found.best[0].output_tokens_per_s_per_gpu, "more HBM"
+    with pytest.raises(InputError, match=r"^input_tokens '1k\.\.2k': .*single numbers"):
+        cl.sweep(found.question, input_tokens="1k..2k")
+    with pytest.raises(InputError, match=r"^model: needed"):
+        cl.sweep(system="h100-nvl8")

@@ -48,8 +48,9 @@ def _option(one: Field, spelt: str, hidden: bool = False) -> Callable[[Any], Any
 def _help(one: Field) -> str:
     if one.is_required:
         return f"{one.help}  [required]"
-    default = one.blank or (f"{one.default:g}" if isinstance(one.default, float) else one.default)
-    return one.help if default in (None, False, (), "") else f"{one.help}  [default: {default}]"
+    values = one.default if one.is_list else (one.default,)
+    default = one.blank or ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return one.help if default in ("None", "False", "()", "") else f"{one.help}  [default: {default}]"
 
 
 def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:

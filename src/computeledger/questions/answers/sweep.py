@@ -1,107 +1,206 @@
-"""From parsed options to the answer of a sweep."""
+"""Answer a sweep: the best layout and batch of every combination, and every option in a file."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.fields import Given
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.questions.answers.setup import precision_of, price_of, whole_number
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.setup import precision_of, price_of
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
+from computeledger.questions.sweep import SweepQuestion
 from computeledger.workloads.intervals import Interval, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_questions import ServingQuestion, sweep_questions
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption
 from computeledger.workloads.sweep import Columns
 
-_ASKED = ("model", "system", "precision", "input_tokens", "output_tokens")
+#: Figures of an option that a sweep's document has.
+_KEPT = ("layout", "batch", "n_gpus", "ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
+         "usd_per_mtok_output")  # fmt: skip
 
 
-def answer_sweep(options: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One question of a sweep.
+
+    Attributes
+    ----------
+    model, system, precision, interval_class : str
+        Ids; weights as given or as stored; the class whose medians the factors have.
+    input_tokens, output_tokens : float
+        Per request [token].
+    """
+
+    model: str
+    system: str
+    precision: str
+    interval_class: str
+    input_tokens: float
+    output_tokens: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SweepAnswer(Answer):
+    """The best option of every combination.
+
+    Attributes
+    ----------
+    question : SweepQuestion
+        What was asked.
+    combinations : tuple of Combination
+        In the order of the lists.
+    best : mapping of int to ServingOption
+        By the combination's place; those for which no layout fits or is fast enough are absent.
+    n_options : int
+        Layouts and batches that were evaluated [-].
+    slowest_tpot_s : float
+        Limit on the time per output token [s].
+    wall_s : float
+        What it took [s].
+    executor : str
+        Who computed it.
+    """
+
+    question: SweepQuestion
+    combinations: tuple[Combination, ...]
+    best: Mapping[int, ServingOption]
+    n_options: int
+    slowest_tpot_s: float
+    wall_s: float
+    executor: str
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger sweep --json`` prints it; a sweep has no working of its own."""
+        del working
+        best = [
+            asdict(self.combinations[place]) | {name: documents_serving.option_document(one)[name] for name in _KEPT}
+            for place, one in sorted(self.best.items())
+        ]
+        return {
+            "n_questions": len(self.combinations),
+            "n_options": self.n_options,
+            "options_per_s": self.n_options / self.wall_s,
+            "wall_s": self.wall_s,
+            "slowest_tpot_s": self.slowest_tpot_s,
+            "parquet": self.question.parquet,
+            "executor": self.executor,
+            "without_answer": [asdict(one) for place, one in enumerate(self.combinations) if place not in self.best],
+            "best": best,
+            "assumptions": documents_serving.serving_assumptions(),
+        }
+
+
+def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnswer:
+    """Serving over lists of models, systems, precisions and lengths: the best layout and batch of each combination.
+
+    Parameters
+    ----------
+    question : SweepQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or sequence
+        Fields of :class:`~computeledger.questions.sweep.SweepQuestion`; lists as sequences, or as texts with commas.
+
+    Returns
+    -------
+    SweepAnswer
+        Figures are medians, the same as those of :func:`computeledger.serve`.
+
+    Raises
+    ------
+    InputError
+        For bad input.
+
+    Examples
+    --------
+    >>> answer = sweep(model="llama-3.1-8b", system="h100-nvl8", gpus=1, input_tokens=[1024, "8K"])
+    >>> short, long = (answer.best[place].output_tokens_per_s_per_gpu for place in (0, 1))
+    >>> short > 2 * long
+    True
+    """
+    return from_python(SweepQuestion, answer_sweep, question, given)
+
+
+def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     """Answer ``computeledger sweep``."""
-    questions, labels = _questions(options)
-    limit_s = middle(options["tpot"]) if options["tpot"] is not None else SLOWEST_TPOT_S
-    asked = whole_number("--workers", options["workers"])
-    if asked is not None and options["cluster"] is not None:
-        raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")
-    workers = local_workers(asked, len(questions))
-    with open_executor(workers, options["cluster"]) as executor:
+    questions, combinations = _questions(question)
+    limit_s = middle(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
+    workers = local_workers(question.workers, len(questions))
+    with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
-        best, count = _run(questions, labels, (options["parquet"], limit_s), executor)
+        best, count = _run(questions, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
-    return {
-        "n_questions": len(questions),
-        "n_options": count,
-        "options_per_s": count / wall_s,
-        "wall_s": wall_s,
-        "slowest_tpot_s": limit_s,
-        "parquet": options["parquet"],
-        "executor": options["cluster"] or f"{workers} local process{'es' if workers > 1 else ''}",
-        "without_answer": [labels[one.index] for one in questions if one.index not in best],
-        "best": [{**labels[index], **found} for index, found in sorted(best.items())],
-        "assumptions": documents_serving.serving_assumptions(),
-    }
+    return SweepAnswer(
+        question=question,
+        combinations=tuple(combinations),
+        best=best,
+        n_options=count,
+        slowest_tpot_s=limit_s,
+        wall_s=wall_s,
+        executor=question.cluster or f"{workers} local process{'es' if workers > 1 else ''}",
+    )
 
 
-def _questions(options: Mapping[str, Any]) -> tuple[list[ServingQuestion], list[dict[str, Any]]]:
-    lists = [options[name] or (None,) for name in _ASKED]
-    for name, values in zip(_ASKED, lists, strict=True):
-        if len(set(values)) < len(values):
-            raise InputError(f"--{name.replace('_', '-')}: a value is given twice")
-    gpus = whole_number("--gpus", options["gpus"])
+def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combination]]:
     questions: list[ServingQuestion] = []
-    labels: list[dict[str, Any]] = []
-    for model_id, system_id, width, given, written in product(*lists):
+    combinations: list[Combination] = []
+    widths = asked.precision or (None,)
+    for model_id, system_id, width, given, written in product(
+        asked.model, asked.system, widths, asked.input_tokens, asked.output_tokens
+    ):
         model, system = load_model(model_id), load_system(system_id)
-        precision = precision_of(model, width, options["kv_precision"])
-        price = middle(price_of(system, options["price"])[0])
+        precision = precision_of(model, width, asked.kv_precision)
+        price = middle(price_of(system, asked.price)[0])
         scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
-        sure = _sureness(scenario, system)
-        questions.append(ServingQuestion(len(labels), scenario, _machine(sure, system), gpus))
-        labels.append({"model": model.id, "system": system.id, "precision": width or precision.name,
-                       "interval_class": sure.name, "input_tokens": given, "output_tokens": written})  # fmt: skip
-    return questions, labels
+        interval = _interval(scenario, system)
+        questions.append(ServingQuestion(len(combinations), scenario, _machine(interval, system), asked.gpus))
+        weights = width or precision.name
+        combinations.append(Combination(model.id, system.id, weights, interval.name, given, written))
+    return questions, combinations
 
 
-def _sureness(scenario: ServingScenario, system: System) -> Interval:
+def _interval(scenario: ServingScenario, system: System) -> Interval:
     return interval_of(interval_class(scenario.model, scenario.precision.name, system, DEFAULT_ENGINE))
 
 
-def _machine(sure: Interval, system: System) -> Machine:
+def _machine(interval: Interval, system: System) -> Machine:
     """One GPU at the medians that ``serve`` answers with: those of the question's interval class."""
-    middles = {"efficiency.serving_ratio": middle(sure.tpot), "efficiency.first_token_ratio": middle(sure.ttft)}
-    return Machine(system, efficiency(DEFAULT_ENGINE, middles))
+    medians = {"efficiency.serving_ratio": middle(interval.tpot), "efficiency.first_token_ratio": middle(interval.ttft)}
+    return Machine(system, efficiency(DEFAULT_ENGINE, medians))
 
 
 def _run(
     questions: Sequence[ServingQuestion],
-    labels: Sequence[Mapping[str, Any]],
+    combinations: Sequence[Combination],
     wanted: tuple[str | None, float],
     executor: Executor | None,
-) -> tuple[dict[int, dict[str, Any]], int]:
+) -> tuple[dict[int, ServingOption], int]:
     """The best option of each question, and how many options there were."""
     path, limit_s = wanted
-    best: dict[int, dict[str, Any]] = {}
+    best: dict[int, ServingOption] = {}
     count = 0
     with open_parquet(path) as append:
         for columns in sweep_questions(questions, executor):
             index = int(columns["question"][0])
-            append(_labelled(columns, labels[index]))
+            append(_labelled(columns, asdict(combinations[index])))
             count += len(columns["batch"])
             found = _best(columns, limit_s)
-            rate = "output_tokens_per_s_per_gpu"
-            if found and (index not in best or found[rate] > best[index][rate]):
+            if found is None:
+                continue
+            if index not in best or found.output_tokens_per_s_per_gpu > best[index].output_tokens_per_s_per_gpu:
                 best[index] = found
     return best, count
 
@@ -111,13 +210,16 @@ def _labelled(columns: Columns, label: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: np.full(size, value) for name, value in label.items()}, **columns}
 
 
-def _best(columns: Columns, limit_s: float) -> dict[str, Any] | None:
+def _best(columns: Columns, limit_s: float) -> ServingOption | None:
     """The option with the most throughput among those fast enough."""
     rate = np.where(columns["tpot_s"] <= limit_s, columns["output_tokens_per_s_per_gpu"], -1.0)
     row = int(np.argmax(rate))
     if rate[row] < 0:
         return None
     layout = Layout(**{name: int(columns[name][row]) for name in ("tp", "pp", "dp", "ep")})
-    kept = ("batch", "n_gpus", "ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
-            "usd_per_mtok_output")  # fmt: skip
-    return {"layout": str(layout), **{name: columns[name][row].item() for name in kept}}
+    figures = {name: columns[name][row].item() for name in _FIGURES}
+    return ServingOption(layout=layout, batch=int(columns["batch"][row]), **figures)
+
+
+_FIGURES = ("tpot_s", "ttft_s", "output_tokens_per_s_per_gpu", "requests_per_s", "usd_per_mtok_output",
+            "usd_per_mtok_input")  # fmt: skip
