@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.allocate import AllocateQuestion
+    from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.invert import invert
+    from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.invert import InvertQuestion
+    from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
@@ -51,10 +55,14 @@ _HOMES = {
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
+    "questions.answers.route": ("route",),
+    "questions.answers.allocate": ("allocate",),
     "questions.answers.serve": ("serve",),
     "questions.documents.records": ("plan_document",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
+    "questions.route": ("RouteQuestion",),
+    "questions.allocate": ("AllocateQuestion",),
     "questions.serve": ("ServeQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
@@ -74,6 +82,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accelerator",
+    "AllocateQuestion",
     "Batch",
     "ComputeLedgerError",
     "CostQuestion",
@@ -92,10 +101,12 @@ __all__ = [
     "PretrainingScenario",
     "RLScenario",
     "Range",
+    "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
     "System",
+    "allocate",
     "bibtex",
     "cost",
     "efficiency",
@@ -118,6 +129,7 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "route",
     "sample",
     "serve",
     "simulate_rl",

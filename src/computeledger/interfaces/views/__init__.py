@@ -8,7 +8,16 @@ from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
-_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve", "CostAnswer": "cost", "InvertAnswer": "invert"}
+_MODULES = {
+    "AllocateAnswer": "allocate",
+    "CostAnswer": "cost",
+    "InvertAnswer": "invert",
+    "LawsAnswer": "allocate",
+    "PoolsAnswer": "serve",
+    "RouteAnswer": "route",
+    "RouteCheckAnswer": "route",
+    "ServeAnswer": "serve",
+}
 
 
 def view_of(answer: object, working: bool = False) -> View:
