@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.allocate import AllocateQuestion
+    from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.invert import invert
+    from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.invert import InvertQuestion
+    from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.rl import simulate_rl
@@ -53,11 +57,15 @@ _HOMES = {
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
+    "questions.answers.route": ("route",),
+    "questions.answers.allocate": ("allocate",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
+    "questions.route": ("RouteQuestion",),
+    "questions.allocate": ("AllocateQuestion",),
     "questions.serve": ("ServeQuestion",),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
@@ -78,6 +86,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accelerator",
+    "AllocateQuestion",
     "Batch",
     "ComputeLedgerError",
     "CostQuestion",
@@ -96,11 +105,13 @@ __all__ = [
     "PretrainingScenario",
     "RLScenario",
     "Range",
+    "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
     "SweepQuestion",
     "System",
+    "allocate",
     "bibtex",
     "cost",
     "efficiency",
@@ -123,6 +134,7 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "route",
     "sample",
     "serve",
     "simulate_rl",

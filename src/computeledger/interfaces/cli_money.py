@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,110 +9,41 @@ import click
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.cli_options import (
     CONTEXT,
-    NUMBER,
-    OF_PEAK,
     help_alone,
     json_option,
-    parse_count,
-    parse_price,
-    parse_seconds,
     parse_tokens,
     print_json,
     quantity_option,
-    samples_option,
-    seed_option,
     working_option,
 )
+from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.invert import InvertQuestion
+from computeledger.questions.route import RouteQuestion
 
 _ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", "")
 _rate, _flop = quantity_option("tokens_per_s", "tokens/s"), quantity_option("flop", "FLOP")
 
 
-def _print_working(document: Mapping[str, Any]) -> None:
-    """Print the working where it was asked for."""
-    if "working" in document:
-        from computeledger.interfaces.tables import console, print_working
-
-        print_working(console(), document)
-
-
 @click.command()
-@click.option("--law", default="besiroglu_2024", show_default=True, metavar="NAME", help="Loss law.")
+@question_options(AllocateQuestion)
 @click.option(
     "--laws", is_flag=True, help="List the laws: where each was read, what it was fitted on, whether it is on."
 )
-@click.option("--unverified", is_flag=True, help="Allow laws and constants that were read in notes only.")
-@click.option("--unique-tokens", callback=parse_tokens, metavar="N", help="Fresh data there are; more repeats.")
-@click.option("--sparsity-ratio", type=NUMBER, metavar="R", help="Total over active parameters of a sparse model.")
-@click.option(
-    "--sparsity-multiplier", callback=_ratio, metavar="M", help="Dense compute it is worth; left out: read off."
-)
-@click.option("--train-bits", metavar="W/A/KV", help="Precision of training, such as 8/8/16: Kumar et al.'s law.")
-@click.option("--budget", metavar="AMOUNT", help="'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.")
-@click.option("--inference-tokens", "tokens_inference", callback=parse_tokens, metavar="N", help="Tokens served.")
-@click.option("--rate", callback=_rate, metavar="N/s", help="Tokens served per second; with --life.")
-@click.option("--life", callback=parse_seconds, metavar="TIME", help="Time in service; with --rate.")
-@click.option("--rl-tokens", "tokens_rl", callback=parse_tokens, metavar="N", help="Tokens of RL.")
-@click.option("--beta", callback=_ratio, help="FLOP of RL per parameter and token. [default: 8 to 12, median 10]")
-@click.option("--samples-per-kept", callback=_ratio, metavar="N", help="RL samples per one trained on: sets beta.")
-@click.option("--rl-gain", callback=_ratio, metavar="LOSS", help="Loss that unlimited RL is worth; with --rl-mid.")
-@click.option("--rl-mid", callback=_flop, metavar="FLOP", help="RL compute at which half of it is reached.")
-@click.option("--rl-recipe", metavar="NAME", help="ScaleRL's sigmoid instead of --rl-mid: scalerl, 32k, scout, ...")
-@click.option("--rl-exponent", callback=_ratio, metavar="B", help="Steepness of the sigmoid; 1 when left out.")
-@click.option("--elasticity", default="0", help="Demand falls as price^-elasticity; a number, or 'published'.")
-@click.option("--at-n-params", "n_params_reference", callback=parse_count, metavar="N", help="Size of that demand.")
-@click.option("--utilization-pretraining", callback=_fraction, metavar="F", help=f"FLOP over peak; {OF_PEAK} assumed.")
-@click.option(
-    "--utilization-rl", callback=_fraction, metavar="F", help="Of RL, waiting included; that of published steps."
-)
-@click.option("--utilization-inference", callback=_fraction, metavar="F", help="Of inference; a third assumed.")
-@click.option("--system", default="h100-nvl8", show_default=True, help="System whose GPUs are counted.")
-@click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out.")
-@click.option("--n-params", callback=parse_count, metavar="N", help="Judge ledgers that exist: active parameters.")
-@click.option("--tokens", "tokens_pretraining", callback=parse_tokens, metavar="N", help="And pretraining tokens.")
-@click.option("--preset", metavar="NAME", help="Judge an assumed lab: consumer-app or api-only.")
-@click.option("--levers", metavar="MODEL", help="What sparsity, caches, drafts, bits and routing do, on this model.")
-@click.option("--html", "html_file", metavar="FILE", help="Write plots as one self-contained HTML file.")
-@samples_option
-@seed_option
+@report_option
 @json_option
-def allocate(as_json: bool, html_file: str | None, laws: bool, **options: Any) -> None:
+def allocate(laws: bool, **options: Any) -> None:
     """Split a budget over size, pretraining, RL and inference by equal marginal returns.
 
     Without --inference-tokens or --rl-tokens the ledger is as large as pretraining's: a choice, and no law.
     """
     if laws:
-        _laws(as_json)
+        from computeledger.questions.answers.laws import LawsAnswer
+
+        show_answer(LawsAnswer(), options)
         return
     from computeledger.questions.answers.allocate import answer_allocate
 
-    document = answer_allocate(options)
-    if html_file is not None:
-        from computeledger.interfaces.report_money import write_allocation
-
-        write_allocation(html_file, document)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_allocation
-
-    print_allocation(document)
-    if html_file is not None:
-        click.echo(f"report: {html_file}")
-
-
-def _laws(as_json: bool) -> None:
-    """The list of laws."""
-    from computeledger.questions.answers.laws import laws_document
-
-    document = laws_document()
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_laws
-
-    print_laws(document)
+    show_answer(answer_allocate(asked_by(AllocateQuestion, options)), options)
 
 
 @click.command()
@@ -133,34 +63,19 @@ def invert(**options: Any) -> None:
 
 
 @click.command()
-@click.argument("task_file", metavar="[TASK.toml]", required=False)
-@click.option("--attempts", metavar="F.csv", help="Fit models to attempts: model, task, success, cost; CSV or JSONL.")
-@click.option("--check", is_flag=True, help="Predict cascades of one half of the attempts' tasks from the other half.")
-@click.option("--html", "html_file", metavar="FILE", help="Write the front as one self-contained HTML file.")
+@click.argument("task", metavar="[TASK.toml]", required=False)
+@question_options(RouteQuestion, leave_out=("task",))
+@report_option
 @working_option
-@seed_option
 @json_option
-def route(as_json: bool, html_file: str | None, **options: Any) -> None:
+def route(**options: Any) -> None:
     """Cost, time and success of a completed task: single models, retries, best-of-k and cascades.
 
     Failures are correlated: what independence would promise is printed as an upper bound only.
     """
     from computeledger.questions.answers.route import answer_route
 
-    document = answer_route(options)
-    if html_file is not None and not options["check"]:
-        from computeledger.interfaces.report_money import write_route
-
-        write_route(html_file, document)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_route, print_routing_check
-
-    (print_routing_check if options["check"] else print_route)(document)
-    _print_working(document)
-    if html_file is not None:
-        click.echo(f"report: {html_file}")
+    show_answer(answer_route(asked_by(RouteQuestion, options)), options)
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)

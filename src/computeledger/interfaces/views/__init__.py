@@ -9,9 +9,13 @@ from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
 _MODULES = {
+    "AllocateAnswer": "allocate",
     "CostAnswer": "cost",
     "InvertAnswer": "invert",
+    "LawsAnswer": "allocate",
     "PoolsAnswer": "serve",
+    "RouteAnswer": "route",
+    "RouteCheckAnswer": "route",
     "ServeAnswer": "serve",
     "SweepAnswer": "sweep",
 }
