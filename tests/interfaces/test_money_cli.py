@@ -169,7 +169,7 @@ def test_laws_over_a_budget(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     document = answer(
         capsys, "allocate", "--law", "gadre-2024-c4", "--budget", "3M GPU-hours", "--inference-tokens", "100T",
         "--rl-gain", "0.05..0.2", "--rl-recipe", "scalerl", "--beta", "4..12", "--unique-tokens", "10T",
-        "--sparsity-ratio", "8", "--train-bits", "8/8", "--unverified", "--samples", "64", "--html", str(page),
+        "--sparsity-ratio", "8", "--train-precision", "8/8", "--unverified", "--samples", "64", "--html", str(page),
     )  # fmt: skip
     assert len(document["law"]["changes"]) == 3 and document["n_params_total"]["p50"] == pytest.approx(
         8 * document["n_params_active"]["p50"]
@@ -266,7 +266,7 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
         (["route", "--check"], "--attempts"),
         (["allocate", "--budget", "1e24 FLOP", "--law", "sardana-2024"], "read in notes only"),
         (["allocate", "--budget", "1e24 FLOP", "--elasticity", "published"], "--unverified"),
-        (["allocate", "--budget", "1e24 FLOP", "--train-bits", "8/2"], "leaves no parameters"),
+        (["allocate", "--budget", "1e24 FLOP", "--train-precision", "8/2"], "leaves no parameters"),
         (["allocate", "--budget", "1e24 FLOP", "--rl-recipe", "scaler", "--rl-gain", "0.1"], "did you mean 'scalerl'"),
         (["allocate", "--budget", "1e24 FLOP", "--rl-recipe", "scalerl"], "--rl-gain goes with"),
     ],

@@ -24,9 +24,10 @@ class AllocateQuestion(Sampled):
     sparsity_multiplier: Uncertain | None = asked(
         "ratio", "Dense compute it is worth; left out: read off.", metavar="M"
     )
-    train_bits: str | None = asked(
-        "text", "Precision of training, such as 8/8/16: Kumar et al.'s law.", metavar="W/A/KV"
-    )
+    train_precision: str | None = asked(
+        "text", "Bits of weights, activations and cache in training, such as 8/8/16: Kumar et al.'s law.",
+        metavar="W/A/KV", aliases=("train_bits",),
+    )  # fmt: skip
     budget: str | None = asked("text", "'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.", metavar="AMOUNT")
     inference_tokens: Uncertain | None = asked("tokens", "Tokens served.", unit="tokens", metavar="N")
     rate: Uncertain | None = asked(

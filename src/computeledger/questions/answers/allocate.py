@@ -290,8 +290,8 @@ def _changed(law: LossLaw, question: AllocateQuestion, draws: Mapping[str, Num])
     """The law with sparsity, precision and a limit of fresh data laid over it."""
     if "sparsity_multiplier" in draws:
         law = with_sparsity(law, draws["sparsity_multiplier"])
-    if question.train_bits is not None:
-        law = with_precision(law, *_bits(question.train_bits))
+    if question.train_precision is not None:
+        law = with_precision(law, *_bits(question.train_precision))
     if "unique_tokens" in draws:
         words = f"data repeat beyond {format_si(median(draws['unique_tokens']))} tokens"
         law = replace(law, unique_tokens=draws["unique_tokens"], changes=(*law.changes, words))
@@ -306,14 +306,14 @@ def _bits(text: str) -> list[float]:
     except ValueError:
         bits = []
     if not 1 <= len(bits) <= 3 or any(not 1 <= one <= 32 for one in bits):
-        raise InputError(f"--train-bits {text!r}: write bits of weights, activations and cache, such as 8/8/16")
+        raise InputError(f"--train-precision {text!r}: write bits of weights, activations and cache, such as 8/8/16")
     return bits
 
 
 def _law_sources(question: AllocateQuestion) -> set[str]:
     """Laws that took part."""
     asked = {
-        "muennighoff_2023": question.unique_tokens is not None, "kumar_2024": question.train_bits is not None,
+        "muennighoff_2023": question.unique_tokens is not None, "kumar_2024": question.train_precision is not None,
         "scalerl_2025": question.rl_recipe is not None, "demand_elasticity": question.elasticity == "published",
         "sparsity_multiplier": question.sparsity_ratio is not None and question.sparsity_multiplier is None,
     }  # fmt: skip
@@ -418,7 +418,7 @@ def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: Loss
         )
     elif question.rl_gain is not None:
         out.append("the sigmoid of RL is the question's own")
-    if question.train_bits is not None:
+    if question.train_precision is not None:
         out.append("a FLOP in few bits takes the GPU-time that --utilization-pretraining says, of the bf16 peak")
         out.append("what few bits cost was fitted on models of 30M to 220M parameters")
     if np.any(np.asarray(draws["elasticity"]) > 1):
