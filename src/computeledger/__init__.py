@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
@@ -59,6 +61,8 @@ _HOMES = {
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
+    "questions.answers.frontier": ("forecast",),
+    "questions.frontier": ("ForecastQuestion",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
@@ -94,6 +98,7 @@ __all__ = [
     "Engine",
     "Fact",
     "FactError",
+    "ForecastQuestion",
     "InputError",
     "InvertQuestion",
     "Layout",
@@ -119,6 +124,7 @@ __all__ = [
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
+    "forecast",
     "ideal_serving",
     "invert",
     "load_accelerator",

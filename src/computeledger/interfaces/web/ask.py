@@ -106,7 +106,12 @@ def ask(
 
 
 def ask_question(
-    name: str, question: type[_Q], answer: Callable[[_Q], CommandAnswer], values: Values, working: bool
+    name: str,
+    question: type[_Q],
+    answer: Callable[[_Q], CommandAnswer],
+    values: Values,
+    working: bool,
+    argument: str = "",
 ) -> Answer:
     """Ask a question by the values of controls, which are named as its fields.
 
@@ -122,6 +127,8 @@ def ask_question(
         Of the controls.
     working : bool
         Whether formulas, inputs and sources are wanted too.
+    argument : str
+        Field that the command takes without its name.
 
     Returns
     -------
@@ -147,5 +154,7 @@ def ask_question(
     options = [
         known[key].option if known[key].dimension == SWITCH else f"{known[key].option}={text}"
         for key, text in named.items()
+        if key != argument
     ]
+    options += [named[argument]] if argument else []
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)
