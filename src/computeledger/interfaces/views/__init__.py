@@ -9,11 +9,22 @@ from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
 _MODULES = {
+    "AllocateAnswer": "allocate",
+    "BacktestAnswer": "frontier",
+    "CostAnswer": "cost",
+    "ForecastAnswer": "frontier",
+    "GrowthAnswer": "frontier",
+    "InvertAnswer": "invert",
+    "LawsAnswer": "allocate",
     "PoolsAnswer": "serve",
     "PretrainAnswer": "pretrain",
     "RLAnswer": "rl",
+    "RouteAnswer": "route",
+    "RouteCheckAnswer": "route",
     "ServeAnswer": "serve",
+    "SitesAnswer": "frontier",
     "SweepAnswer": "sweep",
+    "SystemsAnswer": "frontier",
 }
 
 
