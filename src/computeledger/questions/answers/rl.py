@@ -24,7 +24,7 @@ from computeledger.workloads.rl_scale_up import domain_use, largest_model, longe
 from computeledger.workloads.rl_search import next_gpu, rl_machine
 
 #: Domains that --scale-up shows beside the question's own.
-DOMAINS = ("h200-nvl8", "b200-nvl8", "gb200-nvl72", "tpu-v5p-pod", "tpu-v6e-pod")
+SCALE_UP_SYSTEMS = ("h200-nvl8", "b200-nvl8", "gb200-nvl72", "tpu-v5p-pod", "tpu-v6e-pod")
 #: Models among which the largest that a domain serves is looked for.
 MODELS = (
     "llama-3.1-8b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3",
@@ -115,7 +115,7 @@ def _domains(setting: Setting) -> tuple[DomainAnswer, ...]:
     machines, engine, sampling = setting.typical_machines, setting.typical.engine, setting.typical.sampling
     models = [(one, Precision()) for one in map(load_model, MODELS)]
     rows = []
-    for name in dict.fromkeys((setting.system.id, *DOMAINS)):
+    for name in dict.fromkeys((setting.system.id, *SCALE_UP_SYSTEMS)):
         there = rl_machine(replace(machines.generation, system=load_system(name)))
         moved = replace(machines, generation=there, training=there)
         use = domain_use(setting.model, engine.precision, sampling, moved)
