@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.answers.simulate_rl import simulate_rl
+    from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.serve import ServeQuestion
+    from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
-    from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
@@ -48,15 +50,17 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.serve": ("serve",),
+    "questions.answers.simulate_rl": ("simulate_rl",),
+    "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.serve": ("ServeQuestion",),
+    "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
     "physics.training": ("Batch",),
-    "simulation.rl": ("simulate_rl",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
@@ -89,6 +93,8 @@ __all__ = [
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SimulateRLQuestion",
+    "SimulateServeQuestion",
     "SweepQuestion",
     "System",
     "bibtex",
@@ -114,6 +120,7 @@ __all__ = [
     "sample",
     "serve",
     "simulate_rl",
+    "simulate_serve",
     "simulate_serving",
     "sweep",
     "timed_pool",

@@ -137,6 +137,10 @@ class View:
         Figures with formula, inputs and sources, in words.
     overline : str
         Of the report: which command it is of.
+    warnings : tuple of str
+        What must not be missed, such as a load that no queue survives.
+    tile_heading : str
+        What a terminal writes above the tiles' values.
     """
 
     headline: str
@@ -153,6 +157,8 @@ class View:
     blocks: tuple[tuple[str, str], ...] = ()
     working: tuple[Mapping[str, Any], ...] = ()
     overline: str = ""
+    warnings: tuple[str, ...] = ()
+    tile_heading: str = "median and 90 % interval"
 
 
 def tile(

@@ -24,6 +24,8 @@ def print_view(view: View) -> None:
         note(out, _plain("; ".join(view.asked)))
     if view.headline:
         out.print(Text(_plain(view.headline)))
+    for text in view.warnings:
+        out.print(Text(_plain(text), style="bold red"))
     for text in view.notes:
         note(out, _plain(text))
     _print_tiles(out, view)
@@ -47,8 +49,7 @@ def _plain(text: str) -> str:
 def _print_tiles(out: Console, view: View) -> None:
     if not view.tiles:
         return
-    heads = ("", "median and 90 % interval", view.reference) if view.reference else ("", "median and 90 % interval")
-    table = new_table("", *heads)
+    table = new_table("", "", view.tile_heading, *([view.reference] if view.reference else []))
     for one in view.tiles:
         text = Text(_plain(one.text)).append(f"  {_plain(one.band)}" if one.band else "", style=DIM)
         table.add_row(one.label, text, *([Text(_plain(one.reference), style=DIM)] if view.reference else []))

@@ -8,7 +8,13 @@ from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
-_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve", "SweepAnswer": "sweep"}
+_MODULES = {
+    "ServeAnswer": "serve",
+    "PoolsAnswer": "serve",
+    "SweepAnswer": "sweep",
+    "SimulateServeAnswer": "simulate",
+    "SimulateRLAnswer": "simulate",
+}
 
 
 def view_of(answer: object, working: bool = False) -> View:
