@@ -211,7 +211,8 @@ def member_problems(name: str, member: Any) -> Iterator[str]:
 
 def is_offered(thing: type) -> bool:
     """Whether ``import computeledger`` offers a class whose fields need words."""
-    return thing.__name__ in computeledger.__all__ and not issubclass(thing, Asked)
+    is_named = thing.__name__ in computeledger.__all__ and getattr(computeledger, thing.__name__) is thing
+    return is_named and not issubclass(thing, Asked)
 
 
 def problems(module: ModuleType) -> Iterator[str]:

@@ -76,16 +76,6 @@ class FactError(ComputeLedgerError, ValueError):
 def shown(given: object) -> str:
     """Say what was given in the words of a TOML or JSON file, a long text shortened.
 
-    Parameters
-    ----------
-    given : object
-        A value of any type.
-
-    Returns
-    -------
-    str
-        Texts in quotes, ``true`` and ``false``, ``the date 2026-11-01``, ``a list``, ``a table``.
-
     Examples
     --------
     >>> shown("8 GB"), shown(True), shown([1, 2]), shown(datetime.date(2026, 11, 1))
@@ -106,20 +96,6 @@ def shown(given: object) -> str:
 
 def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """Name the valid choices closest to a misspelt one.
-
-    Parameters
-    ----------
-    given : str
-        What the user wrote.
-    allowed : iterable of str
-        The valid choices.
-    limit : int
-        How many to name at most [-].
-
-    Returns
-    -------
-    str
-        ``"did you mean 'a' or 'b'?"``, or the valid choices when none is close.
 
     Examples
     --------
@@ -142,20 +118,6 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
 
 def unknown_id(kind: str, given: str, allowed: Iterable[str]) -> UnknownIdError:
     """Build the error for an id that names nothing.
-
-    Parameters
-    ----------
-    kind : str
-        What the id should have named, such as ``"model"``.
-    given : str
-        What the user wrote.
-    allowed : iterable of str
-        The valid ids.
-
-    Returns
-    -------
-    UnknownIdError
-        Ready to be raised.
 
     Examples
     --------

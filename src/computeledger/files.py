@@ -68,11 +68,6 @@ def without_user_files() -> Iterator[None]:
     Under it :func:`user_files_allowed` is false, so that a text is never taken for a path, and :func:`open_user_file`
     refuses whatever reaches it all the same.
 
-    Yields
-    ------
-    None
-        For the block.
-
     Examples
     --------
     >>> with without_user_files(), open_user_file(Path("pyproject.toml")) as stream:
@@ -90,11 +85,6 @@ def without_user_files() -> Iterator[None]:
 def user_files_allowed() -> bool:
     """Whether a text may be taken for the path of a file.
 
-    Returns
-    -------
-    bool
-        False inside :func:`without_user_files`.
-
     Examples
     --------
     >>> with without_user_files():
@@ -109,21 +99,6 @@ def open_user_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that a user named, if it is a regular file.
 
     A device, a pipe or a socket never ends or never begins, so it is refused before anything is read.
-
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-
-    Yields
-    ------
-    BinaryIO
-        At its beginning.
-
-    Raises
-    ------
-    InputError
-        A file that does not exist, is no regular file, or cannot be read; any file inside :func:`without_user_files`.
 
     Examples
     --------
@@ -155,23 +130,6 @@ def open_user_file(path: Path) -> Iterator[BinaryIO]:
 def read_user_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """Read a user's file whole.
 
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-    most_bytes : int
-        Size beyond which it is refused [byte].
-
-    Returns
-    -------
-    str
-        UTF-8, without a byte order mark.
-
-    Raises
-    ------
-    InputError
-        What :func:`open_user_file` refuses, a file that is too large, or bytes that are not UTF-8.
-
     Examples
     --------
     >>> read_user_text(Path("missing.toml"))
@@ -197,11 +155,6 @@ def _size(n_bytes: int) -> str:
 def check_kept(path: Path) -> None:
     """Refuse a user's file that is too large to keep every line of it.
 
-    Parameters
-    ----------
-    path : Path
-        As the user gave it; at most :data:`MOST_KEPT_BYTES`.
-
     Examples
     --------
     >>> check_kept(Path("nowhere.jsonl"))
@@ -215,20 +168,6 @@ def check_kept(path: Path) -> None:
 
 def bounded_lines(stream: BinaryIO, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tuple[int, bytes | None]]:
     r"""Read lines of which none can fill the memory.
-
-    Parameters
-    ----------
-    stream : BinaryIO
-        Of :func:`open_user_file`.
-    most_bytes : int
-        Length beyond which a line is passed over [byte].
-
-    Yields
-    ------
-    int
-        Number of the line, from 1 [-].
-    bytes or None
-        With its end; None for a line that is too long.
 
     Examples
     --------
@@ -250,25 +189,6 @@ def bounded_lines(stream: BinaryIO, most_bytes: int = MOST_LINE_BYTES) -> Iterat
 def read_user_lines(path: Path, most_bytes: int = MOST_LINE_BYTES) -> Generator[tuple[int, str], None, None]:
     r"""Read a user's text file line by line.
 
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-    most_bytes : int
-        Most of a line [byte].
-
-    Yields
-    ------
-    int
-        Number of the line, from 1 [-].
-    str
-        UTF-8 with the end of the line, without a byte order mark.
-
-    Raises
-    ------
-    InputError
-        What :func:`open_user_file` refuses, a line that is too long, or bytes that are not UTF-8.
-
     Examples
     --------
     >>> import tempfile
@@ -289,23 +209,6 @@ def read_user_lines(path: Path, most_bytes: int = MOST_LINE_BYTES) -> Generator[
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Parse TOML of a user.
-
-    Parameters
-    ----------
-    text : str
-        To be parsed.
-    name : str
-        What it is called in an error.
-
-    Returns
-    -------
-    dict
-        Its tables.
-
-    Raises
-    ------
-    InputError
-        It is no TOML, or nested too deeply, or a key or a whole number is too long.
 
     Examples
     --------
@@ -382,27 +285,6 @@ def _deep_line(text: str, parts: re.Pattern[str]) -> int | None:
 def parse_json(text: str, name: str, line: int | None = None, most_digits: int = MOST_DIGITS) -> Any:
     """Parse JSON of a user.
 
-    Parameters
-    ----------
-    text : str
-        To be parsed.
-    name : str
-        What it is called in an error; empty where the caller says where it stands.
-    line : int, optional
-        Of the file, where the text is one line of it [-].
-    most_digits : int
-        Of a whole number [-].
-
-    Returns
-    -------
-    object
-        What it says.
-
-    Raises
-    ------
-    InputError
-        It is no JSON, or too deep or too large, or a whole number has too many digits.
-
     Examples
     --------
     >>> parse_json("[" * 100_000, "config.json")
@@ -441,21 +323,6 @@ def _decoder(most_digits: int) -> json.JSONDecoder:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a user's TOML file.
 
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-
-    Returns
-    -------
-    dict
-        Its tables.
-
-    Raises
-    ------
-    InputError
-        What :func:`read_user_text` and :func:`parse_toml` refuse.
-
     Examples
     --------
     >>> read_toml(Path("nowhere.toml"))
@@ -468,21 +335,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 def read_json(path: Path) -> Any:
     """Read a user's JSON file.
 
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-
-    Returns
-    -------
-    object
-        What it says.
-
-    Raises
-    ------
-    InputError
-        What :func:`read_user_text` and :func:`parse_json` refuse.
-
     Examples
     --------
     >>> read_json(Path("nowhere.json"))
@@ -494,25 +346,6 @@ def read_json(path: Path) -> Any:
 
 def read_json_lines(path: Path, most_lines: int | None = None) -> Iterator[tuple[int, Any]]:
     r"""Read a user's file of one JSON document per line, as it streams by; empty lines are passed over.
-
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-    most_lines : int, optional
-        Lines beyond which it is refused, for a reader that keeps them all [-].
-
-    Yields
-    ------
-    int
-        Number of the line, from 1 [-].
-    object
-        What it says.
-
-    Raises
-    ------
-    InputError
-        What :func:`read_user_lines` and :func:`parse_json` refuse.
 
     Examples
     --------
@@ -533,30 +366,6 @@ def read_table(
     path: Path, needed: Sequence[str] = (), comment: str = "", most_rows: int = MOST_ROWS
 ) -> Iterator[tuple[int, dict[str, str]]]:
     r"""Read a user's CSV file row by row.
-
-    Parameters
-    ----------
-    path : Path
-        As the user gave it.
-    needed : sequence of str
-        Columns that it must have.
-    comment : str
-        Lines above the header that begin with it are passed over.
-    most_rows : int
-        Rows beyond which it is refused [-].
-
-    Yields
-    ------
-    int
-        Line on which the row ends, from 1 [-].
-    dict
-        Cells by column; a cell that is missing is an empty text.
-
-    Raises
-    ------
-    InputError
-        What :func:`read_user_lines` refuses, no table, a column that is missing, a row with more cells than
-        columns, or too many of them.
 
     Examples
     --------

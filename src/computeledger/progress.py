@@ -20,17 +20,6 @@ class StoppedError(BaseException):
 class Progress:
     """Listener of one piece of work.
 
-    Attributes
-    ----------
-    done, total : int
-        Blocks of the outermost loop [-].
-    what : str
-        What these are.
-    is_stopped : bool
-        Set by whoever no longer waits; the work then ends before its next block.
-    depth : int
-        Loops that are under way [-].
-
     Examples
     --------
     >>> heard = Progress()
@@ -59,16 +48,6 @@ _heard: ContextVar[Progress | None] = ContextVar("heard", default=None)
 def listening(progress: Progress) -> Iterator[Progress]:
     """Listen to the work inside a ``with`` block, of this thread.
 
-    Parameters
-    ----------
-    progress : Progress
-        Is told.
-
-    Yields
-    ------
-    Progress
-        The same.
-
     Examples
     --------
     >>> with listening(Progress()) as heard:
@@ -85,23 +64,6 @@ def listening(progress: Progress) -> Iterator[Progress]:
 
 def counted(items: Iterable[Item], what: str) -> Iterator[Item]:
     """Go over blocks of work and say before each how many are done.
-
-    Parameters
-    ----------
-    items : iterable
-        Blocks; taken at once where somebody listens.
-    what : str
-        What they are, in the plural.
-
-    Yields
-    ------
-    object
-        The items.
-
-    Raises
-    ------
-    StoppedError
-        Where whoever listened has gone.
 
     Examples
     --------
@@ -129,16 +91,6 @@ def counted(items: Iterable[Item], what: str) -> Iterator[Item]:
 
 def stage(what: str) -> None:
     """Say what is worked on where there is no loop to count, and end where nobody waits any more.
-
-    Parameters
-    ----------
-    what : str
-        What comes next.
-
-    Raises
-    ------
-    StoppedError
-        Where whoever listened has gone.
 
     Examples
     --------

@@ -18,21 +18,7 @@ from computeledger.errors import FactError, unknown_id
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A publication.
-
-    Attributes
-    ----------
-    key : str
-        What facts cite.
-    title, publisher, url : str
-        As published.
-    date : str
-        ISO date of publication, or of the copy that was read (year, year-month or full date).
-    license : str
-        Licence of what is derived from it, where one is stated.
-    verified : bool
-        False where the figure was recalled and not read at the source.
-    """
+    """A publication."""
 
     key: str
     title: str
@@ -73,23 +59,6 @@ class Source:
 def check_date(text: str, where: str) -> str:
     """Refuse a date that is not ISO or lies in the future.
 
-    Parameters
-    ----------
-    text : str
-        ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD``.
-    where : str
-        What carries the date, for the message.
-
-    Returns
-    -------
-    str
-        The same text.
-
-    Raises
-    ------
-    FactError
-        Not an ISO date, or one in the future.
-
     Examples
     --------
     >>> check_date("2024-12", "deepseek-v3")
@@ -107,23 +76,6 @@ def check_date(text: str, where: str) -> str:
 
 def read_sources(tables: Mapping[str, Any], where: str) -> dict[str, Source]:
     """Read records from parsed TOML.
-
-    Parameters
-    ----------
-    tables : mapping
-        One table per key.
-    where : str
-        File name, for messages.
-
-    Returns
-    -------
-    dict of str to Source
-        Records by key.
-
-    Raises
-    ------
-    FactError
-        A record with an unknown or missing field.
 
     Examples
     --------
@@ -147,11 +99,6 @@ def read_sources(tables: Mapping[str, Any], where: str) -> dict[str, Source]:
 @functools.cache
 def load_sources() -> Mapping[str, Source]:
     """Load the shipped records.
-
-    Returns
-    -------
-    mapping of str to Source
-        Records by key.
 
     Examples
     --------

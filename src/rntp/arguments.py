@@ -22,16 +22,6 @@ def _on_cpu(recipe: Recipe) -> bool:
 def process_state(recipe: Recipe) -> PartialState:
     """Join the processes of a run; without a GPU they find one another only if they are told to do without.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        The run.
-
-    Returns
-    -------
-    PartialState
-        Of this process.
-
     Examples
     --------
     >>> process_state(Recipe()).num_processes
@@ -54,18 +44,6 @@ def _leave_group() -> None:
 
 def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
     """Say a recipe in TRL's terms.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The run.
-    processes : int
-        Data-parallel processes that share its thoughts [-].
-
-    Returns
-    -------
-    GRPOConfig
-        One generation per ``updates_per_batch`` updates, token-level loss, no scaling of rewards by TRL.
 
     Examples
     --------

@@ -28,16 +28,6 @@ STREAMS = 3
 def corpus_of(recipe: Recipe) -> CorpusSpec:
     """Give the corpus of a recipe that must have one.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Any.
-
-    Returns
-    -------
-    CorpusSpec
-        Its own.
-
     Examples
     --------
     >>> corpus_of(Recipe())
@@ -51,18 +41,6 @@ def corpus_of(recipe: Recipe) -> CorpusSpec:
 
 def read_documents(recipe: Recipe, number: int) -> Iterator[Document]:
     """Read the training side of the corpus, without end, in an order that each use has for itself.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Whose corpus and seed.
-    number : int
-        Which of the seed's streams [-].
-
-    Yields
-    ------
-    Document
-        Again and again, each time in another order; a generator makes others.
 
     Examples
     --------
@@ -78,19 +56,6 @@ def make_base(
     recipe: Recipe, folder: Path, machine: Machine, device: torch.device, told: Callable[[int, dict[str, float]], None]
 ) -> None:
     """Make a model and pretrain it, or go on with that; nothing is done where it is there.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        With a model from scratch.
-    folder : Path
-        Of the run; the model comes to stand in ``base/`` once it is whole.
-    machine : Machine
-        That the books name.
-    device : torch.device
-        To train on.
-    told : callable
-        Told each update and its figures.
 
     Examples
     --------
@@ -123,18 +88,6 @@ def _chunks(recipe: Recipe, spec: PretrainSpec, tokenizer: Any) -> Iterator[Chun
 
 def base_tokenizer(recipe: Recipe, folder: Path) -> Any:
     """Give the tokenizer of a model from scratch: that of a pretraining that has begun, or one learnt now.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        With a corpus.
-    folder : Path
-        Of the run.
-
-    Returns
-    -------
-    PreTrainedTokenizerFast
-        As it stands in the folder.
 
     Examples
     --------

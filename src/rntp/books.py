@@ -62,14 +62,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """FLOP of some passes.
-
-    Attributes
-    ----------
-    flop, executed_flop : float
-        The model's own; and with padding and the masked half of the attention, as dense kernels multiply them [FLOP],
-        [FLOP].
-    """
+    """FLOP of some passes."""
 
     flop: float
     executed_flop: float
@@ -77,17 +70,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class ParameterCount:
-    """All that is known of a model whose architecture the planner cannot count: 2 FLOP a parameter and token.
-
-    Attributes
-    ----------
-    n_params : int
-        That a token is multiplied with, the output head among them.
-    n_params_head : int
-        Of the output head.
-    architecture : str
-        As its configuration names it.
-    """
+    """All that is known of a model whose architecture the planner cannot count: 2 FLOP a parameter and token."""
 
     n_params: int
     n_params_head: int
@@ -99,20 +82,6 @@ Counted = Model | ParameterCount
 
 def counted_model(config: object, name: str = "model", parameters: ParameterCount | None = None) -> Counted | None:
     """Choose what a model's work is counted by: its architecture, else its parameters, else nothing.
-
-    Parameters
-    ----------
-    config : object
-        Hugging Face configuration, a mapping or with ``to_dict``; or None.
-    name : str
-        Of the model.
-    parameters : ParameterCount, optional
-        Counted on the model itself, for an architecture that the planner does not know.
-
-    Returns
-    -------
-    Model, ParameterCount or None
-        The first that there is.
 
     Examples
     --------
@@ -139,22 +108,6 @@ def forward_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0, hea
     ``2 N`` per token, the output head where logits are made only, and the attention over visible tokens. Sequences of a
     batch are padded to the longest in ``executed_flop``.
 
-    Parameters
-    ----------
-    model : Model or ParameterCount
-        The model's shape, or its parameters.
-    new_tokens : float or ndarray
-        Tokens of each sequence that the pass goes over [token].
-    context_tokens : float or ndarray
-        Tokens before them, already cached [token].
-    head_tokens : float or ndarray, optional
-        Tokens of each sequence that get logits; all new ones when left out [token].
-
-    Returns
-    -------
-    Work
-        Of all sequences.
-
     Examples
     --------
     >>> model = parse_config({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
@@ -174,20 +127,6 @@ def forward_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0, hea
 
 def decode_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0) -> Work:
     """Count tokens that are passed one at a time, each with logits, after a cached context.
-
-    Parameters
-    ----------
-    model : Model or ParameterCount
-        The model's shape, or its parameters.
-    new_tokens : float or ndarray
-        Tokens of each sequence [token].
-    context_tokens : float or ndarray
-        Tokens before them, already cached [token].
-
-    Returns
-    -------
-    Work
-        Of all sequences; in ``executed_flop`` all are decoded until the longest ends.
 
     Examples
     --------
@@ -234,13 +173,7 @@ def _attention_flop(model: Counted, new: Num, context: Num = 0.0, *, every: bool
 
 
 class PhaseBook:
-    """What is counted in an open phase.
-
-    Parameters
-    ----------
-    model : Model, ParameterCount or None
-        What work is counted by; without it none is.
-    """
+    """What is counted in an open phase."""
 
     def __init__(self, model: Counted | None) -> None:
         self._model = model
@@ -251,51 +184,21 @@ class PhaseBook:
         self.energy_j: float | None = None
 
     def tokens(self, **counts: float) -> None:
-        """Count tokens.
-
-        Parameters
-        ----------
-        **counts : float
-            How many of each kind of the ledger's ``TOKEN_KINDS`` [-].
-        """
+        """Count tokens."""
         for kind, count in counts.items():
             self.tokens_by_kind[kind] = self.tokens_by_kind.get(kind, 0.0) + float(count)
 
     def moved(self, data_bytes: float) -> None:
-        """Count data moved between devices or to disk.
-
-        Parameters
-        ----------
-        data_bytes : float
-            How much [byte].
-        """
+        """Count data moved between devices or to disk."""
         self.moved_bytes = (self.moved_bytes or 0.0) + data_bytes
 
     def forward(self, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> None:
-        """Count a forward pass, as :func:`forward_work` does.
-
-        Parameters
-        ----------
-        new_tokens : float or ndarray
-            Tokens of each sequence that the pass goes over [token].
-        context_tokens : float or ndarray
-            Tokens before them, already cached [token].
-        head_tokens : float or ndarray, optional
-            Tokens of each sequence that get logits; all new ones when left out [token].
-        """
+        """Count a forward pass, as :func:`forward_work` does."""
         if self._model is not None:
             self.add(forward_work(self._model, new_tokens, context_tokens, head_tokens))
 
     def generate(self, new_tokens: Num, context_tokens: Num) -> None:
-        """Count sampling: one pass over each context, then one per token but the last; and the tokens themselves.
-
-        Parameters
-        ----------
-        new_tokens : float or ndarray
-            Tokens sampled for each sequence [token].
-        context_tokens : float or ndarray
-            Tokens before them [token].
-        """
+        """Count sampling: one pass over each context, then one per token but the last; and the tokens themselves."""
         new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), context_tokens)
         self.tokens(sampled=float(new.sum()), input=float(context.sum()))
         self.sample(new, context)
@@ -319,22 +222,7 @@ class PhaseBook:
         self, tokens: Num, head_tokens: Num | None = None, *, recomputed: bool = False, padded_tokens: float = 0.0,
         fused_tokens: Num | None = None,
     ) -> None:  # fmt: skip
-        """Count a forward and backward pass, 3 times the forward; and the tokens themselves.
-
-        Parameters
-        ----------
-        tokens : float or ndarray
-            Length of each sequence [token].
-        head_tokens : float or ndarray, optional
-            Tokens of each sequence that get logits; all when left out [token].
-        recomputed : bool
-            Whether layers are computed again in the backward pass; only ``executed_flop`` counts that.
-        padded_tokens : float
-            Width of the batch, where it is padded to more than its longest sequence [token].
-        fused_tokens : float or ndarray, optional
-            Tokens of each sequence that a fused head multiplies, which keeps no logits: it makes them again in the
-            backward pass, 4 times the forward. Only ``executed_flop`` counts that [token].
-        """
+        """Count a forward and backward pass, 3 times the forward; and the tokens themselves."""
         lengths = np.atleast_1d(np.asarray(tokens, float))
         self.tokens(trained=float(np.sum(lengths)))
         if self._model is None:
@@ -348,35 +236,13 @@ class PhaseBook:
         self.add(Work(3 * once.flop, executed))
 
     def add(self, work: Work) -> None:
-        """Count work that was counted elsewhere, such as another model's.
-
-        Parameters
-        ----------
-        work : Work
-            Of some passes.
-        """
+        """Count work that was counted elsewhere, such as another model's."""
         before = self.work or Work(0.0, 0.0)
         self.work = Work(before.flop + work.flop, before.executed_flop + work.executed_flop)
 
 
 class Books:
-    """Keeps the ledger of a run.
-
-    Parameters
-    ----------
-    path : Path or None
-        The ledger; an existing one is gone on with, as one more attempt. None keeps entries in memory alone, as
-        the processes do that are not the first.
-    config : object
-        The model's Hugging Face configuration, a mapping or with ``to_dict``, or what :func:`counted_model` gives; None
-        counts no work.
-    machine : Machine
-        What the run is on.
-    run : str
-        Name of the run.
-    workload : str
-        ``rl`` or ``pretraining``.
-    """
+    """Keeps the ledger of a run."""
 
     def __init__(
         self, path: Path | None, config: object, machine: Machine, *, run: str = "run", workload: str = "rl"
@@ -404,20 +270,7 @@ class Books:
 
     @contextmanager
     def phase(self, name: str, step: int | None = None) -> Iterator[PhaseBook]:
-        """Charge what happens inside to a phase; a phase opened within another takes its own time out of it.
-
-        Parameters
-        ----------
-        name : str
-            One of the workload's phases.
-        step : int, optional
-            Of the optimiser; the step before when left out [-].
-
-        Yields
-        ------
-        PhaseBook
-            Counts tokens and work.
-        """
+        """Charge what happens inside to a phase; a phase opened within another takes its own time out of it."""
         if name not in PHASES_OF_RUN[self.workload] or name == "idle":
             raise InputError(f"phase {shown(name)}: {nearest(name, PHASES_OF_RUN[self.workload])}")
         self._charge()
@@ -467,13 +320,7 @@ class Books:
             self._writer.append(entry)
 
     def summary(self) -> dict[str, Any]:
-        """Sum up what has been written, with :func:`computeledger.actuals.run_summary.summary`.
-
-        Returns
-        -------
-        dict
-            Phases, ``beta_flop``, ``beta_gpu_time`` and what they rest on.
-        """
+        """Sum up what has been written, with :func:`computeledger.actuals.run_summary.summary`."""
         self._charge()
         self._close_idle()
         mine = [entry for entry in self.entries if entry.run == self.run]

@@ -23,11 +23,6 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 def mark_complete(folder: Path) -> None:
     """Say that a checkpoint is whole, after all its files are on the disk.
 
-    Parameters
-    ----------
-    folder : Path
-        The checkpoint.
-
     Examples
     --------
     >>> import tempfile
@@ -53,16 +48,6 @@ def mark_complete(folder: Path) -> None:
 def is_complete(folder: Path) -> bool:
     """Tell whether a checkpoint has its mark, and every file that the mark names at its size.
 
-    Parameters
-    ----------
-    folder : Path
-        The checkpoint.
-
-    Returns
-    -------
-    bool
-        False too where there is no such folder.
-
     Examples
     --------
     >>> is_complete(Path("nowhere"))
@@ -77,16 +62,6 @@ def is_complete(folder: Path) -> bool:
 
 def checkpoints(output: Path) -> list[Path]:
     """List the complete checkpoints of a run.
-
-    Parameters
-    ----------
-    output : Path
-        Folder of the run.
-
-    Returns
-    -------
-    list of Path
-        ``checkpoint-N``, by step.
 
     Examples
     --------
@@ -104,16 +79,6 @@ def _all(output: Path) -> list[Path]:
 def last_checkpoint(output: Path) -> Path | None:
     """Find the last complete checkpoint of a run.
 
-    Parameters
-    ----------
-    output : Path
-        Folder of the run.
-
-    Returns
-    -------
-    Path or None
-        None where there is none.
-
     Examples
     --------
     >>> last_checkpoint(Path("nowhere")) is None
@@ -124,13 +89,6 @@ def last_checkpoint(output: Path) -> Path | None:
 
 def clear(output: Path, keep: int = 0) -> None:
     """Remove checkpoints that are not complete, and all but the last of those that are.
-
-    Parameters
-    ----------
-    output : Path
-        Folder of the run.
-    keep : int
-        Complete ones to keep; 0 for all [-].
 
     Examples
     --------

@@ -34,18 +34,6 @@ _TOGETHER = 64
 def token_budget(name: str, entries: Sequence[Entry]) -> float:
     """Count the tokens that a rival is trained on.
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`TRAINED`.
-    entries : sequence of Entry
-        Ledger of the run that it rivals.
-
-    Returns
-    -------
-    float
-        As many as RL's updates went over, or as the reference manages in RL's device-time [token].
-
     Examples
     --------
     >>> update = Entry("r", "rl", "update", 3.0, step=1, tokens_by_kind={"trained": 600.0})
@@ -72,18 +60,6 @@ def token_budget(name: str, entries: Sequence[Entry]) -> float:
 def rival_spec(recipe: Recipe, tokens: float) -> PretrainSpec:
     """Plan the training of a rival.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Of the run that it rivals: as many sequences per update, as long as a context with what follows.
-    tokens : float
-        To train on [token].
-
-    Returns
-    -------
-    PretrainSpec
-        At a quarter of the pretraining's peak rate, or at RL's rate where the recipe pretrains nothing.
-
     Examples
     --------
     >>> spec = rival_spec(Recipe(), 1e6)
@@ -104,22 +80,6 @@ def mixed_rows(
     model: Any, plain: Iterator[Sequence[int]], places: Iterable[Place], sampling: Sampling
 ) -> Iterator[Sequence[int]]:
     """Alternate plain text with contexts, thoughts of a model, and what follows.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Thinks; it is not changed.
-    plain : iterator of sequence of int
-        Sequences of text.
-    places : iterable of Place
-        Where it thinks.
-    sampling : Sampling
-        How; one thought at each place.
-
-    Yields
-    ------
-    sequence of int
-        As long as there are both.
 
     Examples
     --------
@@ -148,19 +108,6 @@ def train_rival(
     model: Any, rows: Iterator[Sequence[int]], spec: PretrainSpec, folder: Path, told: Callable[[int, int], None]
 ) -> None:
     """Train a rival and keep it.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        As it was before RL; changed.
-    rows : iterator of sequence of int
-        What it is trained on, in turn.
-    spec : PretrainSpec
-        How.
-    folder : Path
-        Where it comes to stand once it is whole.
-    told : callable
-        Told each update and how many there are.
 
     Examples
     --------

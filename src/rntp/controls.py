@@ -27,16 +27,6 @@ DRAFTED_FRACTION = 0.05
 def swapped(documents: Sequence[str]) -> NDArray[np.int64]:
     """Give every place a place of another document, whose thought it gets.
 
-    Parameters
-    ----------
-    documents : sequence of str
-        Of each place.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        For each place, the next one in turn of another document; itself where there is no other [-].
-
     Examples
     --------
     >>> swapped(["a", "a", "b"]).tolist()
@@ -50,16 +40,6 @@ def swapped(documents: Sequence[str]) -> NDArray[np.int64]:
 
 def drafted_fraction(thought: Sequence[int], gold: Sequence[int], context: Sequence[int]) -> float:
     """Share of the gold's runs of tokens that stand in the thought, of those that are not in the context anyway.
-
-    Parameters
-    ----------
-    thought, gold, context : sequence of int
-        Tokens.
-
-    Returns
-    -------
-    float
-        0 where the gold has no run that the context lacks [-].
 
     Examples
     --------
@@ -76,29 +56,7 @@ def _runs(tokens: Sequence[int]) -> set[tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Log-probability of the gold of each place, in nats, averaged over its thoughts.
-
-    Attributes
-    ----------
-    documents : tuple of str
-        Of each place.
-    thought : NDArray[np.float64]
-        With the trained model's own thought [-].
-    none : NDArray[np.float64]
-        Without a thought, by the trained model or by the one it began as, whichever predicts better on the whole [-].
-    rivals : mapping of str to ndarray
-        What is reached without such a thought: an empty one, a swapped one, plain training on as many tokens.
-    scorers : mapping of str to ndarray
-        Gain of the same thoughts under another scorer: the frozen model, an independent one.
-    drafted : NDArray[np.float64]
-        Share of the gold that the thought drafts [-].
-    repeats_gain : NDArray[np.float64] or None
-        Gain at places that were trained on [-].
-    repeats_documents : tuple of str
-        Of each of those.
-    baseline : str
-        Whose likelihood ``none`` is.
-    """
+    """Log-probability of the gold of each place, in nats, averaged over its thoughts."""
 
     documents: tuple[str, ...]
     thought: Floats
@@ -113,17 +71,6 @@ class Measured:
 
 def settle(measured: Measured) -> dict[str, Any]:
     """Hold a gain against its controls.
-
-    Parameters
-    ----------
-    measured : Measured
-        What was measured, place by place.
-
-    Returns
-    -------
-    dict
-        ``gain`` in nats per continuation, ``controls`` with what each leaves of it, ``explained_by``, and
-        ``reported_gain``: 0 where a control explains the gain or its own interval reaches 0.
 
     Examples
     --------
@@ -192,18 +139,6 @@ def _why(whole: Estimate, explained: Sequence[str]) -> str:
 def coverage(correct: NDArray[np.int64], n_samples: int) -> dict[int, float]:
     """Measure pass@k at powers of two, by the unbiased estimator.
 
-    Parameters
-    ----------
-    correct : NDArray[np.int64]
-        Right answers of each task [-].
-    n_samples : int
-        Answers sampled to each [-].
-
-    Returns
-    -------
-    dict of int to float
-        Share of tasks that k answers solve, for k = 1, 2, 4 and so on up to all [-].
-
     Examples
     --------
     >>> {k: round(value, 4) for k, value in coverage(np.array([0, 1, 4]), 4).items()}
@@ -215,16 +150,6 @@ def coverage(correct: NDArray[np.int64], n_samples: int) -> dict[int, float]:
 
 def crossover(base: Mapping[int, float], trained: Mapping[int, float]) -> int | None:
     """Find from how many samples on the model before RL solves as much as the trained one.
-
-    Parameters
-    ----------
-    base, trained : mapping of int to float
-        pass@k by k [-].
-
-    Returns
-    -------
-    int or None
-        Least k from which on the base is not below; None where the trained model stays ahead [-].
 
     Examples
     --------

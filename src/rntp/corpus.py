@@ -31,19 +31,7 @@ _PARQUET_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text.
-
-    Attributes
-    ----------
-    text : str
-        All of it.
-    id : str
-        Where it came from.
-    kind : str
-        Class under which it is counted; may be empty.
-    marks : tuple of int
-        Characters at which the corpus itself says that a continuation begins.
-    """
+    """A text."""
 
     text: str
     id: str
@@ -58,23 +46,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A stretch of a document in tokens.
-
-    Attributes
-    ----------
-    ids : tuple of int
-        Tokens.
-    starts : tuple of int
-        Character of ``text`` at which each token starts.
-    text : str
-        The document's.
-    document : str
-        Its id.
-    kind : str
-        Its kind.
-    marks : tuple of int
-        Tokens at which a marked continuation begins.
-    """
+    """A stretch of a document in tokens."""
 
     ids: tuple[int, ...]
     starts: tuple[int, ...]
@@ -93,16 +65,6 @@ GENERATORS: dict[str, Generator] = {}
 
 def register_generator(name: str) -> Callable[[Generator], Generator]:
     """Offer a function that makes documents under a name.
-
-    Parameters
-    ----------
-    name : str
-        As a recipe writes it.
-
-    Returns
-    -------
-    Callable
-        Decorator; the function takes ``seed`` and the recipe's options and gives documents.
 
     Examples
     --------
@@ -125,18 +87,6 @@ def register_generator(name: str) -> Callable[[Generator], Generator]:
 def python_library(seed: int, pattern: str = "**/*.py") -> Iterator[Document]:
     """Sources of the Python standard library that runs this.
 
-    Parameters
-    ----------
-    seed : int
-        Of the order [-].
-    pattern : str
-        Glob within the library.
-
-    Yields
-    ------
-    Document
-        One per file.
-
     Examples
     --------
     >>> next(iter(python_library(0, "dataclasses.py"))).id
@@ -155,20 +105,6 @@ def python_library(seed: int, pattern: str = "**/*.py") -> Iterator[Document]:
 def documents(spec: CorpusSpec, folder: Path = Path(), seed: int = 0) -> Iterator[Document]:
     """Read the documents of a corpus, in its order.
 
-    Parameters
-    ----------
-    spec : CorpusSpec
-        What to read.
-    folder : Path
-        What its paths are relative to.
-    seed : int
-        Of a generator [-].
-
-    Yields
-    ------
-    Document
-        None is empty; ``InputError`` where there is no document at all.
-
     Examples
     --------
     >>> list(documents(CorpusSpec("text", ("nothing-here-*.txt",))))
@@ -186,22 +122,6 @@ def documents(spec: CorpusSpec, folder: Path = Path(), seed: int = 0) -> Iterato
 
 def split(spec: CorpusSpec, folder: Path = Path(), seed: int = 0, *, held_out: bool = False) -> Iterator[Document]:
     """Read one side of a corpus: what is trained on, or what never is.
-
-    Parameters
-    ----------
-    spec : CorpusSpec
-        What to read.
-    folder : Path
-        What its paths are relative to.
-    seed : int
-        Of a generator [-].
-    held_out : bool
-        Which side.
-
-    Yields
-    ------
-    Document
-        A text is on the same side wherever and however often it stands.
 
     Examples
     --------
@@ -225,22 +145,6 @@ def split(spec: CorpusSpec, folder: Path = Path(), seed: int = 0, *, held_out: b
 def stream(spec: CorpusSpec, folder: Path = Path(), seed: int = 0, *, held_out: bool = False) -> Iterator[Document]:
     """Read one side of a corpus again and again, each time in another order.
 
-    Parameters
-    ----------
-    spec : CorpusSpec
-        What to read; a generator sets its own order.
-    folder : Path
-        What its paths are relative to.
-    seed : int
-        The same seed gives the same documents in the same order [-].
-    held_out : bool
-        Which side.
-
-    Yields
-    ------
-    Document
-        Without end; shuffled among the next thousand, so that a corpus of any length can be read.
-
     Examples
     --------
     >>> spec = CorpusSpec("generator", ("python-library",), options={"pattern": "json/*.py"}, held_out_fraction=0.0)
@@ -263,20 +167,6 @@ def stream(spec: CorpusSpec, folder: Path = Path(), seed: int = 0, *, held_out: 
 
 def chunks(read: Iterable[Document], tokenizer: Any, tokens: int) -> Iterator[Chunk]:
     """Cut documents into chunks of tokens that do not overlap, a document's begin and end marked where they can be.
-
-    Parameters
-    ----------
-    read : iterable of Document
-        Texts.
-    tokenizer : transformers.PreTrainedTokenizerFast
-        One that knows the place of each token in its text.
-    tokens : int
-        Of a chunk at most [token].
-
-    Yields
-    ------
-    Chunk
-        In order; a document's last one may be short.
 
     Examples
     --------

@@ -49,19 +49,7 @@ _NEXT_TOKEN = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """What a run worked on, on average.
-
-    Attributes
-    ----------
-    prompt_tokens : float
-        Context with the thought's first marker [token].
-    thought_tokens, longest_tokens : float
-        Sampled at a time, and at most [token].
-    gold_tokens : float
-        Scored behind every thought; 0 where no text rewards [token].
-    plain_tokens : float
-        Of next-token training beside the update, in a step [token].
-    """
+    """What a run worked on, on average."""
 
     prompt_tokens: float
     thought_tokens: float
@@ -72,16 +60,6 @@ class Shapes:
 
 def read_run(folder: Path) -> tuple[Recipe, Model, tuple[Entry, ...]]:
     """Read what the comparison needs of a run's folder.
-
-    Parameters
-    ----------
-    folder : Path
-        As :mod:`rntp.run` left it.
-
-    Returns
-    -------
-    tuple of Recipe, Model and tuple of Entry
-        What was to be done, the model's shape, the ledger.
 
     Examples
     --------
@@ -113,18 +91,6 @@ def read_run(folder: Path) -> tuple[Recipe, Model, tuple[Entry, ...]]:
 
 def shapes_of(recipe: Recipe, entries: Sequence[Entry]) -> Shapes:
     """Take a run's mean shapes from its ledger.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Of the run.
-    entries : sequence of Entry
-        Of its ledger.
-
-    Returns
-    -------
-    Shapes
-        Of one thought and one step, work that a restart repeated left out.
 
     Examples
     --------
@@ -165,22 +131,6 @@ def _steps(kept: Sequence[Entry]) -> int:
 
 def scenario_of(recipe: Recipe, model: Model, shapes: Shapes, devices: int = 1) -> RLScenario:
     """State a run as the planner does.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Thoughts, reward and updates.
-    model : Model
-        The policy's shape.
-    shapes : Shapes
-        Lengths.
-    devices : int
-        Data-parallel processes, one device each [-].
-
-    Returns
-    -------
-    RLScenario
-        In turns on the same devices; a context is read for every thought unless an engine shares its cache.
 
     Examples
     --------
@@ -225,17 +175,6 @@ def scenario_of(recipe: Recipe, model: Model, shapes: Shapes, devices: int = 1) 
 def machines_of(place: str) -> RLMachines:
     """Find where times are predicted for.
 
-    Parameters
-    ----------
-    place : str
-        Folder of ``computeledger calibrate --write``, whose machine then has no constants of an RL framework; or a
-        shipped system.
-
-    Returns
-    -------
-    RLMachines
-        The same device generates and trains.
-
     Examples
     --------
     >>> machines_of("h100-nvl8").training.system.id
@@ -250,19 +189,6 @@ def machines_of(place: str) -> RLMachines:
 
 def cost(folder: Path, machines: RLMachines | None) -> dict[str, Any]:
     """Set what a run cost beside the planner's prediction.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    machines : RLMachines or None
-        Where its times are predicted for; None predicts FLOP alone.
-
-    Returns
-    -------
-    dict
-        ``beta_flop`` and ``beta_gpu_time``, ``shapes``, and of each phase its share, FLOP and time, measured and
-        predicted. FLOP are counted over the real tokens; the executed ones have padding and what masks hide.
 
     Examples
     --------
@@ -336,18 +262,6 @@ def _times(run: RLScenario, machines: RLMachines) -> tuple[dict[str, float], flo
 
 def costs(folders: Sequence[Path], place: str | None) -> dict[str, Any]:
     """Compare several runs with their predictions.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        Of runs.
-    place : str or None
-        As for :func:`machines_of`.
-
-    Returns
-    -------
-    dict
-        ``runs``, as :func:`cost` gives them, and ``machine``.
 
     Examples
     --------

@@ -43,24 +43,6 @@ THIRDS = ("easy", "medium", "hard")
 def places_of(recipe: Recipe, model: Any, tokenizer: Any, count: int, *, held_out: bool = True) -> list[Place]:
     """Choose places by a recipe's own rule, each once, and at most an eighth of them from one document.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        With a corpus.
-    model : PreTrainedModel
-        As it was before RL, for the rules that ask it.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    count : int
-        Places at most [-].
-    held_out : bool
-        From the side of the corpus that is never trained on, or from the other.
-
-    Returns
-    -------
-    list of Place
-        Fewer where the corpus has no more; more from one document where there are few.
-
     Examples
     --------
     >>> from rntp.models import make_tokenizer
@@ -91,17 +73,7 @@ def places_of(recipe: Recipe, model: Any, tokenizer: Any, count: int, *, held_ou
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of the gold, a row per thought.
-
-    Attributes
-    ----------
-    sums : NDArray[np.float64]
-        Log-probability of the scored tokens together, in nats, (B,) [-].
-    log_probs : NDArray[np.float64]
-        Of each gold token; 0 where it does not count, (B, L) [-].
-    right : NDArray[np.bool_]
-        Whether the scored tokens asked for are all the most likely ones, (B,).
-    """
+    """Scores of the gold, a row per thought."""
 
     sums: Floats
     log_probs: Floats
@@ -110,22 +82,6 @@ class Scores:
 
 def gold_scores(model: Any, places: Sequence[Place], thoughts: Sequence[Thought] | None, sampling: Sampling) -> Scores:
     """Score the gold of places after thoughts, or without any.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        The scorer.
-    places : sequence of Place
-        Contexts and golds.
-    thoughts : sequence of tuple of int or None
-        As many to each place, place after place; None for none at all.
-    sampling : Sampling
-        Which gold tokens count.
-
-    Returns
-    -------
-    Scores
-        A row per thought; per place without thoughts.
 
     Examples
     --------
@@ -155,17 +111,7 @@ def gold_scores(model: Any, places: Sequence[Place], thoughts: Sequence[Thought]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was measured at held-out places.
-
-    Attributes
-    ----------
-    document : dict
-        Everything that is reported, ready for JSON.
-    thoughts : Thoughts
-        Of the policy.
-    with_thought, without : Scores
-        Of the policy: a row per thought; a row per place.
-    """
+    """What was measured at held-out places."""
 
     document: dict[str, Any]
     thoughts: Thoughts
@@ -205,24 +151,6 @@ def evaluate(
     progress: Callable[[str], None] = lambda _role: None,
 ) -> Evaluation:
     """Measure what thinking gains at held-out places, and hold it against the controls.
-
-    Parameters
-    ----------
-    roles : mapping of str to callable
-        Gives the model of each role; ``policy`` is needed.
-    places : sequence of Place
-        Held out: never trained on.
-    sampling : Sampling
-        How thoughts are made and scored.
-    trained_places : sequence of Place
-        Places that were trained on, to tell memorised gains; may be empty.
-    progress : callable
-        Told each role as it begins.
-
-    Returns
-    -------
-    Evaluation
-        Losses, gain and controls, pass@k, lengths.
 
     Examples
     --------
@@ -290,25 +218,6 @@ def evaluate_answers(
     answer_tokens: int,
 ) -> dict[str, dict[str, Any]]:
     """Measure pass@k of verifiable tasks, by the policy and by the model that it began as.
-
-    Parameters
-    ----------
-    roles : mapping of str to callable
-        Gives ``policy``, and ``base`` where there is one.
-    tokenizer : PreTrainedTokenizerBase
-        Of both.
-    problems : mapping of str to sequence of Problem
-        Of each environment.
-    sampling : Sampling
-        ``sampling.thoughts`` answers to each.
-    answer_tokens : int
-        Of an answer at most [token].
-
-    Returns
-    -------
-    dict
-        Of each environment: the curve, from how many samples on the base is not behind, and problems left out because
-        the machine failed on an answer.
 
     Examples
     --------

@@ -87,22 +87,6 @@ class Plan:
 def experiment(recipe: Recipe, plan: Plan, report: Report, *, fresh: bool = False) -> dict[str, Any]:
     """Carry an experiment out, or go on with it.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Of a corpus whose texts must be thought about; its output is the folder of the experiment.
-    plan : Plan
-        What to measure.
-    report : callable
-        Told every step of the run and of plain training.
-    fresh : bool
-        Whether an earlier experiment there is removed first.
-
-    Returns
-    -------
-    dict
-        The fractions of the gap, beta, the time taken, and all that they rest on.
-
     Examples
     --------
     >>> experiment(Recipe(), Plan(), print)
@@ -158,16 +142,6 @@ def _mark(recipe: Recipe, plan: Plan) -> str:
 def fractions(measured: Mapping[str, Any]) -> dict[str, float]:
     """Name the fractions of a table that are held against bars.
 
-    Parameters
-    ----------
-    measured : mapping
-        As :func:`rntp.gap.measure` returns it.
-
-    Returns
-    -------
-    dict
-        By their names in a summary; those that were not measured are left out.
-
     Examples
     --------
     >>> fractions({"gain_nats_per_token": 0.1, "intervals": {"gap_closed_fraction": {"mean": 0.9}}})
@@ -202,15 +176,6 @@ def _base(recipe: Recipe) -> Path:
 
 def pretrained(recipe: Recipe, plan: Plan, fresh: bool) -> None:
     """Pretrain the model of a recipe and nothing more, or go on with it.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        With a model from scratch; ``base/`` comes to stand in its output.
-    plan : Plan
-        Threads.
-    fresh : bool
-        Whether what is there is removed first.
 
     Examples
     --------
@@ -279,17 +244,7 @@ def _device(recipe: Recipe) -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Folders of what is compared.
-
-    Attributes
-    ----------
-    base, policy : Path
-        Before RL and after.
-    judge : Path
-        Trained apart.
-    rival : Path or None
-        Trained on by plain next-token prediction.
-    """
+    """Folders of what is compared."""
 
     base: Path
     policy: Path
@@ -299,21 +254,6 @@ class Checkpoints:
 
 def measure_models(recipe: Recipe, there: Checkpoints, plan: Plan) -> dict[str, Any]:
     """Measure the table, at places that no seed was trained on.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Of the run.
-    there : Checkpoints
-        What is compared.
-    plan : Plan
-        Places, kinds and samples.
-
-    Returns
-    -------
-    dict
-        As :func:`rntp.gap.measure` returns it, with ``coverage``; where the corpus has prose between its stories, with
-        ``habits``: how often the models before RL and after think where it helps and elsewhere.
 
     Examples
     --------

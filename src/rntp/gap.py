@@ -38,51 +38,17 @@ BARS = {
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A model with its tokenizer, asked in the tokens of another one.
-
-    Attributes
-    ----------
-    model : PreTrainedModel
-        Ready to be asked.
-    ids : mapping of int to int
-        Its own token for each of the others'; empty where they are the same.
-    """
+    """A model with its tokenizer, asked in the tokens of another one."""
 
     model: Any
     ids: Mapping[int, int]
 
     def translated(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Say rows of tokens in its own.
-
-        Parameters
-        ----------
-        rows : sequence of sequence of int
-            In the others' tokens.
-
-        Returns
-        -------
-        list of tuple of int
-            In its own.
-        """
+        """Say rows of tokens in its own."""
         return [tuple(self.ids.get(one, one) for one in row) for row in rows]
 
     def sums(self, places: Sequence[Place], thoughts: Sequence[Thought] | None, sampling: Sampling) -> Floats:
-        """Score the gold of places.
-
-        Parameters
-        ----------
-        places : sequence of Place
-            Contexts and golds.
-        thoughts : sequence of tuple of int or None
-            One to each; None for none.
-        sampling : Sampling
-            Which gold tokens count.
-
-        Returns
-        -------
-        NDArray[np.float64]
-            Log-probability of the scored tokens together, in nats.
-        """
+        """Score the gold of places."""
         contexts = self.translated([one.context_ids for one in places])
         golds = self.translated([one.gold_ids for one in places])
         own = [
@@ -94,20 +60,6 @@ class Reader:
 
 def reader(model: Any, tokenizer: Any, common: Any) -> Reader:
     """Let a model be asked in the tokens of another one's tokenizer.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Which.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    common : PreTrainedTokenizerFast
-        In whose tokens it is asked; four fifths of the words must be known to it, the rest it reads as unknown ones.
-
-    Returns
-    -------
-    Reader
-        Of that model.
 
     Examples
     --------
@@ -129,16 +81,6 @@ def reader(model: Any, tokenizer: Any, common: Any) -> Reader:
 def partners(places: Sequence[Place]) -> NDArray[np.int64]:
     """Give every place the next one of its kind, whose thought it gets.
 
-    Parameters
-    ----------
-    places : sequence of Place
-        Of any kinds.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        For each place another one; itself where it is the only one of its kind [-].
-
     Examples
     --------
     >>> partners([Place((1,), (2,), "", 1, kind) for kind in "abab"]).tolist()
@@ -156,18 +98,6 @@ def partners(places: Sequence[Place]) -> NDArray[np.int64]:
 def words_of(tokenizer: Any, ids: Sequence[int]) -> str:
     """Read tokens as text, without the markers of text and thought.
 
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerFast
-        Of the tokens.
-    ids : sequence of int
-        Which.
-
-    Returns
-    -------
-    str
-        The words.
-
     Examples
     --------
     >>> from rntp.models import make_tokenizer
@@ -182,20 +112,6 @@ def words_of(tokenizer: Any, ids: Sequence[int]) -> str:
 
 def oracle_thoughts(tokenizer: Any, places: Sequence[Place], sampling: Sampling) -> list[Thought]:
     """Make the thought without a slip for every place.
-
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerFast
-        Of the places.
-    places : sequence of Place
-        Of families that must be thought about.
-    sampling : Sampling
-        With the markers.
-
-    Returns
-    -------
-    list of tuple of int
-        Tokens, markers included.
 
     Examples
     --------
@@ -212,16 +128,7 @@ def oracle_thoughts(tokenizer: Any, places: Sequence[Place], sampling: Sampling)
 
 @dataclass(frozen=True, slots=True)
 class Thinker:
-    """A model's own thoughts at places, and what is right in them.
-
-    Attributes
-    ----------
-    thoughts : tuple of tuple of int
-        One to each place.
-    shares : dict
-        Of thoughts in the worked style, with every step right, with the right conclusion; of those cut by the budget;
-        and mean tokens.
-    """
+    """A model's own thoughts at places, and what is right in them."""
 
     thoughts: tuple[Thought, ...]
     shares: dict[str, float]
@@ -229,22 +136,6 @@ class Thinker:
 
 def think(model: Any, tokenizer: Any, places: Sequence[Place], sampling: Sampling) -> Thinker:
     """Let a model think at places, and check every thought word by word.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Which.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    places : sequence of Place
-        Of families that must be thought about.
-    sampling : Sampling
-        How.
-
-    Returns
-    -------
-    Thinker
-        Thoughts and what is right in them.
 
     Examples
     --------
@@ -275,19 +166,7 @@ def think(model: Any, tokenizer: Any, places: Sequence[Place], sampling: Samplin
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What is compared; all speak the tokens of one tokenizer but the judge.
-
-    Attributes
-    ----------
-    tokenizer : PreTrainedTokenizerFast
-        Of the run.
-    base, policy : PreTrainedModel
-        Before RL and after.
-    judge : Reader or None
-        Trained apart.
-    rivals : mapping of str to PreTrainedModel
-        Trained another way for as long.
-    """
+    """What is compared; all speak the tokens of one tokenizer but the judge."""
 
     tokenizer: Any
     base: Any
@@ -298,22 +177,6 @@ class Models:
 
 def measure(models: Models, places: Sequence[Place], sampling: Sampling) -> dict[str, Any]:
     """Measure the table of an experiment.
-
-    Parameters
-    ----------
-    models : Models
-        What is compared.
-    places : sequence of Place
-        Held out: never trained on.
-    sampling : Sampling
-        How thoughts are made and scored; one is taken at each place.
-
-    Returns
-    -------
-    dict
-        Fractions of the gap with their intervals (``own_gap_closed_fraction``: the policy scores what follows its own
-        thoughts itself), how much the policy's loss without a thought has risen, sums in nats per continuation by
-        scorer, what is right in the thoughts before RL and after, and the gap by kind.
 
     Examples
     --------
@@ -406,16 +269,6 @@ def _by_kind(places: Sequence[Place], gain: Floats, room: Floats) -> dict[str, d
 
 def held_against(found: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     """Hold fractions against what is to be reached.
-
-    Parameters
-    ----------
-    found : mapping of str to float
-        By their names in :data:`BARS`; those that are missing are left out.
-
-    Returns
-    -------
-    dict
-        ``value``, ``bar``, and whether it is ``reached``.
 
     Examples
     --------

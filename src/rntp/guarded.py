@@ -50,17 +50,7 @@ class _Ends(TrainerCallback):
 
 
 class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
-    """TRL's trainer with books and whole checkpoints.
-
-    Parameters
-    ----------
-    books : Books
-        Where time and work are charged.
-    callbacks : sequence of TrainerCallback
-        Of transformers.
-    **arguments : Any
-        Of ``trl.GRPOTrainer``.
-    """
+    """TRL's trainer with books and whole checkpoints."""
 
     def __init__(self, books: Books, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:
         self.books = books
@@ -98,20 +88,7 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
         """Do what has to follow a change of the weights; nothing here."""
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:
-        """Make one pass, and stop the run where its loss is no number.
-
-        Parameters
-        ----------
-        *arguments : Any
-            Of ``transformers.Trainer``.
-        **options : Any
-            The same, by name.
-
-        Returns
-        -------
-        Tensor
-            The loss.
-        """
+        """Make one pass, and stop the run where its loss is no number."""
         try:
             loss: Tensor = super().training_step(*arguments, **options)
         except BaseException:
@@ -157,15 +134,7 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
                 raise self._stopped(f"the checkpoint could not be written ({error})") from error
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write the model; in a checkpoint of sharded weights its configuration alone.
-
-        Parameters
-        ----------
-        output_dir : str, optional
-            Where to.
-        _internal_call : bool
-            Whether it is part of a checkpoint, which keeps sharded weights in a file of its own.
-        """
+        """Write the model; in a checkpoint of sharded weights its configuration alone."""
         if not (_internal_call and self.is_fsdp_enabled):
             super().save_model(output_dir, _internal_call)
         elif self.args.should_save:
@@ -176,15 +145,7 @@ class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
         """Write what else a run needs to go on; nothing here."""
 
     def create_model_card(self, *_arguments: Any, **_options: Any) -> None:
-        """Write no card.
-
-        Parameters
-        ----------
-        *_arguments : Any
-            Not used.
-        **_options : Any
-            Not used.
-        """
+        """Write no card."""
 
     def _send_telemetry(self) -> None:
         """A run is nobody else's business."""

@@ -21,19 +21,7 @@ PART_ELEMENTS = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of the logits of each position of a batch.
-
-    Attributes
-    ----------
-    next_ids : Tensor
-        Token whose probability is asked for, (B, T).
-    detailed : Tensor
-        Where entropy and most likely token are asked for too, (B, T), boolean.
-    temperature : float
-        Of a second log-probability [-].
-    pair : tuple of int and int
-        Two tokens whose logits are compared [-], [-].
-    """
+    """What is asked of the logits of each position of a batch."""
 
     next_ids: Tensor
     detailed: Tensor
@@ -43,19 +31,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What was asked for, (B, T) each; entropy and token are 0 where not asked for.
-
-    Attributes
-    ----------
-    log_probs, scaled_log_probs : Tensor
-        Natural log-probability of the next token; at the temperature.
-    entropies : Tensor
-        Of the prediction, in nats.
-    argmax_ids : Tensor
-        Most likely token.
-    first_of_pair : Tensor
-        Probability of the first of two tokens against the second.
-    """
+    """What was asked for, (B, T) each; entropy and token are 0 where not asked for."""
 
     log_probs: Tensor
     scaled_log_probs: Tensor
@@ -66,20 +42,6 @@ class Sums:
 
 def sums(logits_of: Callable[[int, int], Tensor], width: int, asked: Asked) -> Sums:
     """Take what is asked for from logits that are made part by part.
-
-    Parameters
-    ----------
-    logits_of : callable
-        Gives the logits of positions from one to another of the flattened batch, (n, vocabulary).
-    width : int
-        Entries of the vocabulary [-].
-    asked : Asked
-        What is asked.
-
-    Returns
-    -------
-    Sums
-        Position by position.
 
     Examples
     --------
@@ -114,16 +76,6 @@ def sums(logits_of: Callable[[int, int], Tensor], width: int, asked: Asked) -> S
 def head_of(model: Any) -> Any:
     """Find the output head of a model, however it is wrapped.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Or what is called as one.
-
-    Returns
-    -------
-    torch.nn.Module or None
-        None where it names none.
-
     Examples
     --------
     >>> head_of(object()) is None
@@ -138,18 +90,6 @@ def head_of(model: Any) -> Any:
 @contextmanager
 def replaced(head: Any, forward: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Let a head do something else meanwhile.
-
-    Parameters
-    ----------
-    head : torch.nn.Module
-        Of a model.
-    forward : callable
-        Given the hidden states in its place.
-
-    Returns
-    -------
-    Iterator[None]
-        A context, in which it does.
 
     Examples
     --------
@@ -172,31 +112,14 @@ def replaced(head: Any, forward: Callable[[Tensor], Tensor]) -> Iterator[None]:
 
 
 class Reader:
-    """Reads a model's predictions without keeping their logits, where its logits are what its head gives.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model, wrapped or not.
-    """
+    """Reads a model's predictions without keeping their logits, where its logits are what its head gives."""
 
     def __init__(self, model: Any) -> None:
         self._model, self._head = model, head_of(model)
         self._is_plain = False
 
     def whole(self, **given: Any) -> Any:
-        """Call the model, and see whether its logits are the head's.
-
-        Parameters
-        ----------
-        **given : Any
-            Of the model.
-
-        Returns
-        -------
-        ModelOutput
-            With its logits.
-        """
+        """Call the model, and see whether its logits are the head's."""
         if self._head is None:
             return self._model(**given)
         kept: list[Tensor] = []
@@ -212,20 +135,7 @@ class Reader:
         return out
 
     def sums(self, asked: Asked, **given: Any) -> Sums:
-        """Call the model, and take what is asked for from its logits.
-
-        Parameters
-        ----------
-        asked : Asked
-            Of each position.
-        **given : Any
-            Of the model.
-
-        Returns
-        -------
-        Sums
-            Position by position.
-        """
+        """Call the model, and take what is asked for from its logits."""
         found: list[Sums] = []
         if not self._is_plain:
             logits = self._model(**given).logits.flatten(0, 1)

@@ -33,17 +33,7 @@ _STEPS, _HALVINGS = 4001, 60
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over positions and its 95 % interval over documents.
-
-    Attributes
-    ----------
-    mean, low, high : float
-        Middle and ends, in the own unit of what was averaged; infinite where there is no interval.
-    n, n_documents : int
-        Positions, and the documents that they are from.
-    no_interval : str
-        Why there is none; empty where there is one.
-    """
+    """A mean over positions and its 95 % interval over documents."""
 
     mean: float
     low: float
@@ -53,13 +43,7 @@ class Estimate:
     no_interval: str = ""
 
     def document(self) -> dict[str, float | str | None]:
-        """Write it down; an end that is not finite is None.
-
-        Returns
-        -------
-        dict
-            ``mean``, ``low``, ``high``, ``n`` and ``documents``; ``no_interval`` where there is none.
-        """
+        """Write it down; an end that is not finite is None."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
         why = {"no_interval": self.no_interval} if self.no_interval else {}
         return {"mean": self.mean, "low": low, "high": high, "n": self.n, "documents": self.n_documents, **why}
@@ -67,18 +51,6 @@ class Estimate:
 
 def estimate(values: NDArray[np.float64], documents: Sequence[str]) -> Estimate:
     """Average over positions, with an interval over documents.
-
-    Parameters
-    ----------
-    values : NDArray[np.float64]
-        One per position, in its own unit.
-    documents : sequence of str
-        Of each position; positions of one document are not independent.
-
-    Returns
-    -------
-    Estimate
-        From minus to plus infinity, with the reason, where there are too few documents for an interval.
 
     Examples
     --------
@@ -127,16 +99,6 @@ def _freedom(counts: NDArray[np.float64]) -> float:
 @functools.lru_cache(maxsize=256)
 def student_quantile(freedom: float) -> float:
     """Find where 97.5 % of Student's distribution lies below.
-
-    Parameters
-    ----------
-    freedom : float
-        Degrees of freedom, from 1; need not be whole [-].
-
-    Returns
-    -------
-    float
-        Half the width of a 95 % interval in standard errors [-].
 
     Examples
     --------

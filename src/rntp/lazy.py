@@ -14,13 +14,7 @@ WINDOW = 1024
 
 
 class Renewed(Iterable[T]):
-    """An iterable that begins anew each time, such as a stream of documents.
-
-    Parameters
-    ----------
-    make : callable
-        Gives an iterator that has not begun.
-    """
+    """An iterable that begins anew each time, such as a stream of documents."""
 
     def __init__(self, make: Callable[[], Iterator[T]]) -> None:
         self._make = make
@@ -34,15 +28,6 @@ class Lazy(Sequence[T]):
     """Items of an iterable by their place, made in order: memory does not grow with their number.
 
     Asking for one that was forgotten begins anew and makes all before it once more.
-
-    Parameters
-    ----------
-    given : iterable
-        That can be gone over again, and gives the same each time.
-    count : int
-        Items that it has [-].
-    window : int
-        Items kept [-].
     """
 
     def __init__(self, given: Iterable[T], count: int, window: int = WINDOW) -> None:

@@ -32,15 +32,7 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """Tokens that the loop needs to know.
-
-    Attributes
-    ----------
-    start, end : int
-        Of a thought.
-    stop : int
-        End of text: a thought that says it is cut there.
-    """
+    """Tokens that the loop needs to know."""
 
     start: int
     end: int
@@ -49,17 +41,7 @@ class Markers:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one update was made of.
-
-    Attributes
-    ----------
-    loss : float
-        Before the update [-].
-    rewards : list of float
-        Thought by thought; NaN where it was left out.
-    thoughts : list of list of int
-        What was sampled, without the markers that were written for it.
-    """
+    """What one update was made of."""
 
     loss: float
     rewards: list[float]
@@ -186,26 +168,6 @@ def train(
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Iterator[Step]:
     """Train, one update after the other.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Changed in place.
-    markers : Markers
-        Tokens of the thought.
-    places : sequence of Place
-        ``prompts_per_step`` of them per update, in order.
-    recipe : Recipe
-        Thought, reward and updates; with a constant learning rate and the default reward.
-    documents : sequence of sequence of int
-        Of the next-token term.
-    optimizer : Optimizer, optional
-        AdamW with the recipe's learning rate when left out.
-
-    Yields
-    ------
-    Step
-        After each update.
 
     Examples
     --------

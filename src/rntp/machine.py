@@ -29,18 +29,6 @@ MEMORY_MARGIN_FRACTION = 0.1
 def accelerator_of(device: str, memory_bytes: float) -> str | None:
     """Find the data sheet of a device by its name and memory.
 
-    Parameters
-    ----------
-    device : str
-        Name as the driver gives it.
-    memory_bytes : float
-        Its memory [byte].
-
-    Returns
-    -------
-    str or None
-        Id of a shipped accelerator; None where no or more than one sheet agrees.
-
     Examples
     --------
     >>> accelerator_of("NVIDIA H200", 150e9), accelerator_of("NVIDIA H100 PCIe", 85e9), accelerator_of("T4", 15e9)
@@ -60,20 +48,6 @@ def accelerator_of(device: str, memory_bytes: float) -> str | None:
 
 def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16") -> Machine:
     """Describe the machine a run is on.
-
-    Parameters
-    ----------
-    device : torch.device
-        Of this process.
-    devices : int
-        How many the run holds, one data-parallel process on each [-].
-    precision : str
-        Of the matrix products: ``bf16`` or ``fp32``.
-
-    Returns
-    -------
-    Machine
-        With the peak of the device's data sheet, or one measured now.
 
     Examples
     --------
@@ -123,23 +97,6 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
 
     The optimiser is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
     dropped. A first repeat may warm up and then counts no tokens.
-
-    Parameters
-    ----------
-    books : Books
-        Where it is written, as "next-token reference".
-    model : torch.nn.Module
-        The model in training, as the trainer has wrapped it.
-    token_ids : torch.Tensor
-        Sequences of one length, ``[sequence, token]``, as many and as long as those the RL step trains on.
-    repeats : int
-        Steps that are measured [-].
-    warm_up : bool
-        Whether a step that is not measured comes first; behind an update of the same model none is needed.
-
-    Returns
-    -------
-    None
 
     Examples
     --------

@@ -27,18 +27,6 @@ from rntp.scoring import Rollouts, padded, score_shared
 def entropies(model: Any, chunk: Chunk) -> NDArray[np.float64]:
     """Entropy of the prediction of each token of a chunk, given those before it.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    chunk : Chunk
-        The text.
-
-    Returns
-    -------
-    ndarray
-        In nats; NaN for the first token, which nothing predicts [-].
-
     Examples
     --------
     >>> from transformers import GPT2Config, GPT2LMHeadModel
@@ -54,18 +42,6 @@ def entropies(model: Any, chunk: Chunk) -> NDArray[np.float64]:
 @torch.no_grad()
 def losses(model: Any, chunk: Chunk) -> NDArray[np.float64]:
     """Loss of each token of a chunk, given those before it.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    chunk : Chunk
-        The text.
-
-    Returns
-    -------
-    ndarray
-        In nats; NaN for the first token [-].
 
     Examples
     --------
@@ -87,19 +63,7 @@ def _log_probs(model: Any, chunk: Chunk) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Spread:
-    """Measures how much the rewards of a group of thoughts differ.
-
-    Attributes
-    ----------
-    model : PreTrainedModel
-        That thinks and scores.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    recipe : Recipe
-        Thoughts, reward, group and positions.
-    book : PhaseBook
-        Where the work is counted.
-    """
+    """Measures how much the rewards of a group of thoughts differ."""
 
     model: Any
     tokenizer: Any
@@ -152,22 +116,6 @@ class Spread:
 
 def measure_for(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook | None = None) -> Measure | None:
     """Choose what measures a chunk for the recipe's rule.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Whose rule.
-    model : PreTrainedModel
-        As it is before RL.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    book : PhaseBook, optional
-        Where the work is counted.
-
-    Returns
-    -------
-    callable or None
-        None for a rule that needs no model.
 
     Examples
     --------

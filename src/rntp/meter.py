@@ -22,34 +22,13 @@ class EnergyCounter:
         self._joules, self._since = 0.0, 0.0
 
     def read(self, device: str, power_w: float, clock_s: float) -> None:
-        """Take a reading.
-
-        Parameters
-        ----------
-        device : str
-            Which device.
-        power_w : float
-            Its power [W].
-        clock_s : float
-            When, on a clock that does not jump [s].
-        """
+        """Take a reading."""
         self._joules = self.energy_j(clock_s) or 0.0
         self._since = clock_s
         self._watts[device] = power_w
 
     def energy_j(self, clock_s: float) -> float | None:
-        """Energy since the first reading; None before it [J].
-
-        Parameters
-        ----------
-        clock_s : float
-            Until when [s].
-
-        Returns
-        -------
-        float or None
-            Of all devices [J].
-        """
+        """Energy since the first reading; None before it [J]."""
         if not self._watts:
             return None
         return self._joules + sum(self._watts.values()) * max(clock_s - self._since, 0.0)
@@ -86,13 +65,7 @@ class PowerMeter:
                     self._counter.read(device.strip(), watts, time.perf_counter())
 
     def energy_j(self) -> float | None:
-        """Energy of the devices since the first reading; None where there is none [J].
-
-        Returns
-        -------
-        float or None
-            Up to now [J].
-        """
+        """Energy of the devices since the first reading; None where there is none [J]."""
         with self._lock:
             return self._counter.energy_j(time.perf_counter())
 

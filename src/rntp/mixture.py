@@ -21,15 +21,7 @@ TEXT = "text"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A verifiable task with its question as tokens.
-
-    Attributes
-    ----------
-    task : Task
-        What the answer is checked against; its environment is the source that it is counted under.
-    prompt_ids : tuple of int
-        What stands before the thought.
-    """
+    """A verifiable task with its question as tokens."""
 
     task: Task
     prompt_ids: tuple[int, ...]
@@ -40,13 +32,6 @@ class Rows(Lazy[dict[str, Any]]):
 
     A row has ``context_ids`` and ``gold_ids`` (int32 arrays), ``document``, ``position``, ``kind``, ``source``, and
     ``task``: what its answer is checked against, None for text.
-
-    Parameters
-    ----------
-    given : iterable of dict
-        The rows; can be gone over again.
-    sources : sequence of str
-        Names that rows are counted under, row by row.
     """
 
     def __init__(self, given: Iterable[dict[str, Any]], sources: Sequence[str]) -> None:
@@ -62,20 +47,6 @@ class Rows(Lazy[dict[str, Any]]):
 
 def drawn_sources(weights: Mapping[str, float], count: int, seed: int = 0) -> list[str]:
     """Draw the source of each row by its weight.
-
-    Parameters
-    ----------
-    weights : mapping of str to float
-        Of each source; they need not add up to 1.
-    count : int
-        Rows to draw [-].
-    seed : int
-        The same seed draws the same sources [-].
-
-    Returns
-    -------
-    list of str
-        Row by row.
 
     Examples
     --------
@@ -100,24 +71,6 @@ def mixed_rows(
     seed: int = 0,
 ) -> Rows:
     """Draw rows: each time a source by its weight, then its next place or problem; what runs out begins again.
-
-    Parameters
-    ----------
-    places : iterable of Place
-        Of text, in their order; can be gone over again.
-    problems : mapping of str to iterable of Problem
-        Of each environment, in their order; the same.
-    weights : mapping of str to float
-        Of ``text`` and of each environment that is wanted; they need not add up to 1.
-    count : int
-        Rows to draw [-].
-    seed : int
-        The same seed draws the same rows [-].
-
-    Returns
-    -------
-    Rows
-        Ready for the trainer; the first of each source has been seen to be there.
 
     Examples
     --------

@@ -54,11 +54,6 @@ class SmearModel(Qwen3Model):
 
     The embeddings are kept in one more layer of the cache, so that whatever crops, repeats or reorders a cache does so
     with them. The padding's embedding is zero and adds nothing.
-
-    Parameters
-    ----------
-    config : Qwen3Config
-        The shape.
     """
 
     config_class = _SmearConfig
@@ -75,26 +70,7 @@ class SmearModel(Qwen3Model):
         inputs_embeds: torch.Tensor | None = None,
         **options: Any,
     ) -> Any:
-        """Smear the embeddings, then decode as Qwen3 does.
-
-        Parameters
-        ----------
-        input_ids : Tensor
-            Tokens.
-        past_key_values : DynamicCache, optional
-            What came before.
-        use_cache : bool, optional
-            Whether to keep what comes.
-        inputs_embeds : Tensor, optional
-            Refused: the embeddings are this model's own.
-        **options : dict
-            Passed on.
-
-        Returns
-        -------
-        BaseModelOutputWithPast
-            Hidden states and cache.
-        """
+        """Smear the embeddings, then decode as Qwen3 does."""
         if input_ids is None or inputs_embeds is not None:
             raise InputError("a model with a smear takes input_ids, not embeddings")
         embedded = self.embed_tokens(input_ids)
@@ -118,13 +94,7 @@ class SmearModel(Qwen3Model):
 
 
 class SmearForCausalLM(Qwen3ForCausalLM):
-    """Qwen3 with a smear, and its head.
-
-    Parameters
-    ----------
-    config : Qwen3Config
-        The shape.
-    """
+    """Qwen3 with a smear, and its head."""
 
     config_class = _SmearConfig
 
@@ -144,20 +114,6 @@ _ARCHITECTURES: dict[str, tuple[type[Qwen3Config], type[Qwen3ForCausalLM]]] = {
 
 def make_tokenizer(spec: ModelSpec, thought: ThoughtSpec, texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Learn a tokenizer, with entries of its own for the markers of a thought.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-        Its kind and size.
-    thought : ThoughtSpec
-        The markers.
-    texts : iterable of str
-        What it is learnt from.
-
-    Returns
-    -------
-    PreTrainedTokenizerFast
-        Saved and loaded like any other.
 
     Examples
     --------
@@ -193,20 +149,6 @@ def make_tokenizer(spec: ModelSpec, thought: ThoughtSpec, texts: Iterable[str]) 
 
 def make_model(spec: ModelSpec, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Any:
     """Make a model with random weights.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-        Its shape.
-    tokenizer : PreTrainedTokenizerFast
-        Whose entries it predicts.
-    seed : int
-        Of the weights [-].
-
-    Returns
-    -------
-    PreTrainedModel
-        In float32.
 
     Examples
     --------
@@ -279,16 +221,6 @@ def load_model(
 def planned_config(model: Any) -> dict[str, Any]:
     """Shape of a model as the planner reads it; a smear is Qwen3 to it.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Any.
-
-    Returns
-    -------
-    dict
-        Its Hugging Face configuration.
-
     Examples
     --------
     >>> words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), ["a rose is a rose"])
@@ -302,18 +234,6 @@ def planned_config(model: Any) -> dict[str, Any]:
 
 def counted_by(model: Any, name: str = "model") -> Counted | None:
     """Choose what a model's work is counted by; its own parameters where the planner does not know the architecture.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Any.
-    name : str
-        Under which it is counted.
-
-    Returns
-    -------
-    Model or ParameterCount
-        A table of embeddings is looked up, not multiplied, and counts only where it is the output head too.
 
     Examples
     --------
@@ -333,18 +253,6 @@ def counted_by(model: Any, name: str = "model") -> Counted | None:
 def marker_id(tokenizer: Any, text: str) -> int:
     """Find the token of a marker.
 
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerBase
-        Whose.
-    text : str
-        The marker.
-
-    Returns
-    -------
-    int
-        Its one token [-].
-
     Examples
     --------
     >>> class Letters:
@@ -363,16 +271,6 @@ def marker_id(tokenizer: Any, text: str) -> int:
 
 def question_ids(tokenizer: Any) -> tuple[list[int], int, int]:
     """Write what ``self-evaluation`` asks in a tokenizer's tokens.
-
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerBase
-        Whose.
-
-    Returns
-    -------
-    tuple of list of int, int and int
-        The question, and the first tokens of yes and no, which must differ [-], [-], [-].
 
     Examples
     --------

@@ -24,13 +24,6 @@ from rntp.recipe import Recipe
 def check_recipe(recipe: Recipe, processes: int = 1) -> None:
     """Refuse what a recipe says and this machine cannot do; nothing of the corpus but its first documents is read.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Read before.
-    processes : int
-        Of the run [-].
-
     Examples
     --------
     >>> from rntp.recipe import ReportSpec
@@ -73,15 +66,6 @@ def _held_out(recipe: Recipe) -> Iterator[Document]:
 
 def check_tokens(recipe: Recipe, tokenizer: Any, context_tokens: float = math.inf) -> None:
     """Refuse what a tokenizer or the model's context does not allow: places, questions, markers.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Read before.
-    tokenizer : PreTrainedTokenizerFast
-        Of the model.
-    context_tokens : float
-        Longest sequence of the model [token].
 
     Examples
     --------

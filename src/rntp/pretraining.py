@@ -29,20 +29,6 @@ _BETAS = (0.9, 0.98)
 def batches(read: Iterable[Chunk], sequences: int, seed: int = 0) -> Iterator[Sequence[Sequence[int]]]:
     """Put chunks of similar length together.
 
-    Parameters
-    ----------
-    read : iterable of Chunk
-        Texts.
-    sequences : int
-        Of a batch [-].
-    seed : int
-        Of the order of the batches [-].
-
-    Yields
-    ------
-    list of sequence of int
-        Tokens; chunks that do not fill a batch at the end are left out.
-
     Examples
     --------
     >>> some = [Chunk((1,) * length, (0,) * length, "", "") for length in (5, 1, 4, 2)]
@@ -60,18 +46,6 @@ def batches(read: Iterable[Chunk], sequences: int, seed: int = 0) -> Iterator[Se
 def learning_rate(spec: PretrainSpec, step: int) -> float:
     """Rate of an update: a linear rise, then a cosine down to a share of the peak.
 
-    Parameters
-    ----------
-    spec : PretrainSpec
-        Peak and shares.
-    step : int
-        From 0 [-].
-
-    Returns
-    -------
-    float
-        Step size of AdamW [-].
-
     Examples
     --------
     >>> spec = PretrainSpec(steps=100, learning_rate=1.0, warmup_fraction=0.1, final_fraction=0.0)
@@ -85,18 +59,6 @@ def learning_rate(spec: PretrainSpec, step: int) -> float:
 
 def next_token_loss(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     """Mean loss of the tokens of a batch, each given those before it.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    rows : sequence of sequence of int
-        Tokens.
-
-    Returns
-    -------
-    Tensor
-        In nats per token.
 
     Examples
     --------
@@ -125,26 +87,6 @@ def pretrain(
     progress: Callable[[int, dict[str, float]], None] = lambda _step, _metrics: None,
 ) -> Any:
     """Train by next-token prediction, from the last checkpoint on where there is one.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        In training; its weights are changed.
-    read : iterable of sequence of sequence of int
-        Batches, from the first: those of updates already done are passed over.
-    spec : PretrainSpec
-        How many and how.
-    checkpoint : Path
-        File of the state; its folder exists.
-    books : Books
-        Of the workload ``pretraining``.
-    progress : callable
-        Told the update and its ``loss``.
-
-    Returns
-    -------
-    PreTrainedModel
-        The same one.
 
     Examples
     --------

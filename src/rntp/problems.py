@@ -36,26 +36,6 @@ def problems(
 ) -> Iterable[Problem]:
     """Draw the problems of an environment without end.
 
-    Parameters
-    ----------
-    spec : EnvironmentSpec
-        Which.
-    tokenizer : PreTrainedTokenizerFast
-        Of the model that is to answer.
-    longest : int
-        Tokens that a question may have [-].
-    folder : Path
-        What the file of tasks is relative to.
-    seed : int
-        The same seed draws the same problems [-].
-    held_out : bool
-        Of a file of tasks: those that are never trained on, or the others.
-
-    Returns
-    -------
-    iterable of Problem
-        With their questions as tokens; each time from the first. Puzzles whose question is too long are passed over.
-
     Examples
     --------
     >>> class Letters:
@@ -120,19 +100,6 @@ def _environment(spec: EnvironmentSpec, folder: Path, *, held_out: bool) -> tupl
 def parted(tasks: Sequence[Task], held_out_fraction: float) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
     """Part tasks into those that are trained on and those that never are.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Of a file.
-    held_out_fraction : float
-        Share of them that is held out: those whose ids have the lowest hashes; at least one of two or more, unless the
-        share is 0 [-].
-
-    Returns
-    -------
-    tuple of tuple of Task and tuple of Task
-        Both in the order of the file.
-
     Examples
     --------
     >>> tasks = [Task(str(number), "math") for number in range(30)]
@@ -150,24 +117,6 @@ def asked_problems(
     spec: EnvironmentSpec, tokenizer: Any, count: int, folder: Path = Path(), seed: int = 0
 ) -> tuple[list[Problem], str]:
     """Draw the problems that models are evaluated on: of a file, those that were never trained on where there are any.
-
-    Parameters
-    ----------
-    spec : EnvironmentSpec
-        Which.
-    tokenizer : PreTrainedTokenizerFast
-        Of the model that is to answer.
-    count : int
-        Problems at most; of a file, each task once [-].
-    folder : Path
-        What the file of tasks is relative to.
-    seed : int
-        Another than training's: puzzles are then made anew [-].
-
-    Returns
-    -------
-    tuple of list of Problem and str
-        The problems, and one of :data:`SEEN`.
 
     Examples
     --------

@@ -23,18 +23,6 @@ _BESIDE = ("vllm", "controls", "report")
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     """Read and check a recipe.
 
-    Parameters
-    ----------
-    path : Path
-        TOML file.
-    settings : sequence of str
-        Changes to it, ``table.key=value`` with the value as TOML writes it; bare words are texts.
-
-    Returns
-    -------
-    Recipe
-        Whole and consistent; ``InputError`` with one line otherwise.
-
     Examples
     --------
     >>> read_recipe(Path("nowhere.toml"))
@@ -54,18 +42,6 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
 def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     """Make a recipe of a document.
 
-    Parameters
-    ----------
-    given : dict
-        As TOML reads it.
-    folder : Path
-        What paths in it are relative to.
-
-    Returns
-    -------
-    Recipe
-        Whole and consistent.
-
     Examples
     --------
     >>> parse_recipe({"name": "a", "rl": {"group_sise": 4}})
@@ -83,16 +59,6 @@ def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
 def document(recipe: Recipe) -> dict[str, Any]:
     """Write a recipe as the document that it would be read from, every default named.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Read before.
-
-    Returns
-    -------
-    dict
-        Without where it is written to and where it was read from.
-
     Examples
     --------
     >>> given = {"name": "a", "seed": 3, "model": {"path": "m"}, "corpus": {"source": ["a.txt"]}}
@@ -106,16 +72,6 @@ def document(recipe: Recipe) -> dict[str, Any]:
 
 def fingerprint(recipe: Recipe) -> str:
     """Name a recipe by what is trained; what is measured and reported afterwards may change.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Read before.
-
-    Returns
-    -------
-    str
-        Sixteen hexadecimal digits.
 
     Examples
     --------
@@ -156,20 +112,6 @@ def _set(given: dict[str, Any], setting: str) -> None:
 
 def record(kind: type[Any], given: Any, where: str) -> Any:
     """Fill a record from a table, its tables and lists of tables included.
-
-    Parameters
-    ----------
-    kind : type
-        Frozen record; a field ``folder`` is never read.
-    given : object
-        As TOML reads it.
-    where : str
-        Name of the table; empty for the whole file.
-
-    Returns
-    -------
-    object
-        Of that kind, every key and value checked.
 
     Examples
     --------

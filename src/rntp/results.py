@@ -16,16 +16,6 @@ SCHEMA = "rntp-study/1"
 def read_results(path: Path) -> dict[str, Any]:
     """Read what a study found.
 
-    Parameters
-    ----------
-    path : Path
-        ``results.json``.
-
-    Returns
-    -------
-    dict
-        As :func:`rntp.study.carry_out` returns it.
-
     Examples
     --------
     >>> read_results(Path("pyproject.toml"))

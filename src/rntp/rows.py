@@ -35,16 +35,6 @@ Selection = Sequence[Sequence[int]]
 def row_count(recipe: Recipe) -> int:
     """Count the prompts of a run.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Steps, prompts of each, and updates of a batch.
-
-    Returns
-    -------
-    int
-        Rows [-].
-
     Examples
     --------
     >>> row_count(Recipe())
@@ -65,23 +55,6 @@ def _chunks(recipe: Recipe, tokenizer: Any) -> Iterator[Chunk]:
 
 def select(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook) -> list[list[int]] | None:
     """Carry out a rule that asks a model, a chunk in each process at a time.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Corpus and rule.
-    model : PreTrainedModel
-        As it is before RL.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    book : PhaseBook
-        Where the work of this process is counted.
-
-    Returns
-    -------
-    list of list of int or None
-        Positions of each chunk, as many as the run's rows of text need, or as its distinct ones; None for a rule that
-        asks no model [-].
 
     Examples
     --------
@@ -110,22 +83,6 @@ def select(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook) -> list[
 def selection(recipe: Recipe, model: Any, tokenizer: Any, books: Books) -> Selection | None:
     """Choose positions on the books, or read what an earlier attempt chose.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Its output is the folder of the run.
-    model : PreTrainedModel
-        As it is before RL.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    books : Books
-        Of the run.
-
-    Returns
-    -------
-    sequence of sequence of int or None
-        As :func:`select` gives it.
-
     Examples
     --------
     >>> from rntp.books import Machine
@@ -148,22 +105,6 @@ def selection(recipe: Recipe, model: Any, tokenizer: Any, books: Books) -> Selec
 
 def choose_rows(recipe: Recipe, model: Any, tokenizer: Any, positions: Selection | None = None) -> Rows:
     """Say all that RL goes over, in its order: places of text and problems, mixed by weight.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Corpus, environments, rule and number of steps.
-    model : PreTrainedModel
-        As it is before RL: its context bounds the questions.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    positions : sequence of sequence of int, optional
-        Chosen before; left out where the rule asks no model [-].
-
-    Returns
-    -------
-    Rows
-        The same for the same recipe, each made when it is asked for.
 
     Examples
     --------
@@ -191,18 +132,6 @@ def choose_rows(recipe: Recipe, model: Any, tokenizer: Any, positions: Selection
 
 def next_token_documents(recipe: Recipe, tokenizer: Any) -> Sequence[tuple[int, ...]]:
     """Documents of the next-token term, of the kinds that places are taken from.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Weight, lengths and kinds.
-    tokenizer : PreTrainedTokenizerFast
-        The model's.
-
-    Returns
-    -------
-    sequence of tuple of int
-        Tokens of each, made when they are asked for; empty where the loss has no such term.
 
     Examples
     --------

@@ -65,20 +65,6 @@ def _silent(_stage: str, _step: int, _steps: int, _figures: Mapping[str, float])
 def run(recipe: Recipe, *, fresh: bool = False, report: Report = _silent) -> dict[str, Any]:
     """Carry a recipe out, or go on with it.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        What to do; its output is the folder of the run.
-    fresh : bool
-        Whether an earlier run there is removed first.
-    report : callable
-        Told every step.
-
-    Returns
-    -------
-    dict
-        ``beta_flop``, ``beta_gpu_time``, ``phases``, ``steps``, ``wall_s``, ``checkpoint`` and what was learnt.
-
     Examples
     --------
     >>> run(Recipe(output="docs"))

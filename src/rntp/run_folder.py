@@ -26,15 +26,6 @@ BASE, FINAL = "base", "final"
 def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     """Refuse a folder that is no run's, or holds a run of another recipe.
 
-    Parameters
-    ----------
-    folder : Path
-        May not exist yet.
-    recipe : Recipe
-        To be run in it.
-    fresh : bool
-        Whether what is there is to be removed.
-
     Examples
     --------
     >>> check(Path("nowhere"), Recipe(), fresh=False)
@@ -66,15 +57,6 @@ def _has_work(folder: Path) -> bool:
 def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     """Make the folder, empty it of an earlier run where asked or of one that came to nothing, and write the recipe.
 
-    Parameters
-    ----------
-    folder : Path
-        Checked before.
-    recipe : Recipe
-        To be run in it.
-    fresh : bool
-        Whether an earlier run is removed.
-
     Examples
     --------
     >>> import tempfile
@@ -99,16 +81,6 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
 def read_written_recipe(folder: Path) -> tuple[dict[str, Any], Path | None]:
     """Read the recipe that a run wrote beside its results.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-
-    Returns
-    -------
-    tuple of dict and Path or None
-        The recipe's document, and the folder that its paths are relative to.
-
     Examples
     --------
     >>> read_written_recipe(Path("nowhere"))
@@ -125,16 +97,6 @@ def read_written_recipe(folder: Path) -> tuple[dict[str, Any], Path | None]:
 def finished(folder: Path) -> dict[str, Any] | None:
     """Read the summary of a run that has ended.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-
-    Returns
-    -------
-    dict or None
-        None while it has not.
-
     Examples
     --------
     >>> finished(Path("nowhere")) is None
@@ -145,13 +107,6 @@ def finished(folder: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a document beside the one that is there, and put it in its place once it is whole.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    content : dict
-        The document.
 
     Examples
     --------
@@ -168,18 +123,6 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def read_metrics(folder: Path, before: int | None = None) -> list[dict[str, Any]]:
     """Read the figures of a run's steps, a line that was cut short left out.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    before : int, optional
-        Only steps up to this one [-].
-
-    Returns
-    -------
-    list of dict
-        Each with its ``step``.
 
     Examples
     --------
@@ -204,13 +147,6 @@ def read_metrics(folder: Path, before: int | None = None) -> list[dict[str, Any]
 def trim_metrics(folder: Path, step: int) -> None:
     """Forget the figures of steps that will be made again.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    step : int
-        From which it goes on [-].
-
     Examples
     --------
     >>> trim_metrics(Path("nowhere"), 3)
@@ -222,16 +158,6 @@ def trim_metrics(folder: Path, step: int) -> None:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a document.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    dict or None
-        None where there is none, or none that is whole.
 
     Examples
     --------

@@ -22,29 +22,7 @@ Thought = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How thoughts are sampled and scored.
-
-    Attributes
-    ----------
-    start_id, end_id : int
-        Markers of a thought.
-    budget : int
-        Tokens of a thought at most, its end marker included.
-    thoughts : int
-        Per place.
-    temperature : float
-        Of sampling [-].
-    skip_first_gold : int
-        First gold tokens left out of every score.
-    success_tokens : int
-        Scored tokens that must all be the most likely ones for pass@k; 0 for all [token].
-    stop_ids : tuple of int
-        Tokens beside the end marker at which sampling stops, such as the end of the text; the thought is then cut.
-    rows_per_pass : int
-        Rows read together.
-    seed : int
-        Of the sampling.
-    """
+    """How thoughts are sampled and scored."""
 
     start_id: int
     end_id: int
@@ -60,15 +38,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Thoughts:
-    """Thoughts sampled at places, place after place.
-
-    Attributes
-    ----------
-    rows : tuple of tuple of int
-        Tokens, markers included; the end is written for those that did not reach it.
-    truncated : NDArray[np.bool_]
-        Which did not end by themselves.
-    """
+    """Thoughts sampled at places, place after place."""
 
     rows: tuple[Thought, ...]
     truncated: NDArray[np.bool_]
@@ -106,20 +76,6 @@ def _seeded(model: Any, seed: int) -> Iterator[None]:
 def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sampling) -> Thoughts:
     """Let a model think after contexts.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    contexts : sequence of sequence of int
-        What it has read.
-    sampling : Sampling
-        How; the random state of the caller is left as it was.
-
-    Returns
-    -------
-    Thoughts
-        ``sampling.thoughts`` to each context, in their order.
-
     Examples
     --------
     >>> from transformers import GPT2Config, GPT2LMHeadModel
@@ -141,24 +97,6 @@ def solved(
     model: Any, tokenizer: Any, problems: Sequence[Problem], sampling: Sampling, answer_tokens: int
 ) -> NDArray[np.float64]:
     """Let a model think and answer, and check the answers.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    tokenizer : PreTrainedTokenizerBase
-        Of the model.
-    problems : sequence of Problem
-        Tasks with their questions as tokens.
-    sampling : Sampling
-        How; ``sampling.thoughts`` answers to each.
-    answer_tokens : int
-        Of an answer at most [token].
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Score of each answer, (problem, answer); NaN where the machine failed [-].
 
     Examples
     --------

@@ -28,17 +28,7 @@ THOUGHTS, BASELINE = "thought scoring", "baseline"
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Thoughts to score; row by row.
-
-    Attributes
-    ----------
-    contexts : sequence of sequence of int
-        What was read, at least one token each; rows that share one share its pass.
-    thoughts : sequence of sequence of int
-        Everything between context and gold, markers included; the first token is given, not predicted.
-    golds : sequence of sequence of int
-        What follows in the text; empty where an answer is verified instead.
-    """
+    """Thoughts to score; row by row."""
 
     contexts: Sequence[Ids]
     thoughts: Sequence[Ids]
@@ -52,38 +42,13 @@ class Rollouts:
             raise InputError("rollouts: contexts and thoughts of at least one token are needed")
 
     def part(self, start: int, stop: int) -> Rollouts:
-        """Take some rows.
-
-        Parameters
-        ----------
-        start, stop : int
-            First row, and the one after the last [-].
-
-        Returns
-        -------
-        Rollouts
-            Those rows.
-        """
+        """Take some rows."""
         return Rollouts(self.contexts[start:stop], self.thoughts[start:stop], self.golds[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
-    """How rows are scored.
-
-    Attributes
-    ----------
-    temperature : float
-        At which the thoughts were sampled; the gold is always scored at 1 [-].
-    rows_per_pass : int
-        Rows read together, to bound the memory; 0 for all.
-    with_baseline : bool
-        Whether the gold is also scored without a thought.
-    question : sequence of int
-        Asked after the gold for the model's own judgement; empty for none.
-    yes_id, no_id : int
-        Tokens whose probabilities are compared after the question.
-    """
+    """How rows are scored."""
 
     temperature: float = 1.0
     rows_per_pass: int = 0
@@ -95,17 +60,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """Scores of the gold, (B, L); 0 behind a row's end.
-
-    Attributes
-    ----------
-    log_probs : Tensor
-        Natural log-probability of each gold token.
-    entropies : Tensor
-        Entropy of each prediction, in nats.
-    argmax_ids : Tensor
-        Most likely token at each place.
-    """
+    """Scores of the gold, (B, L); 0 behind a row's end."""
 
     log_probs: Tensor
     entropies: Tensor
@@ -114,19 +69,7 @@ class TokenScores:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What one call measured.
-
-    Attributes
-    ----------
-    thought_log_probs : Tensor
-        Of every token of the thought but its first, (B, T - 1), at the temperature of sampling.
-    gold : TokenScores
-        Given context and thought.
-    baseline : TokenScores or None
-        Given the context alone.
-    self_evaluation : Tensor or None
-        Probability of yes against no, (B,).
-    """
+    """What one call measured."""
 
     thought_log_probs: Tensor
     gold: TokenScores
@@ -147,22 +90,6 @@ def padded(
     rows: Sequence[Ids], device: torch.device | None = None, *, left: bool = False, pad_id: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Put rows of token ids into one array.
-
-    Parameters
-    ----------
-    rows : sequence of sequence of int
-        Of any lengths.
-    device : torch.device, optional
-        Where to put them.
-    left : bool
-        Whether the padding stands before them.
-    pad_id : int
-        What it is made of [-].
-
-    Returns
-    -------
-    tuple of Tensor and Tensor
-        Ids, and 1 where a token is.
 
     Examples
     --------
@@ -252,16 +179,6 @@ def _together(pieces: list[Scored]) -> Scored:
 def pad_of(model: Any) -> int:
     """Find a model's padding token.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Whose.
-
-    Returns
-    -------
-    int
-        0 where it names none [-].
-
     Examples
     --------
     >>> pad_of(object())
@@ -281,22 +198,6 @@ def score_shared(
     model: Any, rollouts: Rollouts, options: ScoreOptions | None = None, phase: Phase = lambda _name: nullcontext()
 ) -> Scored:
     """Score thoughts and golds with each distinct context read once.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model, wrapped or not, whose cache can be given more rows.
-    rollouts : Rollouts
-        What to score.
-    options : ScoreOptions, optional
-        How.
-    phase : callable
-        Given the name of a phase, a context manager that keeps its books.
-
-    Returns
-    -------
-    Scored
-        Row by row.
 
     Examples
     --------
@@ -384,20 +285,6 @@ def _shifted_gold(found: Sums, tail: _Tail, first: Sums | None = None) -> TokenS
 @torch.no_grad()
 def score_separate(model: Any, rollouts: Rollouts, options: ScoreOptions | None = None) -> Scored:
     """Score thoughts and golds by separate passes over whole rows: the plain reference.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A causal language model.
-    rollouts : Rollouts
-        What to score.
-    options : ScoreOptions, optional
-        How.
-
-    Returns
-    -------
-    Scored
-        Row by row, as :func:`score_shared` gives it.
 
     Examples
     --------

@@ -36,18 +36,6 @@ _TRAINING = ("optimizer", "scheduler", "scaler", "rng_state", "trainer_state", "
 def merge_linear(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     """Average tensors.
 
-    Parameters
-    ----------
-    tensors : sequence of Tensor
-        Of one shape.
-    weights : sequence of float
-        One each, adding up to 1 [-].
-
-    Returns
-    -------
-    Tensor
-        In the type of the first.
-
     Examples
     --------
     >>> merge_linear([torch.tensor([0.0, 4.0]), torch.tensor([2.0, 0.0])], [0.25, 0.75]).tolist()
@@ -62,18 +50,6 @@ def merge_linear(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 def merge_slerp(first: Tensor, second: Tensor, fraction: float) -> Tensor:
     """Go along the great circle from one tensor towards another.
-
-    Parameters
-    ----------
-    first, second : Tensor
-        Of one shape.
-    fraction : float
-        0 gives the first, 1 the second [-].
-
-    Returns
-    -------
-    Tensor
-        In the type of the first; as long as they are where both are equally long.
 
     Examples
     --------
@@ -93,20 +69,6 @@ def merge_slerp(first: Tensor, second: Tensor, fraction: float) -> Tensor:
 
 def normalised(weights: Sequence[float], n_checkpoints: int, method: str) -> tuple[float, ...]:
     """Check weights and make them add up to 1.
-
-    Parameters
-    ----------
-    weights : sequence of float
-        One per checkpoint, none negative; empty for equal ones [-].
-    n_checkpoints : int
-        How many are merged [-].
-    method : str
-        One of :data:`METHODS`.
-
-    Returns
-    -------
-    tuple of float
-        Adding up to 1.
 
     Examples
     --------
@@ -129,20 +91,6 @@ def normalised(weights: Sequence[float], n_checkpoints: int, method: str) -> tup
 def merged(tensors: Sequence[Tensor], weights: Sequence[float], method: str) -> Tensor:
     """Merge one tensor of each checkpoint.
 
-    Parameters
-    ----------
-    tensors : sequence of Tensor
-        Of one shape and type.
-    weights : sequence of float
-        Adding up to 1 [-].
-    method : str
-        One of :data:`METHODS`.
-
-    Returns
-    -------
-    Tensor
-        Whole numbers, which cannot be averaged, are those of the first checkpoint.
-
     Examples
     --------
     >>> merged([torch.tensor([2, 3]), torch.tensor([2, 3])], (0.5, 0.5), "linear").tolist()
@@ -155,32 +103,13 @@ def merged(tensors: Sequence[Tensor], weights: Sequence[float], method: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The weights of a checkpoint, by name.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it is.
-    files : mapping of str to str
-        Name of a tensor -> file that holds it.
-    """
+    """The weights of a checkpoint, by name."""
 
     folder: Path
     files: Mapping[str, str]
 
     def tensor(self, name: str) -> Tensor:
-        """Read a tensor.
-
-        Parameters
-        ----------
-        name : str
-            Which.
-
-        Returns
-        -------
-        Tensor
-            On the CPU.
-        """
+        """Read a tensor."""
         path = self.folder / self.files[name]
         try:
             if not path.is_file():
@@ -194,16 +123,6 @@ class Checkpoint:
 
 def open_checkpoint(folder: Path) -> Checkpoint:
     """Find the weights of a Hugging Face checkpoint.
-
-    Parameters
-    ----------
-    folder : Path
-        With ``model.safetensors``, or its index and parts.
-
-    Returns
-    -------
-    Checkpoint
-        Its tensors by name; they are read when asked for.
 
     Examples
     --------
@@ -230,11 +149,6 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
     """Refuse checkpoints that are not of one model and one tokenizer.
 
-    Parameters
-    ----------
-    checkpoints : sequence of Checkpoint
-        What shall be merged.
-
     Examples
     --------
     >>> check_alike([Checkpoint(Path("a"), {"w": "f"}), Checkpoint(Path("b"), {"v": "f"})])
@@ -260,17 +174,6 @@ def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
 
 def write_soup(checkpoints: Sequence[Checkpoint], weights: Sequence[float], method: str, out: Path) -> None:
     """Write a merged checkpoint; the folder appears when it is whole.
-
-    Parameters
-    ----------
-    checkpoints : sequence of Checkpoint
-        Of one model; configuration and tokenizer are the first one's.
-    weights : sequence of float
-        Adding up to 1 [-].
-    method : str
-        One of :data:`METHODS`.
-    out : Path
-        A folder that does not exist.
 
     Examples
     --------
@@ -308,15 +211,7 @@ def write_soup(checkpoints: Sequence[Checkpoint], weights: Sequence[float], meth
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A soup that was tried.
-
-    Attributes
-    ----------
-    weights : tuple of float
-        Of the checkpoints [-].
-    score : float
-        What the evaluation gave; lower is better, in its own unit.
-    """
+    """A soup that was tried."""
 
     weights: tuple[float, ...]
     score: float
@@ -328,20 +223,6 @@ def search_weights(score: Callable[[tuple[float, ...]], float], n_checkpoints: i
     Every checkpoint alone and the equal soup first; then a share of the weight is moved from one to another, the best
     move is taken, and the share halves where none helps. What was found is the best of many on one set: judge it on
     another.
-
-    Parameters
-    ----------
-    score : callable
-        Of weights that add up to 1; lower is better.
-    n_checkpoints : int
-        How many there are [-].
-    limit : int
-        Evaluations at most [-].
-
-    Returns
-    -------
-    list of Trial
-        In the order they were tried; none twice.
 
     Examples
     --------
@@ -384,20 +265,6 @@ def _moves(weights: tuple[float, ...], step: float) -> Iterator[tuple[float, ...
 
 def merged_state(states: Sequence[Mapping[str, Tensor]], weights: Sequence[float], method: str) -> dict[str, Any]:
     """Merge checkpoints held in memory, as the search does.
-
-    Parameters
-    ----------
-    states : sequence of mapping
-        Tensors by name, of one model.
-    weights : sequence of float
-        Adding up to 1 [-].
-    method : str
-        One of :data:`METHODS`.
-
-    Returns
-    -------
-    dict
-        Tensors by name.
 
     Examples
     --------

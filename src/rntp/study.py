@@ -39,31 +39,7 @@ Part = tuple[str, Callable[..., None], tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A change of the recipe.
-
-    Attributes
-    ----------
-    name : str
-        Of the variant; its folder is named after it.
-    group : str
-        Heading that it stands under.
-    set : tuple of str
-        Changes, ``table.key=value``.
-    measure : tuple of str
-        Further changes, to the places that are measured only.
-    kinds : tuple of str
-        Kinds of documents measured; empty for those trained on.
-    places : int
-        Held-out places; 0 for the study's own.
-    rival : bool
-        Whether plain next-token training for as long is measured beside.
-    samples : int
-        Thoughts at each place for pass@k; 0 for none.
-    soup : tuple of str
-        Variants whose models are averaged in place of training one; a single one is measured as it is.
-    seeds : tuple of int
-        Of the study's, those that it is carried out at; empty for all.
-    """
+    """A change of the recipe."""
 
     name: str = ""
     group: str = ""
@@ -84,29 +60,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a study file says.
-
-    Attributes
-    ----------
-    name : str
-        Of the study.
-    recipe : str
-        File of the recipe, relative to the study's.
-    output : str
-        Folder, relative to where the command is given.
-    pretrained : str
-        Output of another study that pretrains the same; empty for its own.
-    seeds : tuple of int
-        Two at least.
-    places : int
-        Held-out places of each variant.
-    set : tuple of str
-        Changes of the recipe that all variants share, pretraining included.
-    variants : tuple of Variant
-        In the order of the table; all are held against the first.
-    folder : Path
-        Where the file stands.
-    """
+    """What a study file says."""
 
     name: str = ""
     recipe: str = "config.toml"
@@ -121,16 +75,6 @@ class Study:
 
 def read_study(path: Path) -> Study:
     """Read and check a study.
-
-    Parameters
-    ----------
-    path : Path
-        TOML file.
-
-    Returns
-    -------
-    Study
-        Whole and consistent; ``InputError`` with one line otherwise.
 
     Examples
     --------
@@ -174,20 +118,6 @@ def _problems(study: Study) -> Iterator[str]:
 
 def recipe_of(study: Study, variant: Variant | None, seed: int) -> Recipe:
     """Make the recipe of a variant, or of the pretraining.
-
-    Parameters
-    ----------
-    study : Study
-        Any.
-    variant : Variant or None
-        None for the pretraining.
-    seed : int
-        One of the study's [-].
-
-    Returns
-    -------
-    Recipe
-        Whose output is a folder in the study's; of the pretraining, without the tables that only RL looks at.
 
     Examples
     --------
@@ -249,22 +179,6 @@ def _souped(study: Study, variant: Variant, seed: int, thread_count: int) -> Non
 
 def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict[str, Any]:
     """Carry a study out, or go on with it.
-
-    Parameters
-    ----------
-    study : Study
-        Read before.
-    told : callable
-        Told whenever a part has ended.
-    jobs : int
-        Processes side by side [-].
-    thread_count : int
-        Threads of each [-].
-
-    Returns
-    -------
-    dict
-        ``schema``, ``name`` and ``rows``, one for each variant and seed.
 
     Examples
     --------

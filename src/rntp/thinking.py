@@ -20,23 +20,6 @@ from rntp.sampling import Sampling, sample_thoughts
 def habit(model: Any, scorer: Any, places: Sequence[Place], sampling: Sampling) -> dict[str, float]:
     """Ask a model to think at places, where it may also say nothing, and what that gains.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Thinks.
-    scorer : PreTrainedModel
-        Scores what follows.
-    places : sequence of Place
-        Of any text.
-    sampling : Sampling
-        How; one thought is taken at each place.
-
-    Returns
-    -------
-    dict
-        ``thinks_fraction``, of places where a thought has at least one word; ``mean_tokens`` of all thoughts; and
-        ``gain_nats`` per continuation over no thought.
-
     Examples
     --------
     >>> from transformers import GPT2Config, GPT2LMHeadModel
@@ -58,24 +41,6 @@ def solved_fractions(
     model: Any, tokenizer: Any, places: Sequence[Place], sampling: Sampling, samples: int
 ) -> dict[int, float]:
     """Measure how often one of k thoughts makes no slip.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        Thinks.
-    tokenizer : PreTrainedTokenizerFast
-        Its own.
-    places : sequence of Place
-        Of families that must be thought about.
-    sampling : Sampling
-        How.
-    samples : int
-        Thoughts at each place [-].
-
-    Returns
-    -------
-    dict of int to float
-        pass@k for powers of two up to ``samples``: every step right [-].
 
     Examples
     --------
@@ -102,25 +67,6 @@ def coverage_of(
     base: Any, policy: Any, tokenizer: Any, places: Sequence[Place], sampling: Sampling, samples: int
 ) -> dict[str, Any]:
     """Hold the thoughts of a model after RL against many of the model before.
-
-    Parameters
-    ----------
-    base, policy : PreTrainedModel
-        Before RL and after.
-    tokenizer : PreTrainedTokenizerFast
-        Theirs.
-    places : sequence of Place
-        Of families that must be thought about.
-    sampling : Sampling
-        How.
-    samples : int
-        Thoughts at each place [-].
-
-    Returns
-    -------
-    dict
-        ``before`` and ``after``, pass@k by k; ``crossover``, the number of thoughts from which on the model before RL
-        solves as much, None where it never does.
 
     Examples
     --------

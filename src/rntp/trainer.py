@@ -40,17 +40,7 @@ from rntp.verify.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What a run may be given beside its rows.
-
-    Attributes
-    ----------
-    documents : sequence of sequence of int
-        Tokens of the documents of the next-token term, taken in order, from the first again when they run out.
-    verify : callable or None
-        From (task, completion) pairs to scores, None where there is none; local worker processes when left out.
-    callbacks : sequence of TrainerCallback
-        Of transformers.
-    """
+    """What a run may be given beside its rows."""
 
     documents: Sequence[Ids] = ()
     verify: Callable[[list[tuple[Task, str]]], list[float | None]] | None = None
@@ -81,23 +71,7 @@ def _array(values: Tensor) -> rewarding.Floats:
 
 
 class RntpTrainer(GuardedTrainer):
-    """GRPO whose reward is how much better the text that follows is predicted.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        As it is before RL, also when a run is resumed: the frozen scorer and the reference are copies of it.
-    tokenizer : PreTrainedTokenizerBase
-        With the thought's markers and an end-of-text token.
-    rows : Rows
-        Prompts in their order, at least as many as the steps need.
-    recipe : Recipe
-        Thoughts, reward and updates.
-    books : Books, optional
-        Where time and work are charged.
-    extras : Extras, optional
-        Documents of the next-token term, another verifier, callbacks.
-    """
+    """GRPO whose reward is how much better the text that follows is predicted."""
 
     def __init__(
         self,

@@ -17,21 +17,6 @@ _TRAINING_PASSES = 3.0
 def calibrated_machine(folder: Path) -> Machine:
     """Read what ``computeledger calibrate --write FOLDER`` wrote.
 
-    Parameters
-    ----------
-    folder : Path
-        With ``system.toml``, ``accelerator.toml`` and ``profile.toml``.
-
-    Returns
-    -------
-    Machine
-        One device of it; it trains at the rates of its forward kernels.
-
-    Raises
-    ------
-    InputError
-        One of the files is missing.
-
     Examples
     --------
     >>> calibrated_machine(Path("nowhere"))
@@ -49,16 +34,6 @@ def training_alike(reached: Efficiency) -> TrainingEfficiency:
     """Take training to reach what forward kernels reach: calibrating measures no backward pass (assumption).
 
     A layer's launches come three times: forward, and twice as many backward.
-
-    Parameters
-    ----------
-    reached : Efficiency
-        Of serving.
-
-    Returns
-    -------
-    TrainingEfficiency
-        For a chip of no shipped family.
 
     Examples
     --------

@@ -15,21 +15,7 @@ VALUE_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp8": 1.0}
 
 @dataclass(frozen=True)
 class Kernels(ABC):
-    """Kernels of one library on one device.
-
-    Attributes
-    ----------
-    name, device, device_name, version : str
-        Library; ``cpu`` or ``cuda``, which ROCm answers to; the device as it calls itself; the library's version.
-    precisions : tuple of str
-        Those with a matrix product; the first is the one that a profile counts as bf16.
-    threads : int
-        Threads that a kernel on the CPU uses.
-    wall : bool
-        Whether time is the clock's; else the processor time of this process, which other work does not lengthen.
-    memory_bytes : float
-        Memory of the device [byte].
-    """
+    """Kernels of one library on one device."""
 
     name: str
     device: str
@@ -42,214 +28,59 @@ class Kernels(ABC):
 
     @abstractmethod
     def repeated(self, call: Callable[[], object], calls: int, captured: bool) -> Callable[[], object]:
-        """Make so many calls one.
-
-        Parameters
-        ----------
-        call : callable
-            Done each time.
-        calls : int
-            How often [-].
-        captured : bool
-            Whether a GPU is to run it from a captured graph, which the host launches once.
-
-        Returns
-        -------
-        callable
-            Does all of it.
-        """
+        """Make so many calls one."""
 
     @abstractmethod
     def seconds(self, call: Callable[[], object]) -> float:
-        """Time a call until it is finished on the device.
-
-        Parameters
-        ----------
-        call : callable
-            Done once.
-
-        Returns
-        -------
-        float
-            Time [s].
-        """
+        """Time a call until it is finished on the device."""
 
     @abstractmethod
     def random(self, shape: tuple[int, ...], precision: str) -> Array:
-        """Make an array of small random values.
-
-        Parameters
-        ----------
-        shape : tuple of int
-            Its shape.
-        precision : str
-            One of the precisions.
-
-        Returns
-        -------
-        array
-            On the device.
-        """
+        """Make an array of small random values."""
 
     @abstractmethod
     def linear(self, x: Array, weight: Array) -> Array:
-        """Multiply: ``x weight^T``.
-
-        Parameters
-        ----------
-        x, weight : array
-            Rows, and one row of weights per output column.
-
-        Returns
-        -------
-        array
-            The product.
-        """
+        """Multiply: ``x weight^T``."""
 
     @abstractmethod
     def norm(self, x: Array, weight: Array) -> Array:
-        """Root-mean-square norm over the last axis.
-
-        Parameters
-        ----------
-        x, weight : array
-            Values and their scales.
-
-        Returns
-        -------
-        array
-            As ``x``.
-        """
+        """Root-mean-square norm over the last axis."""
 
     @abstractmethod
     def heads(self, x: Array, first: int, n_heads: int, head_dim: int) -> Array:
-        """Take heads out of a projection.
-
-        Parameters
-        ----------
-        x : array
-            Batch, token, column.
-        first : int
-            Column to begin with [-].
-        n_heads, head_dim : int
-            Heads and values of each [-].
-
-        Returns
-        -------
-        array
-            Batch, head, token, value.
-        """
+        """Take heads out of a projection."""
 
     @abstractmethod
     def rotate(self, x: Array, cosine: Array, sine: Array) -> Array:
-        """Rotary positions on queries or keys.
-
-        Parameters
-        ----------
-        x, cosine, sine : array
-            Heads, and a table per token.
-
-        Returns
-        -------
-        array
-            As ``x``.
-        """
+        """Rotary positions on queries or keys."""
 
     @abstractmethod
     def attend(self, query: Array, keys: Array, values: Array, causal: bool) -> Array:
-        """Softmax attention, grouped queries allowed.
-
-        Parameters
-        ----------
-        query, keys, values : array
-            Batch, head, token, value.
-        causal : bool
-            Whether a query sees itself and what is before it only.
-
-        Returns
-        -------
-        array
-            As ``query``.
-        """
+        """Softmax attention, grouped queries allowed."""
 
     @abstractmethod
     def merge(self, x: Array) -> Array:
-        """Put heads side by side again.
-
-        Parameters
-        ----------
-        x : array
-            Batch, head, token, value.
-
-        Returns
-        -------
-        array
-            Batch, token, column.
-        """
+        """Put heads side by side again."""
 
     @abstractmethod
     def gate(self, x: Array) -> Array:
-        """``silu(first half) * second half`` of the last axis.
-
-        Parameters
-        ----------
-        x : array
-            Both halves.
-
-        Returns
-        -------
-        array
-            Half as wide.
-        """
+        """``silu(first half) * second half`` of the last axis."""
 
     @abstractmethod
     def total(self, x: Array) -> object:
-        """Add up: reads each value once.
-
-        Parameters
-        ----------
-        x : array
-            Any.
-
-        Returns
-        -------
-        object
-            The sum.
-        """
+        """Add up: reads each value once."""
 
     @abstractmethod
     def copy(self, target: Array, source: Array) -> None:
-        """Copy: reads and writes each value once.
-
-        Parameters
-        ----------
-        target, source : array
-            Of one shape.
-        """
+        """Copy: reads and writes each value once."""
 
     @abstractmethod
     def choose(self, scores: Array) -> object:
-        """Index of the largest score, on the host.
-
-        Parameters
-        ----------
-        scores : array
-            Any.
-
-        Returns
-        -------
-        object
-            The index.
-        """
+        """Index of the largest score, on the host."""
 
 
 def processor_name() -> str:
     """Name of this machine's processor, as the system tells it.
-
-    Returns
-    -------
-    str
-        Model name, or ``cpu`` where the system does not tell.
 
     Examples
     --------
@@ -267,11 +98,6 @@ def processor_name() -> str:
 def host_memory_bytes() -> float:
     """Memory of this machine.
 
-    Returns
-    -------
-    float
-        As the system reports it [byte].
-
     Examples
     --------
     >>> host_memory_bytes() > 0
@@ -282,13 +108,7 @@ def host_memory_bytes() -> float:
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """Shape of one transformer layer.
-
-    Attributes
-    ----------
-    width, n_heads, n_kv_heads, head_dim, mlp_width : int
-        Model width, query heads, KV heads, values of a head, width of the gated MLP [-].
-    """
+    """Shape of one transformer layer."""
 
     width: int
     n_heads: int
@@ -313,17 +133,7 @@ class LayerShape:
 
 
 class Layer:
-    """One transformer layer's kernels, with or without its large products, to time them apart.
-
-    Parameters
-    ----------
-    kernels : Kernels
-        What runs them.
-    shape : LayerShape
-        Of the layer.
-    tokens : int
-        New tokens of the one sequence [token].
-    """
+    """One transformer layer's kernels, with or without its large products, to time them apart."""
 
     def __init__(self, kernels: Kernels, shape: LayerShape, tokens: int) -> None:
         self.kernels, self.shape, self.tokens = kernels, shape, tokens
@@ -356,36 +166,14 @@ class Layer:
         _ = self.x + self.x
 
     def mixer(self, weights: Sequence[Array]) -> Array:
-        """Norm, projections, attention to itself, projection back, sum.
-
-        Parameters
-        ----------
-        weights : sequence of array
-            Into and out of the attention.
-
-        Returns
-        -------
-        array
-            As the input.
-        """
+        """Norm, projections, attention to itself, projection back, sum."""
         kernels = self.kernels
         projected = kernels.linear(kernels.norm(self.x, self.scale), weights[0])
         query, keys, values = self._around_attention(projected)
         return self.x + kernels.linear(kernels.merge(kernels.attend(query, keys, values, causal=False)), weights[1])
 
     def mlp(self, weights: Sequence[Array]) -> Array:
-        """Norm, both halves in one product, gate, product back, sum.
-
-        Parameters
-        ----------
-        weights : sequence of array
-            Into and out of the MLP.
-
-        Returns
-        -------
-        array
-            As the input.
-        """
+        """Norm, both halves in one product, gate, product back, sum."""
         kernels = self.kernels
         widened = kernels.linear(kernels.norm(self.x, self.scale), weights[0])
         return self.x + kernels.linear(kernels.gate(widened), weights[1])
@@ -393,11 +181,6 @@ class Layer:
 
 def default_threads() -> int:
     """Threads that matrix libraries start with: what ``OMP_NUM_THREADS`` says, else one per usable core.
-
-    Returns
-    -------
-    int
-        Number of threads [-].
 
     Examples
     --------

@@ -16,21 +16,7 @@ _DRAWN = 65_521
 
 @dataclass(frozen=True)
 class NumpyKernels(Kernels):
-    """NumPy on the CPU, in fp32: the narrowest precision whose matrix product NumPy hands to a fast library.
-
-    Attributes
-    ----------
-    name, device, device_name, version : str
-        As in :class:`~computeledger.actuals.kernels.Kernels`.
-    precisions : tuple of str
-        The same.
-    threads : int
-        The same.
-    wall : bool
-        The same.
-    memory_bytes : float
-        The same [byte].
-    """
+    """NumPy on the CPU, in fp32: the narrowest precision whose matrix product NumPy hands to a fast library."""
 
     def repeated(self, call: Callable[[], object], calls: int, captured: bool) -> Callable[[], object]:  # noqa: ARG002 (nothing to capture)
         def many() -> None:
@@ -93,16 +79,6 @@ class NumpyKernels(Kernels):
 
 def numpy_kernels(threads: int) -> NumpyKernels:
     """NumPy's kernels on this machine.
-
-    Parameters
-    ----------
-    threads : int
-        Threads that the library behind NumPy was started with; it cannot be changed later [-].
-
-    Returns
-    -------
-    NumpyKernels
-        In fp32.
 
     Examples
     --------

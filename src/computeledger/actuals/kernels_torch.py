@@ -20,23 +20,7 @@ _FP8_ROWS = 16
 
 @dataclass(frozen=True)
 class TorchKernels(Kernels):
-    """PyTorch in bf16, with fp32 (and fp8 where the GPU has it) for comparison.
-
-    Attributes
-    ----------
-    name, device, device_name, version : str
-        As in :class:`~computeledger.actuals.kernels.Kernels`.
-    precisions : tuple of str
-        The same.
-    threads : int
-        The same.
-    wall : bool
-        The same.
-    memory_bytes : float
-        The same [byte].
-    torch : module
-        PyTorch.
-    """
+    """PyTorch in bf16, with fp32 (and fp8 where the GPU has it) for comparison."""
 
     torch: Any
 
@@ -123,20 +107,6 @@ def _type(torch: Any, precision: str) -> Any:
 
 def torch_kernels(torch: Any, device: str, threads: int) -> TorchKernels:
     """PyTorch's kernels on a device.
-
-    Parameters
-    ----------
-    torch : module
-        PyTorch.
-    device : str
-        ``cpu`` or ``cuda``.
-    threads : int
-        Of kernels on the CPU [-].
-
-    Returns
-    -------
-    TorchKernels
-        The library is told the threads; the tensors ask for no gradients.
 
     Examples
     --------

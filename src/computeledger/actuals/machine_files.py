@@ -21,27 +21,7 @@ _PRODUCTS = ("gemm_fraction_bf16", "weight_bandwidth_fraction", "overlap_fractio
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What was measured, and what only its owner knows.
-
-    Attributes
-    ----------
-    name : str
-        Of the profile.
-    date : str
-        ISO date.
-    data : str
-        Library, device, number of cases and their spread, in one line.
-    device_name : str
-        As the device calls itself.
-    like : str
-        Shipped profile that supplies what no micro-benchmark measures.
-    accelerator : str
-        Shipped accelerator whose datasheet peaks the fractions are of; empty for what was best reached.
-    memory_bytes : float
-        Memory of the device [byte].
-    power_w : float or None
-        Power under load; None where nobody said [W].
-    """
+    """What was measured, and what only its owner knows."""
 
     name: str
     date: str
@@ -55,23 +35,6 @@ class About:
 
 def machine_files(fit: MachineFit, about: About) -> dict[str, str]:
     """Write the three files' texts.
-
-    Parameters
-    ----------
-    fit : MachineFit
-        Peaks, constants, residuals.
-    about : About
-        Of the machine.
-
-    Returns
-    -------
-    dict of str to str
-        ``profile.toml``, ``accelerator.toml`` and ``system.toml``, to lie in one folder.
-
-    Raises
-    ------
-    InputError
-        A name that a file cannot hold.
 
     Examples
     --------
@@ -190,16 +153,6 @@ def _system(fit: MachineFit, about: About) -> str:
 
 def factors_document(fit: MachineFit) -> dict[str, dict[str, float | str]]:
     """The constants as other commands print factors.
-
-    Parameters
-    ----------
-    fit : MachineFit
-        Constants and residuals.
-
-    Returns
-    -------
-    dict of str to dict
-        Value, unit and residual by name.
 
     Examples
     --------

@@ -35,15 +35,7 @@ _HUBER, _WIDE = 0.1, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """How well the constants describe the measurements of one kind.
-
-    Attributes
-    ----------
-    n : int
-        Measurements [-].
-    median_abs_error, p90_abs_error, bias : float
-        Of predicted over measured time, minus 1; median of the ratio [-].
-    """
+    """How well the constants describe the measurements of one kind."""
 
     n: int
     median_abs_error: float
@@ -53,17 +45,7 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What an all-reduce between processes reached.
-
-    Attributes
-    ----------
-    n_processes : int
-        That took part [-].
-    bytes_per_s : float
-        Per process and direction [byte/s].
-    latency_s : float
-        As a system's fact counts it, before its growth with the group [s].
-    """
+    """What an all-reduce between processes reached."""
 
     n_processes: int
     bytes_per_s: float
@@ -72,25 +54,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class MachineFit:
-    """A machine's peaks and constants, with what is left unexplained.
-
-    Attributes
-    ----------
-    peak_flop_per_s : mapping of str to float
-        Best rate of a matrix product by precision, or the datasheet's [FLOP/s].
-    hbm_bytes_per_s : float
-        Best rate of copying or reading, or the datasheet's [byte/s].
-    constants : mapping of str to float
-        Fields of :class:`~computeledger.physics.efficiency.Efficiency`, each in its own SI unit.
-    residuals : mapping of str to Residual
-        By kind of measurement.
-    residual_median : float
-        Median absolute error over all that were fitted [-].
-    link : Link or None
-        None where one process was measured.
-    precision : str
-        What was measured where a profile says bf16.
-    """
+    """A machine's peaks and constants, with what is left unexplained."""
 
     peak_flop_per_s: Mapping[str, float]
     hbm_bytes_per_s: float
@@ -108,22 +72,6 @@ def fit_logarithms(
 
     Gauss-Newton on ``ln predicted - ln measured`` with Huber's weights; each constant is drawn to its start with a
     standard deviation of 1 in the logarithm, so that one which no measurement tells apart stays where it was.
-
-    Parameters
-    ----------
-    predict : callable
-        From the constants to times [s].
-    measured_s : ndarray
-        Times [s].
-    start : sequence of float
-        Constants to start from, each in its own unit, above 0.
-    rounds : int
-        Steps at most [-].
-
-    Returns
-    -------
-    ndarray
-        The constants.
 
     Examples
     --------
@@ -158,25 +106,6 @@ def fit_machine(
     Products: ``t = max(c, m) + (1 - overlap) min(c, m)`` with ``c = FLOP / rate`` and ``m = bytes / bandwidth``.
     Attention alike. What lies between products: ``passes x activation bytes / bandwidth``, above the floor of a tiny
     layer. The bytes of the first precision are counted as the profile's bf16, whatever the library stores.
-
-    Parameters
-    ----------
-    measurements : sequence of Measurement
-        Of :func:`~computeledger.actuals.microbenchmarks.measure`.
-    peak_flop_per_s : mapping of str to float, optional
-        The datasheet's, by precision; what was best reached when left out [FLOP/s].
-    hbm_bytes_per_s : float or None
-        The datasheet's; what was best reached when left out [byte/s].
-
-    Returns
-    -------
-    MachineFit
-        Constants and residuals.
-
-    Raises
-    ------
-    InputError
-        A kind of measurement is missing.
 
     Examples
     --------

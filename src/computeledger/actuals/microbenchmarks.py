@@ -32,24 +32,7 @@ BUSY_FRACTION = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One case's result.
-
-    Attributes
-    ----------
-    kind : str
-        ``gemm``, ``copy``, ``read``, ``prefill attention``, ``decode attention``, ``elementwise``, ``mixer floor``,
-        ``mlp floor``, ``step floor``, ``layer launch`` or ``all-reduce``.
-    precision : str
-        Of the values.
-    shape : mapping of str to int
-        What was asked [-].
-    flop, bytes : float
-        Work, and values that must be read or written at least [FLOP], [byte].
-    time_s : float
-        Lower quartile of the samples: neither the luckiest nor a disturbed one [s].
-    spread_fraction : float
-        Median over least, minus 1 [-].
-    """
+    """One case's result."""
 
     kind: str
     precision: str
@@ -62,23 +45,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to time.
-
-    Attributes
-    ----------
-    kind, precision : str
-        As in :class:`Measurement`.
-    shape : mapping of str to int
-        The same [-].
-    flop, bytes : float
-        The same [FLOP], [byte].
-    call : callable
-        Does it once.
-    captured : bool
-        Whether a GPU runs it from a captured graph; else the host launches kernel by kernel.
-    before : callable or None
-        Done before each call and not timed: it drives the caches out.
-    """
+    """One thing to time."""
 
     kind: str
     precision: str
@@ -92,21 +59,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Sizes that suit a device: the weights of a case together exceed its last cache several times.
-
-    Attributes
-    ----------
-    tokens : tuple of int
-        Rows of matrix products [token].
-    stream_bytes : float
-        Weights, caches and arrays that a case goes through before it meets the first again [byte].
-    heads : tuple of (int, int, int)
-        Query heads, KV heads and values of a head [-].
-    prompts, contexts, batches : tuple of int
-        Prompt and cache lengths [token], sequences [-].
-    layers : tuple of LayerShape
-        Layers whose four matrix products are timed, and the work between them.
-    """
+    """Sizes that suit a device: the weights of a case together exceed its last cache several times."""
 
     tokens: tuple[int, ...]
     stream_bytes: float
@@ -158,18 +111,6 @@ def _copies(one_bytes: float, scale: Scale) -> range:
 def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     """Matrix products over shapes and precisions, weights cold.
 
-    Parameters
-    ----------
-    kernels : Kernels
-        What runs them.
-    scale : Scale
-        Sizes.
-
-    Yields
-    ------
-    Case
-        ``2 T I O`` FLOP; weights read once, rows read and written once.
-
     Examples
     --------
     >>> from dataclasses import replace
@@ -200,18 +141,6 @@ def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
 def memory_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     """Copying and reading an array that exceeds the last cache.
 
-    Parameters
-    ----------
-    kernels : Kernels
-        What runs them.
-    scale : Scale
-        Sizes.
-
-    Yields
-    ------
-    Case
-        Without FLOP; a copy counts each byte twice.
-
     Examples
     --------
     >>> from dataclasses import replace
@@ -228,18 +157,6 @@ def memory_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
 
 def attention_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     """Causal attention over a prompt, and of one query per head over a cold cache.
-
-    Parameters
-    ----------
-    kernels : Kernels
-        What runs them.
-    scale : Scale
-        Sizes.
-
-    Yields
-    ------
-    Case
-        ``4 N H`` FLOP per query and entry it sees; keys and values read once.
 
     Examples
     --------
@@ -280,18 +197,6 @@ def attention_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
 
 def layer_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
     """What a layer does between its products, and the floors of a tiny layer and of a step around it.
-
-    Parameters
-    ----------
-    kernels : Kernels
-        What runs them.
-    scale : Scale
-        Sizes.
-
-    Yields
-    ------
-    Case
-        FLOP and bytes are 0: the fit counts them from the shape.
 
     Examples
     --------
@@ -348,22 +253,6 @@ def measure(
 ) -> list[Measurement]:
     """Time every case in interleaved rounds until the budget is used.
 
-    Parameters
-    ----------
-    kernels : Kernels
-        What runs them.
-    scale : Scale
-        Sizes.
-    budget_s : float
-        Time for the rounds; at least :data:`ROUNDS` of them are made [s].
-    progress : callable
-        Told the share that is done, 0 to 1.
-
-    Returns
-    -------
-    list of Measurement
-        One per case.
-
     Examples
     --------
     >>> from dataclasses import replace
@@ -403,16 +292,6 @@ def _measurement(one: _Timed) -> Measurement:
 def spread_fraction(measurements: list[Measurement]) -> float:
     """How far the median time lies above the least, in the middle of all cases.
 
-    Parameters
-    ----------
-    measurements : list of Measurement
-        At least one.
-
-    Returns
-    -------
-    float
-        Above :data:`BUSY_FRACTION` the machine was busy [-].
-
     Examples
     --------
     >>> spread_fraction([Measurement("copy", "fp32", {}, 0.0, 1.0, 1.0, spread) for spread in (0.1, 0.2, 0.9)])
@@ -423,16 +302,6 @@ def spread_fraction(measurements: list[Measurement]) -> float:
 
 def load_torch() -> Any:
     """PyTorch, loaded when it is to be measured and never before.
-
-    Returns
-    -------
-    module
-        PyTorch.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
 
     Examples
     --------
@@ -449,25 +318,6 @@ def load_torch() -> Any:
 
 def choose_kernels(backend: str, device: str, threads: int | None) -> Kernels:
     """The library to measure with.
-
-    Parameters
-    ----------
-    backend : str
-        ``torch``, ``numpy``, or ``auto`` for the first of the two that is installed.
-    device : str
-        ``cpu``, ``cuda`` (ROCm answers to it too), or ``auto`` for a GPU where there is one.
-    threads : int or None
-        Of CPU kernels; None for what the libraries start with [-].
-
-    Returns
-    -------
-    Kernels
-        Ready to be measured.
-
-    Raises
-    ------
-    InputError
-        PyTorch or the device is not there, or NumPy is asked for another number of threads than it was started with.
 
     Examples
     --------

@@ -17,21 +17,7 @@ POWER_OVER_TDP = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A figure of the actuals that cannot be.
-
-    Attributes
-    ----------
-    phase : str
-        Of the plan.
-    what : str
-        Which law it breaks.
-    found, limit : float
-        The figure and what it may be at most or at least, in ``unit``.
-    unit : str
-        Of both.
-    why : str
-        Where the limit is from, and what may be wrong.
-    """
+    """A figure of the actuals that cannot be."""
 
     phase: str
     what: str
@@ -43,24 +29,6 @@ class Contradiction:
 
 def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, tally: Tally) -> list[Contradiction]:
     """Check a phase's actuals, and the tools' own figures, against the chips they are said to be from.
-
-    Parameters
-    ----------
-    name : str
-        Of the phase.
-    setting : Setting
-        Model, machine and precision of the plan.
-    took : Actual
-        What the phase took.
-    flop : float
-        Its work at the plan's FLOP per token [FLOP].
-    tally : Tally
-        The tools' own figures.
-
-    Returns
-    -------
-    list of Contradiction
-        None where everything can be.
 
     Examples
     --------

@@ -28,23 +28,7 @@ REPLACED = ("gpu_hours", "utilization", "beta_gpu_time")
 
 @dataclass(frozen=True, slots=True)
 class PhaseCalibration:
-    """The utilisation that a phase reached.
-
-    Attributes
-    ----------
-    phase : str
-        Of a plan.
-    utilization : Range
-        Median and 90 % interval, over the dense bf16 peak and all GPU-time that was held [-].
-    model, accelerator : str
-        What ran, and on what: a calibration holds for nothing else.
-    gpu_hours : float
-        That it was measured over [h].
-    unplanned_fraction : float
-        Of them, those of phases that no plan has [-].
-    data : tuple of str
-        Files that it is from.
-    """
+    """The utilisation that a phase reached."""
 
     phase: str
     utilization: Range
@@ -57,17 +41,7 @@ class PhaseCalibration:
 
 @dataclass(frozen=True, slots=True)
 class PlanCalibration:
-    """Calibrations of phases, of one day.
-
-    Attributes
-    ----------
-    name : str
-        File that it was read from.
-    date : str
-        When it was made.
-    phases : mapping of str to PhaseCalibration
-        By phase.
-    """
+    """Calibrations of phases, of one day."""
 
     name: str
     date: str
@@ -76,20 +50,6 @@ class PlanCalibration:
 
 def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], name: str = "") -> PlanCalibration:
     """Take the utilisations of a reconciliation.
-
-    Parameters
-    ----------
-    found : Reconciliation
-        With phases that the plan has.
-    data : mapping of str to sequence of str
-        Files by phase.
-    name : str
-        Of the file that it will be written to.
-
-    Returns
-    -------
-    PlanCalibration
-        Of today; without phases whose utilisation is no fraction of the peak.
 
     Examples
     --------
@@ -119,16 +79,6 @@ def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], nam
 
 def calibration_text(calibration: PlanCalibration) -> str:
     """Write a calibration as TOML.
-
-    Parameters
-    ----------
-    calibration : PlanCalibration
-        With its data.
-
-    Returns
-    -------
-    str
-        What :func:`read_calibration` reads.
 
     Examples
     --------
@@ -176,21 +126,6 @@ def _text(value: str) -> str:
 
 def read_calibration(path: str | Path) -> PlanCalibration:
     """Read a calibration that ``reconcile`` wrote.
-
-    Parameters
-    ----------
-    path : str or Path
-        Of the TOML file.
-
-    Returns
-    -------
-    PlanCalibration
-        Checked.
-
-    Raises
-    ------
-    InputError
-        In one line: file, key, what was given and what is allowed.
 
     Examples
     --------
@@ -240,23 +175,6 @@ def _phase(path: str | Path, name: str, table: Any) -> PhaseCalibration:
 
 def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
     """A plan whose phases reach the utilisations of a calibration.
-
-    Parameters
-    ----------
-    plan : Plan
-        To be estimated.
-    calibration : PlanCalibration
-        Of the same models on the same accelerators.
-
-    Returns
-    -------
-    Plan
-        With ``utilization`` in place of whatever its sections said about GPU-time.
-
-    Raises
-    ------
-    InputError
-        The calibration is of another model or accelerator, or of no phase of the plan.
 
     Examples
     --------

@@ -42,22 +42,7 @@ POWER_COVERAGE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """Budget and actual of a phase, each a plain number.
-
-    Attributes
-    ----------
-    tokens, flop, gpu_hours, utilization_fraction, usd : float
-        Tokens as the plan counts them [token], FLOP at the plan's FLOP per token (6 N trained, 2 N forward) [FLOP],
-        GPU-time [h], that FLOP over the dense bf16 peak times all GPU-time [-], and money [USD].
-    usd_per_gpu_hour : float
-        Price [USD/h].
-    energy_j : float or None
-        At the facility, cooling and losses included [J].
-    beta_flop, beta_gpu_time : float or None
-        Coefficient of RL, in FLOP and in GPU-time [-], [-].
-    mfu_fraction : float or None
-        Of pretraining: FLOP with attention's, over the dense bf16 peak times the GPU-time of planned work [-].
-    """
+    """Budget and actual of a phase, each a plain number."""
 
     tokens: float
     flop: float
@@ -73,13 +58,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """Actual minus budget, split exactly.
-
-    Attributes
-    ----------
-    volume, utilization, price, unplanned : float
-        Parts, in the quantity's own unit.
-    """
+    """Actual minus budget, split exactly."""
 
     volume: float
     utilization: float
@@ -94,27 +73,7 @@ class Variance:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A phase, reconciled.
-
-    Attributes
-    ----------
-    name : str
-        Of the plan's phase.
-    budget, actual : Money
-        As planned, and as it was.
-    usd, gpu_hours : Variance
-        Actual minus budget, in money [USD] and in GPU-time, where there is no price [h].
-    is_planned : bool
-        False where the plan has no such phase: everything is unplanned then.
-    inside : mapping of str to bool
-        Whether the actual lies in the plan's 90 % interval, by quantity.
-    took : Actual
-        What the figures are from.
-    utilization_range : tuple of float or None
-        Interval of the run's own utilisation, and None where it cannot be [-].
-    measured_energy_j : float or None
-        At the meter, before it is taken to the facility [J].
-    """
+    """A phase, reconciled."""
 
     name: str
     budget: Money
@@ -130,19 +89,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation(Displayed):
-    """A plan and what became of it.
-
-    Attributes
-    ----------
-    ledger : Ledger
-        The plan's estimate.
-    phases : mapping of str to Settled
-        By name; only those with actuals.
-    contradictions : tuple of Contradiction
-        Actuals that physics does not allow.
-    remarks : tuple of str
-        What a reader of the figures should know.
-    """
+    """A plan and what became of it."""
 
     ledger: Ledger
     phases: Mapping[str, Settled]
@@ -152,18 +99,6 @@ class Reconciliation(Displayed):
 
 def split_variance(budget: Money, actual: Money, planned_gpu_hours: float) -> tuple[Variance, Variance]:
     """Split actual minus budget into volume, utilisation, price and unplanned phases.
-
-    Parameters
-    ----------
-    budget, actual : Money
-        Of a phase; a budget without tokens makes everything unplanned.
-    planned_gpu_hours : float
-        Of the actual GPU-hours, those of planned work [h].
-
-    Returns
-    -------
-    tuple of Variance
-        In money [USD] and in GPU-time [h].
 
     Examples
     --------
@@ -196,27 +131,6 @@ def reconcile(
     plan: Plan, actuals: Mapping[str, Actual], tallies: Mapping[str, Tally], usd_per_gpu_hour: float | None = None
 ) -> Reconciliation:
     """Settle a plan with what its runs took.
-
-    Parameters
-    ----------
-    plan : Plan
-        The budget.
-    actuals : mapping of str to Actual
-        By phase of the plan, from :class:`computeledger.actuals.sums.Sums`.
-    tallies : mapping of str to Tally
-        What the readers saw, by phase of the plan: the tools' own figures are checked against physics.
-    usd_per_gpu_hour : float, optional
-        Price that was paid; the plan's where it is left out [USD/h].
-
-    Returns
-    -------
-    Reconciliation
-        Per phase.
-
-    Raises
-    ------
-    InputError
-        A log without the tokens that its phase is counted in.
 
     Examples
     --------

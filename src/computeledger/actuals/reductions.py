@@ -40,23 +40,6 @@ class _Group:
 def measure_all_reduce(kernels: Kernels, n_processes: int) -> list[Measurement]:
     """Time all-reduces over sizes.
 
-    Parameters
-    ----------
-    kernels : Kernels
-        Library and device: PyTorch's gloo on the CPU and NCCL (RCCL) on GPUs, shared memory for NumPy.
-    n_processes : int
-        That take part; on GPUs one per device [-].
-
-    Returns
-    -------
-    list of Measurement
-        One per size; none for one process.
-
-    Raises
-    ------
-    InputError
-        More processes than GPUs, or a process that failed.
-
     Examples
     --------
     >>> from computeledger.actuals.kernels_numpy import numpy_kernels

@@ -56,46 +56,7 @@ TOKEN_KINDS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One phase of one step of a run.
-
-    Attributes
-    ----------
-    run : str
-        Name of the run.
-    workload : str
-        ``rl``, ``pretraining`` or ``serving``.
-    phase : str
-        One of the workload's :data:`PHASES_OF_RUN`.
-    duration_s : float
-        Wall time that went to this phase alone [s].
-    devices : int
-        Devices that were held meanwhile.
-    step : int or None
-        Of the optimiser; None outside steps.
-    attempt : int
-        0, and one more after each restart of the run.
-    tokens_by_kind : mapping of str to float
-        Tokens by :data:`TOKEN_KINDS`.
-    flop, executed_flop : float or None
-        The model's own work, as MFU counts it; and what was multiplied, padding, masked halves of the attention and
-        recomputation included, as HFU counts it [FLOP], [FLOP].
-    moved_bytes : float or None
-        Data moved between devices or to disk [byte].
-    energy_j : float or None
-        Of all devices; None where it was not measured [J].
-    device : str
-        What a device is.
-    peak_flop_per_s : float or None
-        Of one device, dense, that utilisation is against [FLOP/s].
-    n_params_active : int or None
-        Of the model: ``N`` of ``C = beta N D``.
-    peak_source : str
-        Where that peak is from: a data sheet's id, or how it was measured.
-    versions : mapping of str to str
-        Software, by name.
-    started : str
-        When the phase began, as ISO 8601 with its offset.
-    """
+    """One phase of one step of a run."""
 
     run: str
     workload: str
@@ -192,16 +153,6 @@ _NEEDED = ("run", "workload", "phase", "duration_s")
 def line_of(entry: Entry) -> str:
     """Write an entry as a line of a ledger.
 
-    Parameters
-    ----------
-    entry : Entry
-        What is written; fields that hold nothing are left out.
-
-    Returns
-    -------
-    str
-        One JSON object, without the end of the line.
-
     Examples
     --------
     >>> line_of(Entry("mine", "rl", "update", 2.0))
@@ -220,21 +171,6 @@ def line_of(entry: Entry) -> str:
 
 def entry_of(line: str) -> Entry:
     """Read a line of a ledger.
-
-    Parameters
-    ----------
-    line : str
-        One JSON object.
-
-    Returns
-    -------
-    Entry
-        What the line says.
-
-    Raises
-    ------
-    InputError
-        The line is no entry; the message says why.
 
     Examples
     --------
@@ -259,15 +195,7 @@ def entry_of(line: str) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line of a ledger that is no entry.
-
-    Attributes
-    ----------
-    line : int
-        Its number, from 1.
-    reason : str
-        What is wrong with it.
-    """
+    """A line of a ledger that is no entry."""
 
     line: int
     reason: str
@@ -275,15 +203,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A ledger as it was read.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-        In the order of the file.
-    damaged : tuple of Damage
-        Lines that are no entries.
-    """
+    """A ledger as it was read."""
 
     entries: tuple[Entry, ...]
     damaged: tuple[Damage, ...]
@@ -291,21 +211,6 @@ class Reading:
 
 def read_ledger(path: Path) -> Reading:
     r"""Read a ledger; damaged lines are named, not dropped in silence.
-
-    Parameters
-    ----------
-    path : Path
-        A file of JSON lines.
-
-    Returns
-    -------
-    Reading
-        Entries, and the lines that are none.
-
-    Raises
-    ------
-    InputError
-        The file holds lines, and not one of them is an entry.
 
     Examples
     --------
@@ -343,11 +248,6 @@ class LedgerWriter:
     A line goes to the system in one write, so a killed process leaves at most its last line cut, and the next writer
     begins on a line of its own. Where the disk is full the piece that was written is taken back and the entry is kept
     in memory until a later write succeeds; :meth:`close` raises if some could never be written. A file has one writer.
-
-    Parameters
-    ----------
-    path : Path
-        The file; made with its folder where it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -365,13 +265,7 @@ class LedgerWriter:
         return len(self._waiting)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry, and first those that wait.
-
-        Parameters
-        ----------
-        entry : Entry
-            What is written.
-        """
+        """Write an entry, and first those that wait."""
         self._waiting.append(line_of(entry))
         self._write_waiting()
 
@@ -396,13 +290,7 @@ class LedgerWriter:
         self._cut = False
 
     def close(self) -> None:
-        """Close the file.
-
-        Raises
-        ------
-        InputError
-            Entries could not be written.
-        """
+        """Close the file."""
         if self._file < 0:
             return
         self._write_waiting()

@@ -40,16 +40,6 @@ DEFINITIONS: Mapping[str, str] = {
 def superseded(entries: Sequence[Entry]) -> list[bool]:
     """Say which entries are work that a later attempt did again.
 
-    Parameters
-    ----------
-    entries : sequence of Entry
-        Of a ledger.
-
-    Returns
-    -------
-    list of bool
-        For each entry: whether its run, restarted, began again at or before its step.
-
     Examples
     --------
     >>> entry = lambda step, attempt: Entry("mine", "rl", "update", 1.0, step=step, attempt=attempt)
@@ -72,24 +62,6 @@ def superseded(entries: Sequence[Entry]) -> list[bool]:
 
 def summary(entries: Sequence[Entry], workload: str | None = None) -> dict[str, Any]:
     """Sum up the entries of one workload.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        Of a ledger.
-    workload : str, optional
-        Which; RL where there is any when left out, else that of the first entry.
-
-    Returns
-    -------
-    dict
-        ``phases`` (``gpu_hours``, ``fraction`` and more of each), ``beta_flop`` and ``beta_gpu_time`` (None where they
-        were not measured), what they rest on, energy, and the work that restarts repeated.
-
-    Raises
-    ------
-    InputError
-        There is nothing to sum up, or no such workload.
 
     Examples
     --------
@@ -176,17 +148,6 @@ def next_token_reference(entries: Sequence[Entry]) -> dict[str, Any] | None:
 
     The phase "next-token reference" where it was measured, else pretraining of the same ledger; entries without tokens
     warm up and are left out.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        Of a ledger.
-
-    Returns
-    -------
-    dict or None
-        ``device_s_per_token``, ``flop_per_token``, ``devices``, ``tokens``, ``measured_in``, ``measurements`` and
-        ``standard_error_fraction``, by how far the measurements of the phase differ; None where not measured.
 
     Examples
     --------

@@ -26,31 +26,7 @@ MOST_BLOCKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What a ledger of a plan really took.
-
-    Attributes
-    ----------
-    name : str
-        ``pretraining``, ``rl`` or ``inference``.
-    runs : tuple of str
-        Names of the runs.
-    steps : int
-        Entries that count tokens.
-    tokens : float
-        As the plan counts them: trained, sampled, or prefilled and generated [token].
-    gpu_s_by_phase : mapping of str to float
-        Device-time of each phase of the run ledger [s].
-    flop : float or None
-        As the tools counted it [FLOP].
-    energy_j : float or None
-        As it was measured [J].
-    devices : tuple of int
-        Sizes of the runs.
-    blocks : tuple of (float, float)
-        Tokens and device-time of consecutive pieces [token], [s].
-    reference_s_per_token : float or None
-        Device-time of a token of next-token training, measured in the same run [s/token].
-    """
+    """What a ledger of a plan really took."""
 
     name: str
     runs: tuple[str, ...]
@@ -173,13 +149,7 @@ class Sums:
         self._sums: dict[str, _WorkloadSums] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Count entries, one after the other.
-
-        Parameters
-        ----------
-        entries : iterable of Entry
-            Of any runs and workloads; attempts of a run in their order.
-        """
+        """Count entries, one after the other."""
         for entry in entries:
             one = self._sums.get(entry.workload)
             if one is None:
@@ -187,22 +157,11 @@ class Sums:
             one.add(entry)
 
     def workloads(self) -> tuple[str, ...]:
-        """Workloads that were counted.
-
-        Returns
-        -------
-        tuple of str
-            Of the run ledger.
-        """
+        """Workloads that were counted."""
         return tuple(self._sums)
 
     def actuals(self) -> dict[str, Actual]:
         """What was counted.
-
-        Returns
-        -------
-        dict of str to Actual
-            By phase of a plan.
 
         Examples
         --------

@@ -18,49 +18,7 @@ AttentionKind = Literal["gqa", "mla", "gated_delta", "kda", "mamba2", "lightning
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A layer's token mixer.
-
-    Attributes
-    ----------
-    kind : str
-        ``gqa`` covers MHA and MQA; ``mla`` keeps a latent; ``gated_delta``, ``kda``, ``mamba2`` and
-        ``lightning`` keep a state of fixed size; ``none`` is a layer without a mixer.
-    n_query_heads, n_kv_heads : int
-        ``N`` and ``K``. For linear kinds: value heads and key heads.
-    qk_head_dim, v_head_dim : int
-        ``H`` of queries and keys, and of values. For ``mamba2``: state size and head size.
-    window : int or None
-        Tokens a query sees at most (sliding window or chunk). Where ``compression`` is above 1: the latest tokens
-        that it sees uncompressed beside the compressed ones (0: none).
-    chunked : bool
-        The window is a fixed chunk: a query sees its own chunk up to itself, not the last ``window`` tokens.
-    q_lora_rank, kv_lora_rank, rope_head_dim : int
-        MLA's latents; ``rope_head_dim`` is the shared rotary key, included in ``qk_head_dim``.
-    sparse_tokens : int or None
-        Cache entries a query attends to after an indexer chose them, as in DSA [token].
-    index_heads, index_head_dim : int
-        The indexer's shape.
-    index_key_bytes : float
-        One indexer key in the cache [byte].
-    conv_width : int
-        Width of the short convolution before a linear mixer.
-    shares_kv : bool
-        Reuses another layer's keys and values: no projection and no cache of its own.
-    gated : bool
-        An output gate as wide as the values stands beside the query projection.
-    extra_params : int
-        Parameters multiplied per token that the shape above does not cover, counted when read.
-    compression : int
-        Tokens that share one cache entry (1: none; 0: only the window is kept).
-    one_kv_projection : bool
-        Keys and values come out of one projection.
-    one_kv_entry : bool
-        Keys and values are one and the same cached vector.
-    output_params : int
-        Parameters of an output projection that is not ``N v D`` (0: it is).
-    state_value_bytes : float
-        One value in the state of a linear kind [byte].
-    """
+    """A layer's token mixer."""
 
     kind: AttentionKind
     n_query_heads: int
@@ -89,27 +47,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
-    """A layer's feed-forward part: dense, mixture of experts, or none.
-
-    Attributes
-    ----------
-    width : int
-        ``F`` of the dense MLP; 0 where the layer has none.
-    n_matrices : int
-        3 for gated MLPs (SwiGLU), 2 for plain ones.
-    n_experts, n_experts_active : int
-        ``E`` routed experts and how many a token visits.
-    n_groups, n_groups_active : int
-        Groups that routed experts are divided into, and how many of them a token may visit (0: no such limit).
-    expert_width : int
-        ``F`` of one routed expert.
-    n_shared_experts, shared_width : int
-        Experts every token visits, and the width of one.
-    latent_width : int
-        Width that tokens are projected to before the routed experts (0: the model's own).
-    extra_params : int
-        Parameters that every token meets and the shape above does not cover, counted when read.
-    """
+    """A layer's feed-forward part: dense, mixture of experts, or none."""
 
     width: int = 0
     n_matrices: int = 3
@@ -126,17 +64,7 @@ class FeedForward:
 
 @dataclass(frozen=True, slots=True)
 class LayerGroup:
-    """Layers of one shape.
-
-    Attributes
-    ----------
-    count : int
-        How many; they may stand anywhere in the model.
-    attention : Attention
-        Their token mixer.
-    feed_forward : FeedForward
-        Their feed-forward part.
-    """
+    """Layers of one shape."""
 
     count: int
     attention: Attention
@@ -145,15 +73,7 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True)
 class VisionEncoder:
-    """The vision part of a multimodal model, kept apart from the language part.
-
-    Attributes
-    ----------
-    n_params, n_layers : int
-        Parameters and layers of the encoder with its projector.
-    tokens_per_image : int or None
-        What an image becomes in the language model's context, where it is fixed [token].
-    """
+    """The vision part of a multimodal model, kept apart from the language part."""
 
     n_params: int
     n_layers: int

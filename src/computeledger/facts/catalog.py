@@ -19,21 +19,7 @@ ALIAS_KINDS = ("spelling", "renamed", "mirror", "checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class ModelAlias:
-    """Another id of a bundled model.
-
-    Attributes
-    ----------
-    id : str
-        As a user may write it.
-    of : str
-        The bundled model that answers for it.
-    kind : str
-        ``spelling`` (a short form), ``renamed``, ``mirror``, or ``checkpoint`` (weights of their own).
-    verified : bool
-        False where the checkpoint's own configuration was not read.
-    note : str
-        What else there is to know.
-    """
+    """Another id of a bundled model."""
 
     id: str
     of: str
@@ -44,16 +30,6 @@ class ModelAlias:
 
 def shipped_file(*parts: str) -> Traversable:
     """Locate a shipped file.
-
-    Parameters
-    ----------
-    *parts : str
-        Folder and file below the package's data.
-
-    Returns
-    -------
-    Traversable
-        The file.
 
     Examples
     --------
@@ -72,11 +48,6 @@ def _stems(kind: str) -> tuple[str, ...]:
 def accelerator_ids() -> tuple[str, ...]:
     """Ids of the shipped accelerators.
 
-    Returns
-    -------
-    tuple of str
-        In alphabetical order.
-
     Examples
     --------
     >>> "h100-sxm5-80gb" in accelerator_ids()
@@ -87,11 +58,6 @@ def accelerator_ids() -> tuple[str, ...]:
 
 def system_ids() -> tuple[str, ...]:
     """Ids of the shipped systems.
-
-    Returns
-    -------
-    tuple of str
-        In alphabetical order.
 
     Examples
     --------
@@ -104,11 +70,6 @@ def system_ids() -> tuple[str, ...]:
 def price_editions() -> tuple[str, ...]:
     """Ids of the shipped price editions, oldest first.
 
-    Returns
-    -------
-    tuple of str
-        ``YYYY-MM``.
-
     Examples
     --------
     >>> "2026-11" in price_editions()
@@ -119,11 +80,6 @@ def price_editions() -> tuple[str, ...]:
 
 def ownership_editions() -> tuple[str, ...]:
     """Ids of the shipped ownership editions, oldest first.
-
-    Returns
-    -------
-    tuple of str
-        ``YYYY-MM``.
 
     Examples
     --------
@@ -136,11 +92,6 @@ def ownership_editions() -> tuple[str, ...]:
 def tier_editions() -> tuple[str, ...]:
     """Ids of the shipped editions of memory and storage tiers, oldest first.
 
-    Returns
-    -------
-    tuple of str
-        ``YYYY-MM``.
-
     Examples
     --------
     >>> "2026-11" in tier_editions()
@@ -151,11 +102,6 @@ def tier_editions() -> tuple[str, ...]:
 
 def model_ids() -> tuple[str, ...]:
     """Hugging Face ids of the shipped models.
-
-    Returns
-    -------
-    tuple of str
-        In alphabetical order, without aliases.
 
     Examples
     --------
@@ -168,11 +114,6 @@ def model_ids() -> tuple[str, ...]:
 @functools.cache
 def alias_records() -> Mapping[str, ModelAlias]:
     """Other ids of the bundled models, with what each is.
-
-    Returns
-    -------
-    mapping of str to ModelAlias
-        By the other id.
 
     Examples
     --------
@@ -194,16 +135,6 @@ def alias_records() -> Mapping[str, ModelAlias]:
 
 def checkpoint_id(given: str) -> str | None:
     """The full id of the checkpoint that a text names, where another model's entry answers for it.
-
-    Parameters
-    ----------
-    given : str
-        As a user writes it.
-
-    Returns
-    -------
-    str or None
-        Its own id; None for an id of :func:`model_ids`, a short form, or a text that names nothing.
 
     Examples
     --------
@@ -227,16 +158,6 @@ def _alias_index() -> Mapping[str, ModelAlias]:
 def unread_alias(given: str) -> ModelAlias | None:
     """The alias that a text names, where the configuration of its own weights was not read.
 
-    Parameters
-    ----------
-    given : str
-        As a user writes it.
-
-    Returns
-    -------
-    ModelAlias or None
-        None where the text names an id of :func:`model_ids`, or what was read.
-
     Examples
     --------
     >>> unread_alias("gemma-2-9b-it").of, unread_alias("deepseek-v3")
@@ -249,11 +170,6 @@ def unread_alias(given: str) -> ModelAlias | None:
 @functools.cache
 def model_aliases() -> Mapping[str, tuple[str, ...]]:
     """Other ids of the bundled models: short forms, mirrors, and weights of the same shape and limits.
-
-    Returns
-    -------
-    mapping of str to tuple of str
-        Shipped id -> other ids.
 
     Examples
     --------
@@ -269,11 +185,6 @@ def model_aliases() -> Mapping[str, tuple[str, ...]]:
 @functools.cache
 def model_index() -> Mapping[str, tuple[str, ...]]:
     """What a name of a model may mean, without reading a model.
-
-    Returns
-    -------
-    mapping of str to tuple of str
-        Normal form of an id, an alias, or the last path component of either -> shipped ids.
 
     Examples
     --------
@@ -292,16 +203,6 @@ def model_index() -> Mapping[str, tuple[str, ...]]:
 def normal_id(given: str) -> str:
     """Bring an id to the form in which ids are compared.
 
-    Parameters
-    ----------
-    given : str
-        What the user wrote.
-
-    Returns
-    -------
-    str
-        Lower case, with hyphens for spaces and underscores.
-
     Examples
     --------
     >>> normal_id("H100 SXM5_80GB")
@@ -312,17 +213,6 @@ def normal_id(given: str) -> str:
 
 def user_path(given: str) -> Path | None:
     """Tell a path from an id.
-
-    Parameters
-    ----------
-    given : str
-        A text taken where an id is expected.
-
-    Returns
-    -------
-    Path or None
-        The path: it ends in .toml or .json, or has a separator and exists. None for an id, and for every text where
-        user's files are not allowed (:func:`computeledger.files.without_user_files`).
 
     Examples
     --------

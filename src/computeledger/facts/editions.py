@@ -124,16 +124,6 @@ def _shipped_tiers(stem: str) -> TierEdition:
 def read_prices(document: Document) -> PriceEdition:
     """Build a price edition from a parsed file.
 
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's.
-
-    Returns
-    -------
-    PriceEdition
-        Checked: every price is for a known kind; a shipped one is for a shipped accelerator.
-
     Examples
     --------
     >>> from computeledger.facts.reading import parse_document
@@ -176,16 +166,6 @@ def _by_accelerator(document: Document, path: str, value: Any, read: Callable[[s
 def read_ownership(document: Document) -> OwnershipEdition:
     """Build an ownership edition from a parsed file.
 
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's.
-
-    Returns
-    -------
-    OwnershipEdition
-        Checked: a shipped purchase is of a shipped accelerator.
-
     Examples
     --------
     >>> from computeledger.facts.reading import parse_document
@@ -207,16 +187,6 @@ def _read_capex(document: Document, path: str, value: Any) -> dict[str, Fact]:
 
 def read_tiers(document: Document) -> TierEdition:
     """Build an edition of memory and storage tiers from a parsed file.
-
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's: a table per tier with a name, a capacity, a bandwidth and a price.
-
-    Returns
-    -------
-    TierEdition
-        Checked: every tier has all of them.
 
     Examples
     --------

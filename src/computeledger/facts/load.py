@@ -109,21 +109,6 @@ def load_system(given: str) -> System:
 def shipped_system_id(given: str) -> str:
     """Id of a shipped system; no file of that name is looked at.
 
-    Parameters
-    ----------
-    given : str
-        In any case.
-
-    Returns
-    -------
-    str
-        As :func:`system_ids` lists it.
-
-    Raises
-    ------
-    UnknownIdError
-        The id names nothing, or an accelerator.
-
     Examples
     --------
     >>> shipped_system_id("H200-NVL8")
@@ -166,21 +151,6 @@ def load_model(given: str) -> Model:
 def shipped_model_id(given: str) -> str:
     """Full id of a shipped model; no file of that name is looked at.
 
-    Parameters
-    ----------
-    given : str
-        Its id or a short alias, in any case.
-
-    Returns
-    -------
-    str
-        As its publisher writes it.
-
-    Raises
-    ------
-    UnknownIdError
-        The id names nothing, or several models.
-
     Examples
     --------
     >>> shipped_model_id("deepseek-v3")
@@ -218,16 +188,6 @@ def _shipped_model(model_id: str, unread: ModelAlias | None = None) -> Model:
 def model_file(model_id: str) -> Traversable:
     """Locate the file of a bundled model.
 
-    Parameters
-    ----------
-    model_id : str
-        As in :func:`model_ids`.
-
-    Returns
-    -------
-    Traversable
-        The file.
-
     Examples
     --------
     >>> model_file("Qwen/Qwen3-8B").name
@@ -238,16 +198,6 @@ def model_file(model_id: str) -> Traversable:
 
 def read_accelerator(document: Document) -> Accelerator:
     """Build an accelerator from a parsed file.
-
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's.
-
-    Returns
-    -------
-    Accelerator
-        Checked: its id is the shipped file's name, and every precision is known.
 
     Examples
     --------
@@ -274,16 +224,6 @@ def read_accelerator(document: Document) -> Accelerator:
 
 def read_system(document: Document) -> System:
     """Build a system from a parsed file.
-
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's; its accelerator is an id, or a path relative to the file.
-
-    Returns
-    -------
-    System
-        Checked: its id is the shipped file's name.
 
     Examples
     --------
@@ -312,19 +252,6 @@ def _read_system_accelerator(document: Document, path: str, value: Any) -> Accel
 
 def read_model(document: Document) -> Model:
     """Build a model from a parsed TOML file that holds its configuration.
-
-    Parameters
-    ----------
-    document : Document
-        Shipped or a user's: ``id``, ``config`` (where the configuration was read), ``config_json``
-        (its fields), ``precision`` (of the weights, where another file of the checkpoint holds it),
-        ``published`` (facts about the model) and ``like`` (a bundled model that supplies the fields of the
-        configuration, and the published counts of parameters, that are left out).
-
-    Returns
-    -------
-    Model
-        The shape, with the published facts.
 
     Examples
     --------

@@ -45,19 +45,7 @@ _FACT_KEYS = (*_REQUIRED, "note", "low", "high")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file that can say where in it something went wrong.
-
-    Attributes
-    ----------
-    name : str
-        Path as the user gave it, or the shipped file's name.
-    text : str
-        What the file holds.
-    table : dict
-        The same, parsed.
-    shipped : bool
-        Whether it came with the package.
-    """
+    """A parsed file that can say where in it something went wrong."""
 
     name: str
     text: str
@@ -67,42 +55,14 @@ class Document:
     def error(
         self, path: str, message: str, kind: type[InputError] = InputError, line: int | None = None
     ) -> ComputeLedgerError:
-        """Build the error for a field, a FactError where the file is ours.
-
-        Parameters
-        ----------
-        path : str
-            Dotted field; empty for the whole file.
-        message : str
-            What is wrong with it.
-        kind : type of InputError
-            Where the file is the user's.
-        line : int, optional
-            Line to name, where it is known better [-].
-
-        Returns
-        -------
-        ComputeLedgerError
-            Ready to be raised.
-        """
+        """Build the error for a field, a FactError where the file is ours."""
         label = f"{path}: " if path else ""
         if self.shipped:
             return FactError(f"{self.name}: {label}{message}")
         return kind(f"{self.name}:{line or self.line_of(path)}: {label}{message}")
 
     def line_of(self, path: str) -> int:
-        """Line on which a dotted field is written.
-
-        Parameters
-        ----------
-        path : str
-            Dotted field.
-
-        Returns
-        -------
-        int
-            Counted from 1; 1 where the field is missing [-].
-        """
+        """Line on which a dotted field is written."""
         for key in reversed(path.split(".")):
             if not 0 < len(key) <= MOST_KEY_CHARACTERS:
                 continue
@@ -114,20 +74,6 @@ class Document:
 
 def parse_document(name: str, text: str, shipped: bool) -> Document:
     """Parse TOML, or JSON where the name says so.
-
-    Parameters
-    ----------
-    name : str
-        File name; its ending decides the format.
-    text : str
-        What the file holds.
-    shipped : bool
-        Whether it came with the package.
-
-    Returns
-    -------
-    Document
-        The parsed file.
 
     Examples
     --------
@@ -148,18 +94,6 @@ def parse_document(name: str, text: str, shipped: bool) -> Document:
 def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
     """Read and parse one file.
 
-    Parameters
-    ----------
-    path : Path or Traversable
-        A user's file, or one of the package's.
-    shipped : bool
-        Whether it came with the package.
-
-    Returns
-    -------
-    Document
-        The parsed file.
-
     Examples
     --------
     >>> read_file(Path("missing.toml"))
@@ -174,16 +108,6 @@ def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
 
 def dimension_of(path: str) -> str:
     """Dimension that a field's name ends in.
-
-    Parameters
-    ----------
-    path : str
-        Field, dotted where it lies in a table.
-
-    Returns
-    -------
-    str
-        Key of :data:`computeledger.units.DIMENSIONS`.
 
     Examples
     --------
@@ -202,20 +126,6 @@ def dimension_of(path: str) -> str:
 
 def read_fact(document: Document, path: str, value: Any) -> Fact:
     """Build a fact from its table, or from a plain text in a user's file.
-
-    Parameters
-    ----------
-    document : Document
-        Where it is written.
-    path : str
-        Dotted name of the field; its ending says the unit.
-    value : dict, str or float
-        ``{value, unit, source, date, locator, ...}``; a user may write ``"80 GB"``.
-
-    Returns
-    -------
-    Fact
-        In SI.
 
     Examples
     --------
@@ -320,20 +230,6 @@ def _check_source(document: Document, path: str, key: str, note: str) -> None:
 def read_provenance(document: Document, path: str, value: Any) -> dict[str, str]:
     """Read where something that is not a number comes from, such as a model's configuration.
 
-    Parameters
-    ----------
-    document : Document
-        Where it is written.
-    path : str
-        Name of the field.
-    value : dict
-        ``{source, date, locator}`` and, if need be, a note.
-
-    Returns
-    -------
-    dict of str to str
-        ``source``, ``date`` and ``locator``.
-
     Examples
     --------
     >>> document = parse_document("my.toml", "", shipped=False)
@@ -362,20 +258,6 @@ def _check_keys(
 def read_facts(document: Document, path: str, value: Any) -> dict[str, Fact]:
     """Read a table of facts, such as peaks by precision.
 
-    Parameters
-    ----------
-    document : Document
-        Where it is written.
-    path : str
-        Name of the table; it carries the unit, or each key does.
-    value : dict
-        Facts by key.
-
-    Returns
-    -------
-    dict of str to Fact
-        In SI.
-
     Examples
     --------
     >>> document = parse_document("my.toml", "", shipped=False)
@@ -398,24 +280,6 @@ def read_record(
     partial: bool = False,
 ) -> dict[str, Any]:
     """Read the fields of a schema class from a document.
-
-    Parameters
-    ----------
-    document : Document
-        Parsed file with one key per field.
-    schema : type
-        Dataclass of :mod:`computeledger.facts.schema`; the annotation of a field says how it is read.
-    readers : mapping of str to Reader or None
-        Readers of fields, by name, that only the caller knows.
-    defaults : mapping or None
-        What a field holds where the document leaves it out.
-    partial : bool
-        Whether fields may be missing, because a shipped record supplies them.
-
-    Returns
-    -------
-    dict of str to object
-        Arguments of the class.
 
     Examples
     --------

@@ -13,18 +13,6 @@ from computeledger.facts.reading import Document, Reader, read_record
 def base_record(document: Document, load: Callable[[str], Any]) -> Any:
     """Load the shipped record that a user's file builds on.
 
-    Parameters
-    ----------
-    document : Document
-        Its ``like`` names the record.
-    load : callable
-        From an id to the record.
-
-    Returns
-    -------
-    object or None
-        None where the file names none, and for a shipped file.
-
     Examples
     --------
     >>> from computeledger.facts.reading import parse_document
@@ -47,24 +35,6 @@ def record_values(
 ) -> dict[str, Any]:
     """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id.
 
-    Parameters
-    ----------
-    document : Document
-        Parsed file with one key per field.
-    schema : type
-        Dataclass of the record.
-    base : object or None
-        The shipped record that the file builds on.
-    labels : tuple of str
-        Fields that are mere labels, the id first.
-    readers : dict of str to Reader, optional
-        Readers of fields that only the caller knows.
-
-    Returns
-    -------
-    dict of str to object
-        Arguments of the class.
-
     Examples
     --------
     >>> from computeledger.facts.reading import parse_document
@@ -81,13 +51,6 @@ def record_values(
 
 def check_id(document: Document, given: object) -> None:
     """Refuse a shipped id that is not its file's name, so that an id exists once.
-
-    Parameters
-    ----------
-    document : Document
-        Where it is written.
-    given : object
-        What stands as the id.
 
     Examples
     --------

@@ -17,16 +17,7 @@ from computeledger.facts.schema import Fact
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityRecord:
-    """What one publication says about the stops of a run or a cluster.
-
-    Attributes
-    ----------
-    id, name : str
-        Key in ``facts/data/reliability.toml``, and what the record is about.
-    facts : mapping of str to Fact
-        ``n_gpus``, ``elapsed_s``, ``n_interruptions``, ``n_planned``, ``effective_fraction``, ``pause_s``, ``write_s``,
-        ``load_s``, ``detect_s``, ``recover_s``: what was published of them.
-    """
+    """What one publication says about the stops of a run or a cluster."""
 
     id: str
     name: str
@@ -46,11 +37,6 @@ class ReliabilityRecord:
 def load_reliability() -> Mapping[str, ReliabilityRecord]:
     """Load every record of published stops.
 
-    Returns
-    -------
-    mapping of str to ReliabilityRecord
-        By id.
-
     Examples
     --------
     >>> load_reliability()["llama-3.1-405b-54-days"].facts["n_interruptions"].value
@@ -67,16 +53,6 @@ def load_reliability() -> Mapping[str, ReliabilityRecord]:
 def reliability_record(key: str) -> ReliabilityRecord:
     """Load one record.
 
-    Parameters
-    ----------
-    key : str
-        Id of the record.
-
-    Returns
-    -------
-    ReliabilityRecord
-        With its facts.
-
     Examples
     --------
     >>> reliability_record("byterobust").facts["effective_fraction"].value
@@ -90,11 +66,6 @@ def reliability_record(key: str) -> ReliabilityRecord:
 
 def published_interruptions_per_gpu_s() -> Range:
     """Range of the published rates of unexpected stops: from the lowest to the highest, around their median.
-
-    Returns
-    -------
-    Range
-        Stops per GPU and second [1/s].
 
     Examples
     --------

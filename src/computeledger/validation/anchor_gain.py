@@ -15,15 +15,7 @@ FEWEST_SETTINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class AnchorGain:
-    """Median errors on the points of runs whose middle point was taken as an anchor.
-
-    Attributes
-    ----------
-    n, n_runs : int
-        Points that were predicted, and runs they are from [-].
-    before, after : float
-        Median of ``|predicted / measured - 1|`` without and with the anchor [-].
-    """
+    """Median errors on the points of runs whose middle point was taken as an anchor."""
 
     n: int
     n_runs: int
@@ -33,18 +25,6 @@ class AnchorGain:
 
 def anchor_gain(comparison: Comparison, quantity: str = "tpot") -> AnchorGain | None:
     """Anchor every run on one of its points and predict the others.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Of serving points: its rows carry ``run`` and ``class``.
-    quantity : str
-        ``tpot`` or ``ttft``.
-
-    Returns
-    -------
-    AnchorGain or None
-        None where no run has enough points.
 
     Examples
     --------

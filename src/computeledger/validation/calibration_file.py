@@ -40,18 +40,6 @@ SLACK = 1.03
 def calibration_toml(fit: TrainingFit, date: str) -> str:
     """Write the text of ``physics/calibration_training.toml`` for a fit.
 
-    Parameters
-    ----------
-    fit : TrainingFit
-        From :func:`computeledger.validation.fit_training.fit_training`.
-    date : str
-        ISO date of the fit.
-
-    Returns
-    -------
-    str
-        TOML; assumptions stay as they are shipped.
-
     Examples
     --------
     >>> empty = TrainingFit((), {name: 1.1 for name in ("known", "unseen", "expert", "chip", "memory")}, {},

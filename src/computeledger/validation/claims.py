@@ -42,32 +42,7 @@ _OPTIONAL = (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a source document says, and how to recompute it.
-
-    Attributes
-    ----------
-    id, document, kind : str
-        ``C001``; key of the document; ``identity``, ``empirical`` or ``estimate``.
-    claim, reason : str
-        What was said, and why it holds or does not, in our words.
-    unit : str
-        Of every number of the claim.
-    claimed : tuple of float or None
-        Ends of what was said, equal for a single number; None where the document gives the inputs only.
-    expected_low, expected_high : float or None
-        What a correct implementation gives, in the claim's own unit.
-    relation : str
-        ``equals``; ``everywhere`` where every recomputed value must agree; ``at_least`` and ``at_most`` where the
-        claim is a bound.
-    value, if_value, evidence : object
-        Expressions: as stated, under the condition, and an observation that decides by itself.
-    condition : str
-        Under which the claim holds, if it does not as stated.
-    status : str
-        ``input`` or ``not_checkable`` where there is nothing to compute.
-    beside : tuple of dict
-        Label, unit and expression of what is worth knowing next to the claim.
-    """
+    """What a source document says, and how to recompute it."""
 
     id: str
     document: str
@@ -110,15 +85,7 @@ def _last_digit(number: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A figure next to a claim.
-
-    Attributes
-    ----------
-    label, unit : str
-        What it is, and its unit.
-    evaluated : Evaluated
-        Value and working.
-    """
+    """A figure next to a claim."""
 
     label: str
     unit: str
@@ -127,23 +94,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class CheckedClaim:
-    """A claim with its verdict.
-
-    Attributes
-    ----------
-    claim : Claim
-        What was said.
-    verdict : str
-        One of :data:`VERDICTS`.
-    recomputed : tuple of float or None
-        Ends of what the formulas give; under the condition where the verdict is ``holds_if``.
-    as_stated : tuple of float or None
-        The same without the condition.
-    working : Evaluated or None
-        Formula, inputs and facts of ``recomputed``, or the observation that decided.
-    beside : tuple of Beside
-        Further figures.
-    """
+    """A claim with its verdict."""
 
     claim: Claim
     verdict: Verdict
@@ -157,11 +108,6 @@ class CheckedClaim:
 def load_claims() -> Mapping[str, Claim]:
     """Load the claims.
 
-    Returns
-    -------
-    mapping of str to Claim
-        By id, in order.
-
     Examples
     --------
     >>> len(load_claims()), load_claims()["C122"].claimed
@@ -173,18 +119,6 @@ def load_claims() -> Mapping[str, Claim]:
 
 def read_claim(document: Document, claim_id: str) -> Claim:
     """Build a claim from its table.
-
-    Parameters
-    ----------
-    document : Document
-        The parsed file.
-    claim_id : str
-        Key of the table.
-
-    Returns
-    -------
-    Claim
-        Checked: its keys are known, and exactly one of value, evidence and status says how it is judged.
 
     Examples
     --------
@@ -223,19 +157,6 @@ def _interval(value: Num) -> Interval:
 def agrees(claim: Claim, found: Num) -> bool:
     """Whether a recomputed value bears a claim out.
 
-    Parameters
-    ----------
-    claim : Claim
-        What was said; without a number of its own it is held to the expected range.
-    found : float or ndarray
-        What the formulas give, in the claim's own unit.
-
-    Returns
-    -------
-    bool
-        For ``equals``: one of the two, what was said and what was found, lies inside the other, give or take the
-        tolerance.
-
     Examples
     --------
     >>> agrees(load_claims()["C122"], 50.0), agrees(load_claims()["C104"], 0.998002)
@@ -258,17 +179,6 @@ def agrees(claim: Claim, found: Num) -> bool:
 
 def check_claim(claim: Claim) -> CheckedClaim:
     """Recompute a claim and judge it.
-
-    Parameters
-    ----------
-    claim : Claim
-        What was said.
-
-    Returns
-    -------
-    CheckedClaim
-        ``holds`` as stated; ``holds_if`` only under its condition; ``fails``; ``input`` and ``not_checkable`` where
-        nothing is computed.
 
     Examples
     --------
@@ -295,23 +205,6 @@ def check_claim(claim: Claim) -> CheckedClaim:
 
 def check_claims(ids: Iterable[str] = (), verdict: str | None = None) -> list[CheckedClaim]:
     """Recompute and judge claims.
-
-    Parameters
-    ----------
-    ids : iterable of str
-        Which ones, in any case; all when empty.
-    verdict : str or None
-        Keep only this verdict.
-
-    Returns
-    -------
-    list of CheckedClaim
-        In the order of the ids given, or of the file.
-
-    Raises
-    ------
-    UnknownIdError
-        An id or a verdict that does not exist.
 
     Examples
     --------

@@ -23,16 +23,6 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 def stated(value: Num) -> Num:
     """A published value as it stands, for claims that an observation answers.
 
-    Parameters
-    ----------
-    value : float or ndarray
-        In its own unit.
-
-    Returns
-    -------
-    float or ndarray
-        The same, in its own unit.
-
     Examples
     --------
     >>> stated(3.5e26)
@@ -43,18 +33,6 @@ def stated(value: Num) -> Num:
 
 def total(count: Num, each: Num) -> Num:
     """A number of things times what one of them has.
-
-    Parameters
-    ----------
-    count : float or ndarray
-        How many [-].
-    each : float or ndarray
-        What one has, in its own unit.
-
-    Returns
-    -------
-    float or ndarray
-        What all have together, in its own unit.
 
     Examples
     --------
@@ -67,16 +45,6 @@ def total(count: Num, each: Num) -> Num:
 def ratio(amount: Num, base: Num) -> Num:
     """One amount over another.
 
-    Parameters
-    ----------
-    amount, base : float or ndarray
-        Of one kind, each in its own unit.
-
-    Returns
-    -------
-    float or ndarray
-        Ratio [-].
-
     Examples
     --------
     >>> ratio(150e12, 2e12)
@@ -87,16 +55,6 @@ def ratio(amount: Num, base: Num) -> Num:
 
 def geometric_mean(value: Num) -> float:
     """Middle of positive numbers that span orders of magnitude.
-
-    Parameters
-    ----------
-    value : float or ndarray
-        Numbers above 0, in their own unit.
-
-    Returns
-    -------
-    float
-        In the same, their own unit.
 
     Examples
     --------
@@ -110,16 +68,6 @@ def geometric_mean(value: Num) -> float:
 def widest_ratio(value: Num) -> float:
     """How wide an interval is, its high end over its low end.
 
-    Parameters
-    ----------
-    value : float or ndarray
-        Numbers above 0, in their own unit.
-
-    Returns
-    -------
-    float
-        1 for a single number [-].
-
     Examples
     --------
     >>> import numpy as np
@@ -132,16 +80,6 @@ def widest_ratio(value: Num) -> float:
 def whole_samples(n_samples: Num) -> Num:
     """Samples rounded up, because half a sample solves nothing.
 
-    Parameters
-    ----------
-    n_samples : float or ndarray
-        Samples that a formula asks for [-].
-
-    Returns
-    -------
-    float or ndarray
-        Whole samples [-].
-
     Examples
     --------
     >>> float(whole_samples(19.8))
@@ -152,18 +90,6 @@ def whole_samples(n_samples: Num) -> Num:
 
 def backward_flop(n_params_active: Num, tokens: Num) -> Num:
     """Compute of the backward pass: training without its forward pass.
-
-    Parameters
-    ----------
-    n_params_active : float or ndarray
-        Parameters multiplied per token [-].
-    tokens : float or ndarray
-        Tokens trained on [token].
-
-    Returns
-    -------
-    float or ndarray
-        Model FLOP [FLOP].
 
     Examples
     --------
@@ -176,18 +102,6 @@ def backward_flop(n_params_active: Num, tokens: Num) -> Num:
 def params_from_flop(flop: Num, tokens: Num) -> Num:
     """Active parameters that a training budget pays for at a number of tokens, ``N = C / (6 D)``.
 
-    Parameters
-    ----------
-    flop : float or ndarray
-        Training budget [FLOP].
-    tokens : float or ndarray
-        Tokens trained on [token].
-
-    Returns
-    -------
-    float or ndarray
-        Parameters [-].
-
     Examples
     --------
     >>> f"{params_from_flop(1e20, 62e9):.3g}"
@@ -199,16 +113,6 @@ def params_from_flop(flop: Num, tokens: Num) -> Num:
 def bits_per_s(rate_bytes_per_s: Num) -> Num:
     """A rate as networks state it.
 
-    Parameters
-    ----------
-    rate_bytes_per_s : float or ndarray
-        Rate [byte/s].
-
-    Returns
-    -------
-    float or ndarray
-        The same rate [bit/s].
-
     Examples
     --------
     >>> bits_per_s(1.62e12)
@@ -219,18 +123,6 @@ def bits_per_s(rate_bytes_per_s: Num) -> Num:
 
 def lifetime_tokens_interval(tokens_per_s: Num, lifetime_s: Num) -> Num:
     """90 % interval of what a model serves in its life, where rate and life are 90 % intervals themselves.
-
-    Parameters
-    ----------
-    tokens_per_s : ndarray
-        Low and high end of the rate [token/s].
-    lifetime_s : ndarray
-        Low and high end of the life [s].
-
-    Returns
-    -------
-    ndarray
-        5 % and 95 % quantiles of the product [token].
 
     Examples
     --------
@@ -251,22 +143,6 @@ def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num, batch_to
     """Rate between the sites of a split GB200 system that trains its compute-optimal dense model.
 
     The run fills the time; the step is the operation model's, an exchange takes a sixth of it.
-
-    Parameters
-    ----------
-    n_chips : float
-        GPUs of all sites [-].
-    n_sites : float
-        Two or more [-].
-    duration_s : float
-        Of the run [s].
-    batch_tokens : float, optional
-        Of a step, over all sites; the median of the critical batch when left out [token].
-
-    Returns
-    -------
-    float or ndarray
-        Each way [bit/s].
 
     Examples
     --------
@@ -289,16 +165,6 @@ def split_links_bits_per_s(n_chips: Num, n_sites: Num, duration_s: Num, batch_to
 def decode_hop_s(batch: Num) -> Num:
     """Time of one pipeline hop while decoding, from the operations of Llama 3.1 405B on four stages of eight H100.
 
-    Parameters
-    ----------
-    batch : float or ndarray
-        Sequences in flight, shared by the four stages [-].
-
-    Returns
-    -------
-    float or ndarray
-        Activations of one microbatch from a stage to the next [s].
-
     Examples
     --------
     >>> bool(1e-6 < decode_hop_s(4.0) < decode_hop_s(1024.0) < 1e-4)
@@ -314,16 +180,6 @@ def decode_hop_s(batch: Num) -> Num:
 
 def sparse_attention_gain(context_tokens: Num) -> Num:
     """Cache that a decoded token reads with dense over that with sparse attention: DeepSeek-V3 over DeepSeek-V3.2.
-
-    Parameters
-    ----------
-    context_tokens : float or ndarray
-        Tokens in the cache [token].
-
-    Returns
-    -------
-    float or ndarray
-        Ratio of bytes, the indexer's own keys counted [-].
 
     Examples
     --------

@@ -21,19 +21,7 @@ SHARES = tuple(QUANTILES.values())
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Errors over a set of measurements, as fractions; all but the count are None where nothing was measured.
-
-    Attributes
-    ----------
-    n : int
-        Measurements [-].
-    median_abs_error, mean_abs_error, p90_abs_error : float or None
-        Of ``|predicted / measured - 1|`` [-].
-    bias : float or None
-        Median of predicted over measured [-].
-    coverage_80, coverage_90 : float or None
-        Share of measurements inside the predicted interval of that probability [-].
-    """
+    """Errors over a set of measurements, as fractions; all but the count are None where nothing was measured."""
 
     n: int
     median_abs_error: float | None = None
@@ -46,18 +34,6 @@ class Summary:
 
 def summarize(predicted: Array, measured: Array) -> Summary:
     """Summarise predictions that are clouds of samples.
-
-    Parameters
-    ----------
-    predicted : ndarray
-        One row of samples per measurement, in the measured unit [-].
-    measured : ndarray
-        One value per measurement; not a number where it was not measured [-].
-
-    Returns
-    -------
-    Summary
-        The median of a row's samples is its prediction.
 
     Examples
     --------
@@ -85,21 +61,7 @@ def summarize(predicted: Array, measured: Array) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a prediction is made of.
-
-    Attributes
-    ----------
-    what : str
-        What the parts add up to, such as ``one decode step``.
-    times_s : mapping of str to float
-        Parts in order of execution [s].
-    bounds : mapping of str to str
-        What binds each part: compute, memory, network or overhead.
-    bound : str
-        What binds the whole.
-    assumed : tuple of str
-        What the row does not state and the prediction supplies.
-    """
+    """What a prediction is made of."""
 
     what: str
     times_s: Mapping[str, float]
@@ -110,20 +72,6 @@ class Explanation:
 
 def explained(what: str, operations: Sequence[Operation], assumed: tuple[str, ...] = ()) -> Explanation:
     """Explain a prediction by the operations of its step, at the middle of the factors.
-
-    Parameters
-    ----------
-    what : str
-        What the operations add up to.
-    operations : sequence of Operation
-        With single numbers.
-    assumed : tuple of str
-        What the row does not state.
-
-    Returns
-    -------
-    Explanation
-        Times by operation; those that take no time are left out.
 
     Examples
     --------
@@ -143,21 +91,7 @@ def explained(what: str, operations: Sequence[Operation], assumed: tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Predictions beside measurements.
-
-    Attributes
-    ----------
-    rows : sequence of mapping
-        The measurements' columns, as read.
-    measured, predicted : mapping of str to ndarray
-        By quantity: values (n,), not a number where a row does not state it, and samples (n, n_samples).
-    skipped : mapping of str to int
-        Rows left out, by reason.
-    units : mapping of str to str
-        By quantity; seconds where none is given.
-    explain : callable, optional
-        From a row's index and a quantity to an :class:`Explanation`, or None where there is none.
-    """
+    """Predictions beside measurements."""
 
     rows: Sequence[Mapping[str, str]]
     measured: Mapping[str, Array]
@@ -169,19 +103,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One prediction beside its measurement.
-
-    Attributes
-    ----------
-    index : int
-        Of the row [-].
-    quantity : str
-        What was measured.
-    measured : float
-        In the quantity's unit [-].
-    predicted : tuple of float
-        At :data:`SHARES`, in the same unit [-].
-    """
+    """One prediction beside its measurement."""
 
     index: int
     quantity: str
@@ -196,18 +118,6 @@ class Deviation:
 
 def deviations(comparison: Comparison, quantity: str) -> list[Deviation]:
     """Predictions of one quantity, the farthest from its measurement first: half counts as much as double.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Predictions beside measurements.
-    quantity : str
-        One of its quantities.
-
-    Returns
-    -------
-    list of Deviation
-        By falling ``|log(predicted / measured)|``.
 
     Examples
     --------
@@ -229,16 +139,6 @@ def deviations(comparison: Comparison, quantity: str) -> list[Deviation]:
 
 def merged(comparisons: Iterable[Comparison]) -> Comparison:
     """Put comparisons of several tables into one.
-
-    Parameters
-    ----------
-    comparisons : iterable of Comparison
-        With the same number of samples.
-
-    Returns
-    -------
-    Comparison
-        Their rows in order; a quantity that a table does not have is not a number there.
 
     Examples
     --------
@@ -281,24 +181,6 @@ def _explain_all(parts: Sequence[Comparison]) -> Callable[[int, str], Explanatio
 def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[str, Any]:
     """Summarise a comparison over all rows and by columns.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        Predictions beside measurements.
-    by : sequence of str
-        Columns to slice by.
-
-    Returns
-    -------
-    dict
-        ``{QUANTITY: S, "by": {COLUMN: {VALUE: {QUANTITY: S}}}, "skipped": {REASON: n}}``; a slice holds the quantities
-        that were measured in it.
-
-    Raises
-    ------
-    InputError
-        A column that the data do not have.
-
     Examples
     --------
     >>> ones = np.ones(2)
@@ -324,18 +206,6 @@ def comparison_document(comparison: Comparison, by: Sequence[str] = ()) -> dict[
 
 def summaries(comparison: Comparison, chosen: NDArray[np.bool_]) -> dict[str, Any]:
     """Summarise some of a comparison's rows.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Predictions beside measurements.
-    chosen : ndarray of bool
-        Which rows.
-
-    Returns
-    -------
-    dict
-        ``{QUANTITY: S}``.
 
     Examples
     --------

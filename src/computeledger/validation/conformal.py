@@ -23,21 +23,6 @@ def conformal_ratios(log_residuals: Array) -> tuple[float, ...]:
     With ``n`` residuals the outer quantiles are the ``ceil(q (n + 1))``-th of them, which covers at least ``q`` of new
     measurements that are exchangeable with the old.
 
-    Parameters
-    ----------
-    log_residuals : ndarray
-        Log of predicted over measured, from predictions that did not see the measurement [-].
-
-    Returns
-    -------
-    tuple of float
-        Measured over predicted at :data:`LEVELS` [-].
-
-    Raises
-    ------
-    QuantityError
-        Fewer residuals than :data:`FEWEST_ERRORS`.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -57,18 +42,6 @@ def variance_parts(log_residuals: Array, groups: NDArray[np.int64]) -> tuple[flo
     """Split the spread of residuals into what a group shares and what its members do not.
 
     Robust: 1.4826 times the median absolute deviation, of the groups' medians and of the members around them.
-
-    Parameters
-    ----------
-    log_residuals : ndarray
-        Log of predicted over measured [-].
-    groups : ndarray of int
-        Group of each residual, such as the run it came from [-].
-
-    Returns
-    -------
-    tuple of float
-        Standard deviations between groups and within them [-].
 
     Examples
     --------

@@ -14,20 +14,6 @@ def drawn(rows: Sequence[Row], by: Sequence[str], most: int) -> list[Row]:
 
     In a group the rows with the smallest SHA-256 of their id come first (of all their cells where there is no id).
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        To draw from.
-    by : sequence of str
-        Columns that make the groups.
-    most : int
-        Rows per group at most [-].
-
-    Returns
-    -------
-    list of dict
-        One row of every group, then a second of every group, and so on.
-
     Examples
     --------
     >>> [row["id"] for row in drawn([{"id": "1", "g": "a"}, {"id": "2", "g": "a"}, {"id": "3", "g": "b"}], ["g"], 1)]

@@ -21,17 +21,6 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 def serving_explainer(rows: Sequence[Mapping[str, str]]) -> Callable[[int, str], Explanation | None]:
     """Explain rows of measured serving points one by one.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Rows that were predicted.
-
-    Returns
-    -------
-    callable
-        From a row's index and ``tpot`` or ``ttft`` to an :class:`~computeledger.validation.compare.Explanation`; None
-        for a row that is no question.
-
     Examples
     --------
     >>> serving_explainer([{"model_path": "nobody/none"}])(0, "tpot") is None

@@ -47,17 +47,7 @@ _KV_BYTES_PER_VALUE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What an expression came to.
-
-    Attributes
-    ----------
-    value : float or ndarray
-        In its own unit.
-    written : str
-        The expression as people read it.
-    facts : mapping of str to Fact
-        Published numbers that went in, by reference.
-    """
+    """What an expression came to."""
 
     value: Num
     written: str
@@ -66,24 +56,6 @@ class Evaluated:
 
 def evaluate(expression: Any, argument: str = "") -> Evaluated:
     """Compute an expression.
-
-    Parameters
-    ----------
-    expression : float, str, list or dict
-        A number; a quantity with people's units or a range of it; ``"@ID:FIELD"`` for a fact of an accelerator, system
-        or model and ``"@observed:NAME"`` for an observation; several of them; or ``{formula = NAME, ...}``.
-    argument : str
-        Name of the argument that it is for, which may end in a unit.
-
-    Returns
-    -------
-    Evaluated
-        A range becomes its two ends, a list an array.
-
-    Raises
-    ------
-    FactError
-        A formula, a reference or a quantity that does not exist.
 
     Examples
     --------
@@ -199,11 +171,6 @@ def _of_model(model: Model, field: str, reference: str) -> Fact | float:
 @functools.cache
 def load_observations() -> Mapping[str, Fact]:
     """Load what others published about the subjects of claims.
-
-    Returns
-    -------
-    mapping of str to Fact
-        By name; the name ends in the unit, or in ``ratio``, or begins with ``n_``.
 
     Examples
     --------

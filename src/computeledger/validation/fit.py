@@ -25,19 +25,7 @@ DAMPINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is fitted to what.
-
-    Attributes
-    ----------
-    residuals : callable
-        From vectors of log changes (m, n_parameters) to log of predicted over measured (n_measurements, m).
-    scales : ndarray
-        Residual of each measurement beyond which it counts less and less: the scale of a Cauchy loss [-].
-    weights : ndarray
-        Of each measurement; 0 leaves it out [-].
-    prior_sd : ndarray
-        Standard deviation of each constant's log around its prior [-].
-    """
+    """What is fitted to what."""
 
     residuals: Callable[[Array], Array]
     scales: Array
@@ -46,16 +34,6 @@ class Fit:
 
     def without(self, chosen: NDArray[np.bool_]) -> Fit:
         """The same fit with some measurements left out.
-
-        Parameters
-        ----------
-        chosen : ndarray of bool
-            Measurements to leave out [-].
-
-        Returns
-        -------
-        Fit
-            Their weights are 0.
 
         Examples
         --------
@@ -68,17 +46,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fit's result.
-
-    Attributes
-    ----------
-    change : ndarray
-        Log of each constant over its prior [-].
-    sd : ndarray
-        Posterior standard deviation of the same: near the prior's where the data say nothing [-].
-    loss : float
-        What was minimised [-].
-    """
+    """A fit's result."""
 
     change: Array
     sd: Array
@@ -93,20 +61,6 @@ def fit_constants(fit: Fit, start: Array | None = None, iterations: int = 20) ->
     """Minimise a Cauchy loss plus the prior's by damped Gauss-Newton steps.
 
     ``sum w log(1 + (r / s)^2) + sum (x / sd)^2``; the Cauchy loss lets single measurements be wrong by any factor.
-
-    Parameters
-    ----------
-    fit : Fit
-        Model, measurements and priors.
-    start : ndarray, optional
-        Log changes to start from; the prior when left out [-].
-    iterations : int
-        At most [-].
-
-    Returns
-    -------
-    Fitted
-        Where no further step lowers the loss by more than a thousandth.
 
     Examples
     --------
@@ -140,20 +94,6 @@ def fit_constants(fit: Fit, start: Array | None = None, iterations: int = 20) ->
 
 def cross_validate(fit: Fit, folds: NDArray[np.int64], start: Array) -> Array:
     """Predict every measurement from constants that were fitted without its fold.
-
-    Parameters
-    ----------
-    fit : Fit
-        Model, measurements and priors.
-    folds : ndarray of int
-        Fold of each measurement; a negative one is never left out and gets no number [-].
-    start : ndarray
-        Where every fit starts [-].
-
-    Returns
-    -------
-    ndarray
-        Log of predicted over measured [-].
 
     Examples
     --------

@@ -34,21 +34,7 @@ _WIDTHS = {"rl_known_ratio": ("run", "runs left out one at a time"), "rl_new_rat
 
 @dataclass(frozen=True, slots=True)
 class RLFit:
-    """Constants of RL and the residuals with and without them.
-
-    Attributes
-    ----------
-    runs : sequence of RLRun
-        Those that state everything first.
-    n_stated : int
-        How many do [-].
-    fitted : Fitted
-        Log changes of :data:`~computeledger.physics.calibration_rl.FITTED` over their priors.
-    residuals : mapping of str to ndarray
-        Log of predicted over measured by what was left out: ``nothing``, ``priors`` (before the
-        fit), ``no constants`` (serving and training as calibrated, nothing that RL adds), ``run``, ``model``, ``chip``
-        [-].
-    """
+    """Constants of RL and the residuals with and without them."""
 
     runs: Sequence[RLRun]
     n_stated: int
@@ -58,16 +44,6 @@ class RLFit:
 
 def prior_of(name: str) -> tuple[float, float]:
     """Median and width of a constant before the fit: its assumed range is a 90 % interval.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`~computeledger.physics.calibration_rl.FITTED`.
-
-    Returns
-    -------
-    tuple of float
-        In its own unit, and the standard deviation of its logarithm [-].
 
     Examples
     --------
@@ -82,16 +58,6 @@ def prior_of(name: str) -> tuple[float, float]:
 def factors_at(changes: Array) -> RLFactors:
     """Constants along an axis of vectors.
 
-    Parameters
-    ----------
-    changes : ndarray
-        Log changes over the priors, one row per vector [-].
-
-    Returns
-    -------
-    RLFactors
-        Arrays.
-
     Examples
     --------
     >>> factors_at(np.zeros((2, len(FITTED)))).rl_fixed_s.shape
@@ -104,18 +70,6 @@ def factors_at(changes: Array) -> RLFactors:
 
 def rl_fit(runs: Sequence[RLRun], n_stated: int) -> Fit:
     """State the fit: the residual of every step time.
-
-    Parameters
-    ----------
-    runs : sequence of RLRun
-        Those that state everything first.
-    n_stated : int
-        How many do [-].
-
-    Returns
-    -------
-    Fit
-        One residual per run.
 
     Examples
     --------
@@ -140,16 +94,6 @@ def fit_rl(data_folder: str | Path) -> RLFit:
     """Fit RL's constants to a folder of measurements and cross-validate them.
 
     Runs of one configuration in two releases of a framework are left out together.
-
-    Parameters
-    ----------
-    data_folder : str or Path
-        With ``measured/rl.csv``.
-
-    Returns
-    -------
-    RLFit
-        Constants and residuals.
 
     Examples
     --------
@@ -186,18 +130,7 @@ def _configuration(run: RLRun) -> str:
 
 
 def calibration_text(found: RLFit) -> str:
-    """Write a fit as the file that the package ships.
-
-    Parameters
-    ----------
-    found : RLFit
-        From :func:`fit_rl`.
-
-    Returns
-    -------
-    str
-        TOML.
-    """
+    """Write a fit as the file that the package ships."""
     errors = np.abs(np.expm1(found.residuals["run"][: found.n_stated]))
     residual = f"median {np.median(errors):.1%}, 90th percentile {np.quantile(errors, 0.9):.0%}, runs left out in turn"
     further = len(found.runs) - found.n_stated

@@ -48,15 +48,7 @@ FEWEST_OF_A_DEPLOYMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A constant to fit.
-
-    Attributes
-    ----------
-    constant : str
-        Field of Efficiency.
-    engine : str
-        Whose; ``shared`` for all.
-    """
+    """A constant to fit."""
 
     constant: str
     engine: str
@@ -64,11 +56,6 @@ class Name:
 
 def names_to_fit() -> list[Name]:
     """List the constants: every assumption of serving that is a range.
-
-    Returns
-    -------
-    list of Name
-        Shared ones first.
 
     Examples
     --------
@@ -84,16 +71,6 @@ def names_to_fit() -> list[Name]:
 def prior_sd(name: str) -> float:
     """Width of a constant's prior: its assumed range is a 90 % interval.
 
-    Parameters
-    ----------
-    name : str
-        Constant.
-
-    Returns
-    -------
-    float
-        Standard deviation of its logarithm [-].
-
     Examples
     --------
     >>> round(prior_sd("mixer_floor_s"), 2)
@@ -105,18 +82,6 @@ def prior_sd(name: str) -> float:
 
 def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
     """Constants of every engine along an axis of vectors.
-
-    Parameters
-    ----------
-    names : sequence of Name
-        What the columns are.
-    changes : ndarray
-        Log changes over the assumed medians, one row per vector [-].
-
-    Returns
-    -------
-    dict of str to Efficiency
-        By engine.
 
     Examples
     --------
@@ -136,18 +101,6 @@ def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
 
 def serving_fit(points: Sequence[Point], names: Sequence[Name]) -> Fit:
     """State the fit: residuals of both times of every point.
-
-    Parameters
-    ----------
-    points : sequence of Point
-        Measurements.
-    names : sequence of Name
-        Constants.
-
-    Returns
-    -------
-    Fit
-        Times per output token first, then times to first token.
 
     Examples
     --------
@@ -173,23 +126,7 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name]) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class ServingFit:
-    """A finished fit, and what it predicts of points that it did not see.
-
-    Attributes
-    ----------
-    points, incomplete : sequence of Point
-        Measurements that were fitted; disaggregated ones without their worker counts, which were not.
-    names : sequence of Name
-        Constants.
-    fitted : Fitted
-        Their changes over the priors.
-    residuals : mapping of str to ndarray
-        Log of predicted over measured, TPOT and TTFT in two rows, by what was left out: ``nothing``, ``everything``
-        (no fit at all), ``fifth`` of the measurements, ``pair``, ``model``, ``chip`` (a generation of chips); and of
-        the incomplete [-].
-    elsewhere : mapping of str to tuple
-        The same of gathered figures on chips that were not fitted, by quantity, and the source of each [-].
-    """
+    """A finished fit, and what it predicts of points that it did not see."""
 
     points: Sequence[Point]
     incomplete: Sequence[Point]
@@ -206,18 +143,6 @@ def _fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
 
 def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model", "chip")) -> ServingFit:
     """Fit the serving constants and cross-validate them.
-
-    Parameters
-    ----------
-    table : str or Path
-        Measured points; ``serving_open.csv`` beside it holds figures on further chips.
-    leave : sequence of str
-        What to leave out in turn: ``fifth``, ``pair``, ``model``, ``chip``.
-
-    Returns
-    -------
-    ServingFit
-        Constants and residuals.
 
     Examples
     --------
@@ -253,16 +178,6 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
 def chips_of(points: Sequence[Point]) -> frozenset[str]:
     """List the accelerators that points were measured on.
 
-    Parameters
-    ----------
-    points : sequence of Point
-        Measurements.
-
-    Returns
-    -------
-    frozenset of str
-        Ids.
-
     Examples
     --------
     >>> chips_of([])
@@ -289,20 +204,7 @@ _INTERVALS = {
 
 
 def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
-    """Write a fit as the file that the package ships.
-
-    Parameters
-    ----------
-    found : ServingFit
-        From :func:`fit_serving`, with all cross-validations.
-    source : str
-        Key of the data's source.
-
-    Returns
-    -------
-    str
-        TOML.
-    """
+    """Write a fit as the file that the package ships."""
     kinds = np.array([one.kind for one in found.points])
     errors = np.abs(np.expm1(found.residuals["fifth"][0][kinds == "aggregated"]))
     residual = (

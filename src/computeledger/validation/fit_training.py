@@ -41,25 +41,7 @@ CLASSES = ("known", "unseen", "expert", "chip")
 
 @dataclass(frozen=True, slots=True)
 class FittedConstant:
-    """One constant of the calibration.
-
-    Attributes
-    ----------
-    name : str
-        Field of :class:`computeledger.physics.efficiency_training.TrainingEfficiency`.
-    value : float
-        In its own unit: a fraction [-] or a time [s].
-    n_runs : int
-        Configurations whose time moves by more than 1 % when it moves by 10 % [-].
-    median_abs_error, p90_abs_error : float
-        Of the step time over those configurations [-].
-    relative_error : float
-        Standard error over the value, from the curvature of the fit [-].
-    partner : str
-        Constant that it trades with most.
-    correlation : float
-        With that one [-].
-    """
+    """One constant of the calibration."""
 
     name: str
     value: float
@@ -73,19 +55,7 @@ class FittedConstant:
 
 @dataclass(frozen=True, slots=True)
 class TrainingFit:
-    """Result of a fit of the training calibration.
-
-    Attributes
-    ----------
-    constants : tuple of FittedConstant
-        Fitted values with their grounds.
-    ratios : dict of str to float
-        Half width of the 90 % interval by class, as a factor of real over modelled time or memory [-].
-    tables : dict of str to dict of str to Summary
-        Errors by table (``fit``, ``cross_validation``, ``leave_one_source_out``, ...) and slice.
-    training : TrainingEfficiency
-        All factors, the fitted ones replaced.
-    """
+    """Result of a fit of the training calibration."""
 
     constants: tuple[FittedConstant, ...]
     ratios: dict[str, float]
@@ -95,16 +65,6 @@ class TrainingFit:
 
 def source_family(source: str) -> str:
     """Name the publisher or paper series of a row, the unit that is left out as a source.
-
-    Parameters
-    ----------
-    source : str
-        As a table names it.
-
-    Returns
-    -------
-    str
-        Such as ``MLPerf`` for all its submitters.
 
     Examples
     --------
@@ -143,18 +103,6 @@ def conformal_factor(errors: Array, probability: float = 0.9) -> float:
 
     ``exp(the ceil((n + 1) p)-th smallest of |errors|)``
 
-    Parameters
-    ----------
-    errors : ndarray
-        Logarithms of predicted over measured, of runs that the fit has not seen [-].
-    probability : float
-        Of the interval [-].
-
-    Returns
-    -------
-    float
-        Factor above 1: the interval is ``prediction / factor .. prediction x factor`` [-].
-
     Examples
     --------
     >>> round(conformal_factor(np.log([1.1, 1.2, 0.8, 1.05])), 2)
@@ -182,21 +130,6 @@ def _kind(run: TrainingRun) -> str:
 
 def fit_training(data_folder: str | Path) -> TrainingFit:
     """Fit every training calibration, with the errors on runs that the fits have not seen.
-
-    Parameters
-    ----------
-    data_folder : str or Path
-        Holds ``measured/training.csv``.
-
-    Returns
-    -------
-    TrainingFit
-        Constants, intervals and tables of errors.
-
-    Raises
-    ------
-    InputError
-        No such table, or too few runs in it.
 
     Examples
     --------
@@ -231,21 +164,6 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
 
 def leave_one_model_out(data_folder: str | Path) -> dict[str, Summary]:
     """Tabulate errors by model, each under a fit that has not seen the model.
-
-    Parameters
-    ----------
-    data_folder : str or Path
-        Holds ``measured/training.csv``.
-
-    Returns
-    -------
-    dict of str to Summary
-        By model id, and over ``dense`` and ``moe``.
-
-    Raises
-    ------
-    InputError
-        No such table.
 
     Examples
     --------

@@ -11,23 +11,6 @@ from computeledger.files import read_table
 def read_measured(path: str | Path, needed: Sequence[str]) -> list[dict[str, str]]:
     """Read a CSV whose rows all state certain columns.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV with a header; further columns are kept.
-    needed : sequence of str
-        Columns that must be there.
-
-    Returns
-    -------
-    list of dict
-        One per row.
-
-    Raises
-    ------
-    InputError
-        No such file, not a table, or a column missing.
-
     Examples
     --------
     >>> read_measured("nowhere.csv", ["model"])

@@ -28,15 +28,7 @@ FEWEST_PAIRS = 50
 
 @dataclass(frozen=True, slots=True)
 class NeighbourPairs:
-    """Pairs of options of one deployment.
-
-    Attributes
-    ----------
-    layout_doublings, batch_doublings : ndarray
-        How far apart they are [-].
-    log_error : ndarray
-        Logarithm of the measured over the predicted ratio of the two [-].
-    """
+    """Pairs of options of one deployment."""
 
     layout_doublings: Array
     batch_doublings: Array
@@ -47,18 +39,6 @@ def read_neighbour_pairs(
     table: str | Path, but: Container[str] = (), only: Container[str] | None = None
 ) -> NeighbourPairs:
     """Pair the aggregated options of a table of serving points, predicted with each engine's constants.
-
-    Parameters
-    ----------
-    table : str or Path
-        CSV as :func:`computeledger.validation.serving_points.read_points` takes it.
-    but, only : container of str
-        Model families to leave out, or to keep alone.
-
-    Returns
-    -------
-    NeighbourPairs
-        Of times per output token.
 
     Examples
     --------
@@ -80,18 +60,6 @@ def read_neighbour_pairs(
 
 def neighbour_pairs(rows: Sequence[Mapping[str, str]], log_residual: Array) -> NeighbourPairs:
     """Pair the options of each deployment.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Of a table of serving points; their ``batch_size`` counts.
-    log_residual : ndarray
-        Logarithm of measured over predicted, one per row [-].
-
-    Returns
-    -------
-    NeighbourPairs
-        Every pair once; pairs of the same layout and batch are repetitions and left out.
 
     Examples
     --------
@@ -116,21 +84,6 @@ def neighbour_pairs(rows: Sequence[Mapping[str, str]], log_residual: Array) -> N
 
 def fit_neighbour_errors(pairs: NeighbourPairs) -> NeighbourErrors:
     """Fit the law of the scale by maximum likelihood, errors taken as Student's t with two degrees of freedom.
-
-    Parameters
-    ----------
-    pairs : NeighbourPairs
-        From :func:`neighbour_pairs`.
-
-    Returns
-    -------
-    NeighbourErrors
-        Each figure to about 2 %.
-
-    Raises
-    ------
-    InputError
-        Fewer pairs than a fit makes sense of.
 
     Examples
     --------
@@ -159,20 +112,6 @@ def _misfit(law: Array, pairs: NeighbourPairs) -> float:
 
 def neighbour_coverage(pairs: NeighbourPairs, errors: NeighbourErrors, level: float) -> float:
     """Share of measured ratios inside the interval that the law gives them.
-
-    Parameters
-    ----------
-    pairs : NeighbourPairs
-        Measured.
-    errors : NeighbourErrors
-        The law.
-    level : float
-        Of the interval, such as 0.9 [-].
-
-    Returns
-    -------
-    float
-        Near the level where the law holds [-].
 
     Examples
     --------

@@ -44,23 +44,7 @@ _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 
 @dataclass(frozen=True, slots=True)
 class OpenCase:
-    """A row as a question.
-
-    Attributes
-    ----------
-    quantity, statistic : str
-        What was measured, a key of :data:`UNITS`, and over which statistic.
-    measured : float
-        Its value, in that unit [-].
-    scenario : ServingScenario
-        At the row's load.
-    system, engine : str
-        Where, and whose constants.
-    is_static : bool
-        Whether the prompts of a batch start together and no others follow.
-    interval : str
-        Class of the question.
-    """
+    """A row as a question."""
 
     quantity: str
     statistic: str
@@ -74,21 +58,6 @@ class OpenCase:
 
 def open_case(row: Row) -> OpenCase:
     """Read a row as a question.
-
-    Parameters
-    ----------
-    row : mapping of str to str
-        Columns :data:`NEEDED`.
-
-    Returns
-    -------
-    OpenCase
-        With its load.
-
-    Raises
-    ------
-    Unpredictable
-        With the reason.
 
     Examples
     --------
@@ -167,18 +136,6 @@ def _precision(row: Row, model: Model) -> Precision:
 def predict_open(case: OpenCase, machine: Machine) -> Num:
     """Predict one figure.
 
-    Parameters
-    ----------
-    case : OpenCase
-        The question.
-    machine : Machine
-        Its factors may be samples.
-
-    Returns
-    -------
-    float or ndarray
-        In the unit of the case's quantity [-].
-
     Examples
     --------
     >>> row = dict.fromkeys(NEEDED, "") | {
@@ -208,20 +165,6 @@ def open_residuals(
 ) -> dict[str, tuple[Array, list[str]]]:
     """Log of predicted over measured times on chips outside a set, and the source of each.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Columns :data:`NEEDED`.
-    engines : mapping of str to Efficiency
-        Constants by engine.
-    chips : frozenset of str
-        Accelerators to leave out: those that were fitted.
-
-    Returns
-    -------
-    dict of str to tuple
-        By ``tpot`` and ``ttft``: residuals [-], and sources.
-
     Examples
     --------
     >>> open_residuals([], {}, frozenset())["tpot"][1]
@@ -244,20 +187,6 @@ def open_residuals(
 
 def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict gathered serving figures, each with the interval of its class.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Columns :data:`NEEDED`.
-    n_samples : int
-        Samples of each interval [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        A row gains ``class``, the class of its question.
 
     Examples
     --------

@@ -20,21 +20,7 @@ from computeledger.economics.price_points import (
 
 @dataclass(frozen=True, slots=True)
 class PriceCheck:
-    """How well prices tell sizes.
-
-    Attributes
-    ----------
-    coverage : dict of str to float
-        Share of models inside the interval of each level [-].
-    median_abs_log10_error, median_width_log10_90 : float
-        Of active parameters [-].
-    median_abs_log10_error_size : float
-        Of the geometric mean of active and total parameters [-].
-    median_abs_log10_error_regression : float
-        Of the plain regression on input and output price, the same models [-].
-    n : int
-        Models.
-    """
+    """How well prices tell sizes."""
 
     coverage: dict[str, float]
     median_abs_log10_error: float
@@ -48,20 +34,6 @@ def check_prices(path: str | Path | None = None) -> PriceCheck:
     """Leave one model out: its size from the prices of all others, its interval from the errors of all others.
 
     A table of one's own is joined by the prices that ship, without the models it holds.
-
-    Parameters
-    ----------
-    path : str or Path, optional
-        Table of prices; the shipped one when left out.
-
-    Returns
-    -------
-    PriceCheck
-        Coverage and errors.
-
-    References
-    ----------
-    genai-prices; litellm-prices.
 
     Examples
     --------

@@ -42,20 +42,6 @@ _BATCHES = np.arange(4.0, 516.0, 4.0)
 def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict published serving figures with the factors' assumed ranges.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        With the columns :data:`NEEDED`.
-    n_samples : int
-        Samples of the factors [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        By quantity; a row states one of them. What a row lacks is the reason why it is skipped.
-
     Examples
     --------
     >>> row = dict.fromkeys(NEEDED, "") | {"source": "MLPerf", "metric": "output_tokens_per_s_total"}
@@ -101,16 +87,6 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
 
 def engine_of(row: Row) -> str:
     """Engine whose constants hold for a row.
-
-    Parameters
-    ----------
-    row : mapping
-        A published figure.
-
-    Returns
-    -------
-    str
-        As its source and notes name it; DeepSeek's own engine is taken as SGLang, which runs its kernels.
 
     Examples
     --------
@@ -158,18 +134,6 @@ def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str
 
 def predict(case: Case, machine: Machine) -> Num:
     """Predict one published figure.
-
-    Parameters
-    ----------
-    case : Case
-        The question.
-    machine : Machine
-        Its factors may be samples.
-
-    Returns
-    -------
-    float or ndarray
-        In the unit of the case's quantity [-].
 
     Examples
     --------

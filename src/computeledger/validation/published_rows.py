@@ -37,55 +37,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a row states, and what is taken where it does not.
-
-    Attributes
-    ----------
-    quantity : str
-        What was measured: a key of :data:`UNITS`.
-    measured : float
-        Its value, in that unit [-].
-    kind : str
-        ``prefill``, ``decode``, ``mixed`` (both on the same GPUs), ``offline`` (all requests queued at once),
-        ``stages`` (a prompt through a pipeline), ``kernel`` (attention of one layer), ``nodes`` (a day's load),
-        ``weights`` or ``request`` (memory).
-    model : Model
-        What is served.
-    system : str
-        Id of the system.
-    layout : Layout
-        Of one replica.
-    precision : Precision
-        Of weights by kind, and of the cache.
-    input_tokens, output_tokens : float
-        Per request [token].
-    batch : float
-        Sequences per replica; 0 where as many as fit [-].
-    n_requests : float
-        Requests of an offline run; 0 where the run is long [request].
-    cached_fraction : float
-        Share of input found in the cache [-].
-    tokens_per_step : float
-        Tokens that a decode step verifies per sequence [token].
-    accepted_per_step : float
-        Tokens that it yields [-].
-    chunk_tokens : float
-        Tokens per GPU and prefill batch [token].
-    overlapped : bool
-        Whether two batches hide each other's all-to-all.
-    balanced : bool
-        Whether experts were balanced by construction.
-    ranks_balanced : bool
-        Whether the scheduler holds prompts back until every attention-DP rank has one.
-    rounds : float
-        Requests per client that starts with all others; infinite in steady state [-].
-    statistic : str
-        Of the times to first token.
-    companions : mapping of str to float
-        Figures of other rows that a day's load needs.
-    assumed : tuple of str
-        In words.
-    """
+    """What a row states, and what is taken where it does not."""
 
     quantity: str
     measured: float
@@ -158,23 +110,6 @@ _METRICS: Mapping[str, tuple[str, str, float | str]] = {
 
 def case_of(row: Row, rows: Sequence[Row] = ()) -> Case:
     """Read a row as a question.
-
-    Parameters
-    ----------
-    row : mapping of str to str
-        Columns :data:`NEEDED`.
-    rows : sequence of mapping
-        The whole table: a day's load stands in several rows.
-
-    Returns
-    -------
-    Case
-        With what was assumed.
-
-    Raises
-    ------
-    Unpredictable
-        With the reason.
 
     Examples
     --------

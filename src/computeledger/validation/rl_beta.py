@@ -26,25 +26,7 @@ TRAINING_FRACTION = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PublishedBeta:
-    """Beta of one published run.
-
-    Attributes
-    ----------
-    run : RLRun
-        The row.
-    is_split_stated : bool
-        Whether the row states how its GPUs are shared; else the parts rest on half and half.
-    beta_flop : float
-        By counting FLOP [-].
-    beta_gpu_time : float
-        From the measured step, against pretraining at ``mfu_fraction`` [-].
-    modelled_beta_gpu_time : float
-        From the modelled step [-].
-    parts : mapping of str to float
-        The modelled beta by phase; they add up to it [-].
-    phase_utilization : mapping of str to float
-        FLOP over what the busy GPUs could do, by phase with FLOP [-].
-    """
+    """Beta of one published run."""
 
     run: RLRun
     is_split_stated: bool
@@ -61,18 +43,6 @@ def published_betas(
     """Reproduce beta from published rows.
 
     ``beta = 6 (GPUs T / tokens) / (6 N / (MFU peak))``; a token is one of prompt or rollout, as the rows count them.
-
-    Parameters
-    ----------
-    rows : sequence of mapping, optional
-        With the columns of ``measured/rl.csv``; the shipped ones when left out.
-    mfu_fraction : float
-        Of the pretraining that it is compared with [-].
-
-    Returns
-    -------
-    list of PublishedBeta
-        In the order of the rows.
 
     Examples
     --------
@@ -91,16 +61,6 @@ def published_utilization(model_kind: str) -> Range:
     """Utilisation of a whole RL step in published runs, waiting included, ``U beta_flop / beta_gpu_time``.
 
     ``U`` is that of the pretraining which ``beta_gpu_time`` compares with, and cancels.
-
-    Parameters
-    ----------
-    model_kind : str
-        ``dense`` or ``moe``.
-
-    Returns
-    -------
-    Range
-        Lowest and highest row, and the median [-].
 
     Examples
     --------

@@ -24,20 +24,6 @@ _BOUNDS |= dict.fromkeys(("generators waiting", "trainer waiting for rollouts"),
 def predict_runs(runs: Sequence[RLRun], factors: RLFactors, width: int) -> Array:
     """Predict the step time of configurations.
 
-    Parameters
-    ----------
-    runs : sequence of RLRun
-        Any number.
-    factors : RLFactors
-        Single numbers or samples of one length.
-    width : int
-        Length of the sample axis [-].
-
-    Returns
-    -------
-    ndarray
-        One row per configuration [s].
-
     Examples
     --------
     >>> predict_runs([], RLFactors(), 3).shape
@@ -52,20 +38,6 @@ def predict_runs(runs: Sequence[RLRun], factors: RLFactors, width: int) -> Array
 
 def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict measured RL steps, with the interval of the class each falls in.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        With the columns of ``measured/rl.csv``.
-    n_samples : int
-        Samples of the interval [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        ``step_time`` in seconds, one row per configuration.
 
     Examples
     --------

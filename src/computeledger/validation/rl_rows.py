@@ -79,19 +79,7 @@ class SkippedRLRunError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class RLRun:
-    """A measured configuration.
-
-    Attributes
-    ----------
-    row : mapping of str to str
-        As read, with ``model_kind`` and ``mode`` added.
-    scenario : RLScenario
-        What ran.
-    system : System
-        Where.
-    step_s : float
-        Measured [s].
-    """
+    """A measured configuration."""
 
     row: Mapping[str, str]
     scenario: RLScenario
@@ -101,16 +89,6 @@ class RLRun:
 
 def central_machine(system: System) -> Machine:
     """One GPU of a system with serving and training at the middle of what is known.
-
-    Parameters
-    ----------
-    system : System
-        Where.
-
-    Returns
-    -------
-    Machine
-        Without the ratios of either model's own intervals.
 
     Examples
     --------
@@ -126,19 +104,6 @@ def rl_runs(
     rows: Sequence[Mapping[str, str]], training_fraction: float | None = None
 ) -> tuple[list[RLRun], Counter[str]]:
     """Turn rows into configurations: the metrics of one run are one configuration.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        With the columns :data:`NEEDED`.
-    training_fraction : float, optional
-        Share of the GPUs that train where a row with separate GPUs does not state it; such rows are left out where
-        this is [-].
-
-    Returns
-    -------
-    tuple of list of RLRun and Counter
-        Configurations, and how many runs were left out by reason.
 
     Examples
     --------

@@ -23,19 +23,7 @@ _DRAWS = 40
 
 @dataclass(frozen=True, slots=True)
 class RoutingCheck:
-    """Predicted against seen, with a verifier that never errs.
-
-    Attributes
-    ----------
-    success, success_if_independent : Summary
-        Share of tasks that one model or the next solves.
-    cost : Summary
-        Cost of a task under that cascade.
-    retry_success : Summary
-        Share of tasks that one of two attempts solves.
-    n_tasks, n_models : int
-        In the table [-].
-    """
+    """Predicted against seen, with a verifier that never errs."""
 
     success: Summary
     success_if_independent: Summary
@@ -47,25 +35,6 @@ class RoutingCheck:
 
 def check_attempts(attempts: list[Attempt], n_splits: int = 10, seed: int = 0) -> RoutingCheck:
     """Fit half of the tasks, predict every cascade of two models on the other half.
-
-    Parameters
-    ----------
-    attempts : list of Attempt
-        Of several models at the same tasks.
-    n_splits : int
-        Halvings [-].
-    seed : int
-        Of the halvings [-].
-
-    Returns
-    -------
-    RoutingCheck
-        Errors over all splits and pairs.
-
-    Raises
-    ------
-    InputError
-        Fewer than two models or four tasks that all of them tried.
 
     Examples
     --------

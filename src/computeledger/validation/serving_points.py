@@ -69,21 +69,6 @@ _PUBLISHERS_SUFFIXES = ("-NVFP4", "-FP8", "-MXFP4")
 def read_points(path: str | Path) -> list[dict[str, str]]:
     """Read a table of measured serving points.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV with the columns :data:`NEEDED`; further columns are kept.
-
-    Returns
-    -------
-    list of dict
-        One per row.
-
-    Raises
-    ------
-    InputError
-        No such file, not a table, or a column missing.
-
     Examples
     --------
     >>> read_points("nowhere.csv")
@@ -95,29 +80,7 @@ def read_points(path: str | Path) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measurement, as a question.
-
-    Attributes
-    ----------
-    row : mapping
-        The record.
-    model : Model
-        What was served.
-    system : str
-        System id.
-    backend : str
-        Engine.
-    precision : Precision
-        By kind, the cache included.
-    kind : str
-        ``aggregated``, ``disaggregated``, or ``incomplete``: disaggregated without its worker counts.
-    concurrency : float
-        Requests in flight [-].
-    length_ratio : float
-        Mean length over the nominal one [-].
-    speculative : bool
-        Whether the run is taken to decode speculatively.
-    """
+    """One measurement, as a question."""
 
     row: Mapping[str, str]
     model: Model
@@ -131,18 +94,6 @@ class Point:
 
     def number(self, name: str, default: float = 1.0) -> float:
         """A column as a number.
-
-        Parameters
-        ----------
-        name : str
-            Column.
-        default : float
-            Where the column is absent, empty or 0 [-].
-
-        Returns
-        -------
-        float
-            In the column's own unit.
 
         Examples
         --------
@@ -190,18 +141,6 @@ _RUN = (
 
 def sort_points(rows: Sequence[Mapping[str, str]]) -> tuple[list[Point], Counter[str]]:
     """Turn records into questions, each measurement once.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        From :func:`read_points`.
-
-    Returns
-    -------
-    points : list of Point
-        In the order of the rows.
-    skipped : Counter
-        Rows left out, by reason.
 
     Examples
     --------

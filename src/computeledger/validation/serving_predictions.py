@@ -31,19 +31,7 @@ from computeledger.workloads.serving import ServingScenario, estimate_serving
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Points of one model, system, engine and precision: one vectorised question.
-
-    Attributes
-    ----------
-    places : ndarray of int
-        Places of its points among all [-].
-    scenario : ServingScenario or DisaggregatedScenario
-        With one row per point and room for an axis of constants.
-    system : str
-        System id.
-    backend : str
-        Engine.
-    """
+    """Points of one model, system, engine and precision: one vectorised question."""
 
     places: np.ndarray[tuple[int], np.dtype[np.int64]]
     scenario: ServingScenario | DisaggregatedScenario
@@ -53,16 +41,6 @@ class Block:
 
 def blocks_of(points: Sequence[Point]) -> list[Block]:
     """Put points that share a model, a system, an engine and a precision together.
-
-    Parameters
-    ----------
-    points : sequence of Point
-        From :func:`~computeledger.validation.serving_points.sort_points`.
-
-    Returns
-    -------
-    list of Block
-        Every point stands in one.
 
     Examples
     --------
@@ -116,18 +94,6 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
 def held_by_memory(scenario: ServingScenario, system: str) -> ServingScenario:
     """Let decode what fits the cache, and wait the rest; sequences in flight hold half of their output on average.
 
-    Parameters
-    ----------
-    scenario : ServingScenario
-        Whose batch is all that is in flight.
-    system : str
-        System id.
-
-    Returns
-    -------
-    ServingScenario
-        Its batch in two: decoding and waiting.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model
@@ -147,20 +113,6 @@ def held_by_memory(scenario: ServingScenario, system: str) -> ServingScenario:
 
 def predict_blocks(blocks: Sequence[Block], efficiencies: Mapping[str, Efficiency], n: int) -> tuple[Array, Array]:
     """Predict TPOT and TTFT.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-        From :func:`blocks_of`.
-    efficiencies : mapping of str to Efficiency
-        Constants by engine; arrays lie along the second axis.
-    n : int
-        Length of that axis [-].
-
-    Returns
-    -------
-    tpot_s, ttft_s : ndarray
-        One row per point [s].
 
     Examples
     --------
@@ -183,20 +135,6 @@ def predict_blocks(blocks: Sequence[Block], efficiencies: Mapping[str, Efficienc
 
 def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict measured serving points, with the interval of each one's class.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        From :func:`~computeledger.validation.serving_points.read_points`.
-    n_samples : int
-        Samples of each interval [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        ``tpot`` and ``ttft`` in seconds. A row gains ``class``, the class of its question, and ``run``.
 
     Examples
     --------
@@ -232,18 +170,6 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
 
 def constants_along_an_axis(base: Efficiency, changes: Mapping[str, Array]) -> Efficiency:
     """Constants times the exponentials of log changes; a share of a peak stays at 1 or below.
-
-    Parameters
-    ----------
-    base : Efficiency
-        Prior constants.
-    changes : mapping of str to ndarray
-        Log changes by constant, along the axis of vectors [-].
-
-    Returns
-    -------
-    Efficiency
-        With arrays where something changes.
 
     Examples
     --------

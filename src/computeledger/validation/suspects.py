@@ -17,15 +17,7 @@ COLUMN = "suspect"
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A group of measurements in doubt.
-
-    Attributes
-    ----------
-    name, why : str
-        What it is, and what speaks against it.
-    where : mapping of str to sequence of str
-        Columns and the values that a row of the group has; a value after ``~`` is contained.
-    """
+    """A group of measurements in doubt."""
 
     name: str
     why: str
@@ -33,16 +25,6 @@ class Suspect:
 
     def holds(self, row: Mapping[str, str]) -> bool:
         """Tell whether a row is of the group.
-
-        Parameters
-        ----------
-        row : mapping of str to str
-            Its columns.
-
-        Returns
-        -------
-        bool
-            Whether every named column has one of the listed values.
 
         Examples
         --------
@@ -60,11 +42,6 @@ class Suspect:
 def load_suspects() -> tuple[Suspect, ...]:
     """Load the groups that this package knows.
 
-    Returns
-    -------
-    tuple of Suspect
-        In the file's order.
-
     Examples
     --------
     >>> load_suspects()[0].name
@@ -77,16 +54,6 @@ def load_suspects() -> tuple[Suspect, ...]:
 def marked(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Add the column :data:`COLUMN` to rows: the group's name, or ``no``.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As read.
-
-    Returns
-    -------
-    list of dict
-        Copies.
-
     Examples
     --------
     >>> marked([{"model_path": "x/y"}])[0]["suspect"]
@@ -98,16 +65,6 @@ def marked(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 
 def suspect_mask(rows: Sequence[Mapping[str, str]]) -> NDArray[np.bool_]:
     """Tell which rows are in doubt.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Marked by :func:`marked`.
-
-    Returns
-    -------
-    ndarray of bool
-        One per row.
 
     Examples
     --------

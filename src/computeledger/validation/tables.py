@@ -30,17 +30,7 @@ Rows = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A kind of table of measurements.
-
-    Attributes
-    ----------
-    name : str
-        What it holds.
-    needed : tuple of str
-        Columns that tell it from the others.
-    compare : callable
-        From rows, the number of samples and a seed to predictions beside measurements.
-    """
+    """A kind of table of measurements."""
 
     name: str
     needed: tuple[str, ...]
@@ -72,25 +62,6 @@ CURATED = ("serving_curated.csv", "published_curated.csv")
 def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict every row of a table of measurements.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV of a kind in :data:`TABLES`.
-    n_samples : int
-        Samples of the factors [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        Predictions beside measurements, suspect groups marked.
-
-    Raises
-    ------
-    InputError
-        No such file, not a table, or columns of no known kind.
-
     Examples
     --------
     >>> compare_table("nowhere.csv")
@@ -103,18 +74,6 @@ def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comp
 
 def compare_curated(n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict the measurements that the package ships.
-
-    Parameters
-    ----------
-    n_samples : int
-        Samples of the factors [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        Predictions beside measurements of all shipped tables.
 
     Examples
     --------
@@ -135,16 +94,6 @@ def _marked(comparison: Comparison) -> Comparison:
 def curated_rows(name: str) -> list[dict[str, str]]:
     """Read one of the shipped tables.
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`CURATED`.
-
-    Returns
-    -------
-    list of dict
-        One per row.
-
     Examples
     --------
     >>> {row["licence"] for row in curated_rows("serving_curated.csv")}
@@ -157,23 +106,6 @@ def curated_rows(name: str) -> list[dict[str, str]]:
 
 def table_of(rows: Rows, path: str) -> Table:
     """Tell a table's kind by its columns.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As read.
-    path : str
-        For the message.
-
-    Returns
-    -------
-    Table
-        The first whose columns are all there.
-
-    Raises
-    ------
-    InputError
-        No kind fits: the nearest one and what it lacks.
 
     Examples
     --------
@@ -193,21 +125,6 @@ def table_of(rows: Rows, path: str) -> Table:
 
 def read_rows(path: str | Path) -> list[dict[str, str]]:
     """Read any table of measurements.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV with a header.
-
-    Returns
-    -------
-    list of dict
-        One per row; an empty cell is an empty text.
-
-    Raises
-    ------
-    InputError
-        No such file, not a table, no rows, or a line with too many cells.
 
     Examples
     --------

@@ -19,17 +19,7 @@ from computeledger.validation.training_sources import TrainingRun
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Where the fit of a constant starts, and what bounds it.
-
-    Attributes
-    ----------
-    start : float
-        What measured kernels suggest: about 0.85 of an isolated kernel for products [-].
-    cap : float
-        Best measured kernel at that precision [-].
-    why : str
-        What the constant is.
-    """
+    """Where the fit of a constant starts, and what bounds it."""
 
     start: float
     cap: float
@@ -62,16 +52,6 @@ ROBUST_SCALE, PRIOR_WEIGHT = 0.08, 0.04
 def plain(training: TrainingEfficiency) -> TrainingEfficiency:
     """Factors without the ratios of real over modelled time.
 
-    Parameters
-    ----------
-    training : TrainingEfficiency
-        Any.
-
-    Returns
-    -------
-    TrainingEfficiency
-        With every ratio 1.
-
     Examples
     --------
     >>> plain(TrainingEfficiency(training_known_ratio=1.1)).training_known_ratio
@@ -83,20 +63,6 @@ def plain(training: TrainingEfficiency) -> TrainingEfficiency:
 
 def log_errors(runs: Sequence[TrainingRun], training: TrainingEfficiency, width: int = 1) -> Array:
     """Errors of predicted step times.
-
-    Parameters
-    ----------
-    runs : sequence of TrainingRun
-        With measured step times.
-    training : TrainingEfficiency
-        Factors, numbers or samples.
-    width : int
-        Length of the sample axis [-].
-
-    Returns
-    -------
-    ndarray
-        ``log(predicted / measured)``, one row per run [-].
 
     Examples
     --------
@@ -110,17 +76,7 @@ def log_errors(runs: Sequence[TrainingRun], training: TrainingEfficiency, width:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is fitted to what.
-
-    Attributes
-    ----------
-    runs : sequence of TrainingRun
-        With measured step times.
-    weights : ndarray
-        Of each run [-].
-    base : TrainingEfficiency
-        Factors that are not fitted.
-    """
+    """What is fitted to what."""
 
     runs: Sequence[TrainingRun]
     weights: Array
@@ -128,16 +84,6 @@ class Problem:
 
     def factors(self, points: Array) -> TrainingEfficiency:
         """Set the constants at points.
-
-        Parameters
-        ----------
-        points : ndarray
-            Logarithms of the constants, a column per point [-].
-
-        Returns
-        -------
-        TrainingEfficiency
-            With one sample per column.
 
         Examples
         --------
@@ -149,16 +95,6 @@ class Problem:
 
     def errors(self, point: Array) -> Array:
         """Tabulate errors and their derivatives, from one prediction of the point and of a step along each constant.
-
-        Parameters
-        ----------
-        point : ndarray
-            Logarithms of the constants [-].
-
-        Returns
-        -------
-        ndarray
-            One row per run: its error, then its derivative by each constant [-].
 
         Examples
         --------
@@ -173,18 +109,6 @@ class Problem:
 
     def loss(self, errors: Array, point: Array) -> float:
         """Add the pseudo-Huber loss of errors and a weak pull to the starting values.
-
-        Parameters
-        ----------
-        errors : ndarray
-            By run [-].
-        point : ndarray
-            Logarithms of the constants [-].
-
-        Returns
-        -------
-        float
-            The loss [-].
 
         Examples
         --------
@@ -207,16 +131,6 @@ def _pull(point: Array) -> Array:
 def run_weights(runs: Sequence[TrainingRun]) -> Array:
     """Weigh runs by how far their source can be trusted.
 
-    Parameters
-    ----------
-    runs : sequence of TrainingRun
-        Any.
-
-    Returns
-    -------
-    ndarray
-        1, or less for a source whose own figures contradict one another [-].
-
     Examples
     --------
     >>> run_weights([]).shape
@@ -228,16 +142,6 @@ def run_weights(runs: Sequence[TrainingRun]) -> Array:
 
 def configuration(run: TrainingRun) -> str:
     """Name what a run shares with its repeats under other software releases.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        Any.
-
-    Returns
-    -------
-    str
-        Source, model, chip, precision, layout and batch.
 
     Examples
     --------
@@ -253,18 +157,6 @@ def configuration(run: TrainingRun) -> str:
 
 def minimise(problem: Problem, iterations: int = 15) -> tuple[Array, Array]:
     """Find the constants of least loss.
-
-    Parameters
-    ----------
-    problem : Problem
-        With at least one run.
-    iterations : int
-        At most [-].
-
-    Returns
-    -------
-    tuple of ndarray
-        Logarithms of the constants, and the curvature of the loss there [-].
 
     Examples
     --------
@@ -302,16 +194,6 @@ def minimise(problem: Problem, iterations: int = 15) -> tuple[Array, Array]:
 def fit_constants(runs: Sequence[TrainingRun]) -> TrainingEfficiency:
     """Fit the constants to runs.
 
-    Parameters
-    ----------
-    runs : sequence of TrainingRun
-        With measured step times.
-
-    Returns
-    -------
-    TrainingEfficiency
-        The fitted constants; the others as shipped, with ratios of 1.
-
     Examples
     --------
     >>> fitted = fit_constants([])
@@ -327,18 +209,6 @@ def fit_constants(runs: Sequence[TrainingRun]) -> TrainingEfficiency:
 
 def left_out_errors(runs: Sequence[TrainingRun], group: Callable[[TrainingRun], str]) -> Array:
     """Errors of each run under a fit that has not seen its group.
-
-    Parameters
-    ----------
-    runs : sequence of TrainingRun
-        With measured step times.
-    group : callable
-        Name of the group that is left out as a whole; runs without a name are never left out.
-
-    Returns
-    -------
-    ndarray
-        ``log(predicted / measured)`` by run; not a number where it is never left out [-].
 
     Examples
     --------

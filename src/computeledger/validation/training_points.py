@@ -25,16 +25,6 @@ def _column(runs: Sequence[TrainingRun], values: Sequence[float]) -> Array:
 def group_runs(runs: Sequence[TrainingRun]) -> list[list[int]]:
     """Group configurations that one vectorised call can predict: they differ in numbers only.
 
-    Parameters
-    ----------
-    runs : sequence of TrainingRun
-        From :func:`computeledger.validation.training_rows.training_runs`.
-
-    Returns
-    -------
-    list of list of int
-        Positions in ``runs`` [-].
-
     Examples
     --------
     >>> group_runs([])
@@ -61,20 +51,6 @@ def group_runs(runs: Sequence[TrainingRun]) -> list[list[int]]:
 
 def predict_runs(runs: Sequence[TrainingRun], training: TrainingEfficiency, width: int) -> tuple[Array, Array]:
     """Predict step times and peak memory of configurations.
-
-    Parameters
-    ----------
-    runs : sequence of TrainingRun
-        Any number.
-    training : TrainingEfficiency
-        Factors, single numbers or samples of one length.
-    width : int
-        Length of the factors' sample axis [-].
-
-    Returns
-    -------
-    tuple of ndarray
-        Step times (n, width) [s] and peak memory (n, 1) [byte].
 
     Examples
     --------
@@ -107,20 +83,6 @@ def predict_runs(runs: Sequence[TrainingRun], training: TrainingEfficiency, widt
 
 def compare_training(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict measured training runs, with intervals of the class each falls in.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        From :func:`computeledger.validation.training_rows.read_training_table`.
-    n_samples : int
-        Samples of the factors [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    Comparison
-        ``step_time`` in seconds and ``memory`` in bytes, one row per configuration; what is not stated is no number.
 
     Examples
     --------

@@ -29,16 +29,6 @@ METRICS = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s_total", "TFLOPs_pe
 def is_training_table(columns: Sequence[str]) -> bool:
     """Tell a table of training runs by its columns.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Of a table.
-
-    Returns
-    -------
-    bool
-        Whether every needed column is there.
-
     Examples
     --------
     >>> is_training_table(["model_path", "silicon_ttft_ms"])
@@ -49,21 +39,6 @@ def is_training_table(columns: Sequence[str]) -> bool:
 
 def read_training_table(path: str | Path) -> list[dict[str, str]]:
     """Read a table of measured training runs.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV with the columns :data:`NEEDED`; further columns are kept.
-
-    Returns
-    -------
-    list of dict
-        One per row.
-
-    Raises
-    ------
-    InputError
-        No such file, not a table, or a column missing.
 
     Examples
     --------
@@ -76,16 +51,6 @@ def read_training_table(path: str | Path) -> list[dict[str, str]]:
 
 def training_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[TrainingRun], Counter[str]]:
     """Turn rows into configurations: the metrics of one run are one configuration.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        From :func:`read_training_table`.
-
-    Returns
-    -------
-    tuple of list of TrainingRun and Counter
-        Configurations, and how many were left out by reason.
 
     Examples
     --------

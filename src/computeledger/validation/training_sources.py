@@ -99,31 +99,7 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A measured configuration.
-
-    Attributes
-    ----------
-    row : mapping
-        Columns as read, and ``model_kind``, ``chip``.
-    model : Model
-        What was trained.
-    system : System
-        On what.
-    precision : Precision
-        Of products.
-    layout : Layout
-        Integer degrees.
-    sequence_tokens, global_sequences, microbatch_sequences, virtual_stages : float
-        The batch: tokens of a sequence [token], sequences per step and per microbatch, chunks per stage [-].
-    recompute : str
-        ``none``, ``selective`` or ``full``.
-    sharded_weights : bool
-        FSDP.
-    stack : Stack
-        The software.
-    step_s, memory_bytes : float
-        Measured; not a number where the row does not say [s], [byte].
-    """
+    """A measured configuration."""
 
     row: Mapping[str, str]
     model: Model
@@ -147,21 +123,6 @@ class SkippedRunError(ComputeLedgerError):
 
 def describe_run(stated: Mapping[str, str]) -> TrainingRun:
     """Read one configuration, whatever was measured of it.
-
-    Parameters
-    ----------
-    stated : mapping
-        A row's columns.
-
-    Returns
-    -------
-    TrainingRun
-        Its measured step and memory are not yet numbers.
-
-    Raises
-    ------
-    SkippedRunError
-        What the row does not state, or what is not known.
 
     Examples
     --------
@@ -198,16 +159,6 @@ def describe_run(stated: Mapping[str, str]) -> TrainingRun:
 
 def release_of(row: Mapping[str, str]) -> float | None:
     """Read the release of a container in a row's notes.
-
-    Parameters
-    ----------
-    row : mapping
-        With its notes.
-
-    Returns
-    -------
-    float or None
-        Year and month, such as 26.06 [-].
 
     Examples
     --------

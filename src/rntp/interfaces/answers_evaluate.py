@@ -35,21 +35,7 @@ _STREAM = 100
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked.
-
-    Attributes
-    ----------
-    target : Path
-        A checkpoint, or the folder of a run.
-    places, thoughts, samples : int
-        Held-out places, thoughts at each, and places shown.
-    controls : tuple of str
-        Rivals to train where the run has not got them.
-    recipe : Path or None
-        The recipe; the run's own when left out.
-    base, judge : Path or None
-        The model before RL, and one trained apart.
-    """
+    """What is asked."""
 
     target: Path
     places: int

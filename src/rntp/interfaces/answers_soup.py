@@ -38,21 +38,7 @@ _LONGEST = 2**31
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be merged.
-
-    Attributes
-    ----------
-    checkpoints : tuple of Path
-        Folders.
-    out : Path
-        Of the merged one.
-    method : str
-        ``linear`` or ``slerp``.
-    weights : str or None
-        As they were given.
-    places, trials : int
-        Places evaluated on, and weights tried.
-    """
+    """What is to be merged."""
 
     checkpoints: tuple[Path, ...]
     out: Path

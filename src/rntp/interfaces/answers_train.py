@@ -30,21 +30,7 @@ def train_answer(config: Path, settings: Sequence[str], report: Report, *, fresh
 
 @dataclass(frozen=True)
 class Asked:
-    """What an experiment is asked for.
-
-    Attributes
-    ----------
-    config : Path
-        The recipe.
-    settings : sequence of str
-        Changes to it.
-    places : int
-        Held-out places.
-    kinds : tuple of str
-        Kinds of documents measured.
-    judge : str or None
-        Folder of a model trained apart.
-    """
+    """What an experiment is asked for."""
 
     config: Path
     settings: Sequence[str]

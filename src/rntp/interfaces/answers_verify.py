@@ -23,19 +23,7 @@ from rntp.verify.task import load_tasks
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is asked for.
-
-    Attributes
-    ----------
-    tasks, completions : Path
-        The two files.
-    results : Path or None
-        Where verdicts go.
-    isolation : str
-        Of programs.
-    ordered : bool
-        Whether verdicts come in the order of the completions.
-    """
+    """What a run is asked for."""
 
     tasks: Path
     completions: Path
@@ -44,13 +32,7 @@ class Settings:
     ordered: bool
 
     def count(self) -> int:
-        """How many verdicts are to come: completions, and tasks without one count when they are met [-].
-
-        Returns
-        -------
-        int
-            Lines of the completions [-].
-        """
+        """How many verdicts are to come: completions, and tasks without one count when they are met [-]."""
         with open_user_file(self.completions) as stream:
             return sum(1 for _, line in bounded_lines(stream, MOST_BYTES) if line is None or line.strip())
 

@@ -107,17 +107,7 @@ TABLES: dict[str, tuple[str, Columns]] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """A table.
-
-    Attributes
-    ----------
-    title : str
-        What it shows.
-    head : list of str
-        Of its columns, that of the names left out.
-    rows : list of tuple
-        A name, and a text with the range beneath it for each column; no columns for a heading.
-    """
+    """A table."""
 
     title: str
     head: list[str]

@@ -12,16 +12,6 @@ FAMILIES = {one.name: one for one in (ships_log.FAMILY, dance.FAMILY, program.FA
 def family_of(document: str) -> Family:
     """Find the family of a document.
 
-    Parameters
-    ----------
-    document : str
-        Its id: the family's name, a blank, and its number.
-
-    Returns
-    -------
-    Family
-        The law that its thoughts are checked by.
-
     Examples
     --------
     >>> family_of("ship's log 0-17").name

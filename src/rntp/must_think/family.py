@@ -30,27 +30,7 @@ START, SO, BEGIN, END = "start", "so", "<think>", "</think>"
 
 @dataclass(frozen=True)
 class Family:
-    """The law of a family's texts.
-
-    Attributes
-    ----------
-    name : str
-        Of the family.
-    states : tuple of str
-        Words for the states.
-    words : tuple of str
-        What a bare document says after a step in the place of the state.
-    opening : callable
-        Draws an opening, which ends in ``" ."``.
-    step : callable
-        Draws a step.
-    start : callable
-        First state, of an opening.
-    follow : callable
-        Next state, of an opening, a state and a step.
-    end : callable
-        Draws what is to be predicted, of the last state.
-    """
+    """The law of a family's texts."""
 
     name: str
     states: tuple[str, ...]
@@ -64,33 +44,14 @@ class Family:
 
 @dataclass(frozen=True)
 class Story:
-    """What a document tells.
-
-    Attributes
-    ----------
-    opening : str
-        With the first state.
-    ordinals, steps : tuple of str
-        One after another.
-    """
+    """What a document tells."""
 
     opening: str
     ordinals: tuple[str, ...]
     steps: tuple[str, ...]
 
     def told(self, words: Sequence[str]) -> str:
-        """Tell it up to the end, with a word after each step.
-
-        Parameters
-        ----------
-        words : sequence of str
-            As many as steps.
-
-        Returns
-        -------
-        str
-            What stands before the continuation.
-        """
+        """Tell it up to the end, with a word after each step."""
         parts = (f"{name} {step} {word} ," for name, step, word in zip(self.ordinals, self.steps, words, strict=True))
         return " ".join([self.opening, *parts, "."])
 
@@ -102,16 +63,6 @@ class Story:
 
 def read(context: str) -> Story:
     """Read a story from what stands before the continuation.
-
-    Parameters
-    ----------
-    context : str
-        As :meth:`Story.told` tells it, be it after other sentences.
-
-    Returns
-    -------
-    Story
-        The last one told.
 
     Examples
     --------
@@ -130,18 +81,6 @@ def read(context: str) -> Story:
 def states(family: Family, story: Story) -> list[str]:
     """Follow a story.
 
-    Parameters
-    ----------
-    family : Family
-        Its law.
-    story : Story
-        Any of the family.
-
-    Returns
-    -------
-    list of str
-        The first state, and the one after every step.
-
     Examples
     --------
     >>> from rntp.must_think.ships_log import FAMILY
@@ -156,22 +95,6 @@ def states(family: Family, story: Story) -> list[str]:
 
 def worked(family: Family, story: Story, chance: random.Random, slip: float = 0.0) -> str:
     """Think step after step; a step may slip to any state, and the next goes on from there.
-
-    Parameters
-    ----------
-    family : Family
-        The law.
-    story : Story
-        What is thought about.
-    chance : random.Random
-        Of the slips.
-    slip : float
-        Probability of one at each step [-].
-
-    Returns
-    -------
-    str
-        The thought, without its markers.
 
     Examples
     --------
@@ -193,20 +116,6 @@ def useless(family: Family, story: Story, chance: random.Random) -> str:
 
     Filler, some steps copied, a guess, or the worked style without its running state.
 
-    Parameters
-    ----------
-    family : Family
-        The law.
-    story : Story
-        What is thought about.
-    chance : random.Random
-        Of the style and its words.
-
-    Returns
-    -------
-    str
-        The thought, without its markers.
-
     Examples
     --------
     >>> from rntp.must_think.ships_log import FAMILY
@@ -226,17 +135,7 @@ def useless(family: Family, story: Story, chance: random.Random) -> str:
 
 
 class Checked(NamedTuple):
-    """What is right in a thought.
-
-    Attributes
-    ----------
-    style : bool
-        It is in the worked style: the right length, and a state after every step.
-    steps : bool
-        Every step is copied and every state is the right one.
-    conclusion : bool
-        The last word is the last state; a reader that has followed the steps need not look at it.
-    """
+    """What is right in a thought."""
 
     style: bool
     steps: bool
@@ -245,20 +144,6 @@ class Checked(NamedTuple):
 
 def checked(family: Family, context: str, thought: str) -> Checked:
     """Check a thought word by word against the one that makes no slip.
-
-    Parameters
-    ----------
-    family : Family
-        The law.
-    context : str
-        What stands before the thought.
-    thought : str
-        Without its markers.
-
-    Returns
-    -------
-    Checked
-        What is right in it.
 
     Examples
     --------
@@ -279,18 +164,6 @@ def checked(family: Family, context: str, thought: str) -> Checked:
 def oracle(family: Family, context: str) -> str:
     """Make the thought that works and makes no slip.
 
-    Parameters
-    ----------
-    family : Family
-        The law.
-    context : str
-        What stands before the thought.
-
-    Returns
-    -------
-    str
-        Without its markers.
-
     Examples
     --------
     >>> from rntp.must_think.ships_log import FAMILY
@@ -302,22 +175,6 @@ def oracle(family: Family, context: str) -> str:
 
 def story_of(family: Family, chance: random.Random, n: int, *, shifted: bool = False) -> Story:
     """Draw a story.
-
-    Parameters
-    ----------
-    family : Family
-        The law.
-    chance : random.Random
-        Of the draws.
-    n : int
-        Steps [-].
-    shifted : bool
-        Whether the ordinals may begin anywhere, so that all of them are read in stories of any length.
-
-    Returns
-    -------
-    Story
-        With n steps.
 
     Examples
     --------
@@ -332,24 +189,7 @@ def story_of(family: Family, chance: random.Random, n: int, *, shifted: bool = F
 
 @dataclass(frozen=True)
 class Law:
-    """What kinds of documents there are, and how many.
-
-    Attributes
-    ----------
-    longest : int
-        Steps at most.
-    shares : dict
-        Of documents with running states (``dated``), with a recapitulation (``recap``) and with a thought
-        (``thinking``); the rest is bare.
-    working : float
-        Share of the thoughts that work [-].
-    slip : float
-        Probability that a step of those goes wrong [-].
-    shifted : bool
-        Whether the ordinals may begin anywhere.
-    stories : int
-        In a document, one after another.
-    """
+    """What kinds of documents there are, and how many."""
 
     longest: int = LONGEST
     shares: Mapping[str, float] = None  # type: ignore[assignment]  # filled below: a mapping is no default
@@ -373,22 +213,6 @@ class Law:
 
 def document(family: Family, chance: random.Random, law: Law, name: str) -> Document:
     """Make a document.
-
-    Parameters
-    ----------
-    family : Family
-        The law of the story.
-    chance : random.Random
-        Of all draws.
-    law : Law
-        The kinds.
-    name : str
-        Of the document.
-
-    Returns
-    -------
-    Document
-        Of kind ``bare-N`` for N steps, with its end marked; ``dated``, ``recap``, ``worked`` or ``useless``.
 
     Examples
     --------
@@ -418,21 +242,6 @@ def document(family: Family, chance: random.Random, law: Law, name: str) -> Docu
 
 def documents(family: Family, seed: int, law: Law) -> Iterator[Document]:
     """Make documents without end.
-
-    Parameters
-    ----------
-    family : Family
-        The law of the stories.
-    seed : int
-        Of all draws [-].
-    law : Law
-        The kinds.
-
-    Yields
-    ------
-    Document
-        As :func:`document` makes it; where it tells several stories, of kind ``N places`` for N of them that are bare
-        and have five steps or more, with the ends of those marked.
 
     Examples
     --------

@@ -27,11 +27,6 @@ _MUSED = 12
 def sentences() -> tuple[str, ...]:
     """Read the prose.
 
-    Returns
-    -------
-    tuple of str
-        Sentences of small letters, without their full stop.
-
     Examples
     --------
     >>> len(sentences()) > 500, sentences()[0].islower()
@@ -49,21 +44,6 @@ def sentences() -> tuple[str, ...]:
 
 def documents(seed: int, prose: float = 0.25, **law: Any) -> Iterator[Document]:
     """Make documents without end.
-
-    Parameters
-    ----------
-    seed : int
-        Of all draws [-].
-    prose : float
-        Share of documents that are prose alone [-].
-    **law : object
-        Fields of :class:`rntp.must_think.family.Law`, of the stories.
-
-    Yields
-    ------
-    Document
-        Of kind ``FAMILY/bare-N``, with the end of the story marked; ``prose``, with a sentence marked; or of the kinds
-        of thinking ones. As many prose documents show a thought as stories do, all of them idle.
 
     Examples
     --------

@@ -58,18 +58,6 @@ FAMILY = family.Family("program", VALUES, TONES, _opening, _step, _start, _follo
 def documents(seed: int, **law: Any) -> Iterator[Document]:
     """Make programs without end.
 
-    Parameters
-    ----------
-    seed : int
-        Of all draws [-].
-    **law : object
-        Fields of :class:`rntp.must_think.family.Law`.
-
-    Yields
-    ------
-    Document
-        As :func:`rntp.must_think.family.document` makes it.
-
     Examples
     --------
     >>> next(documents(0)).text.split()[0]

@@ -47,18 +47,6 @@ FAMILY = family.Family(
 def documents(seed: int, **law: Any) -> Iterator[Document]:
     """Make logs without end.
 
-    Parameters
-    ----------
-    seed : int
-        Of all draws [-].
-    **law : object
-        Fields of :class:`rntp.must_think.family.Law`.
-
-    Yields
-    ------
-    Document
-        As :func:`rntp.must_think.family.document` makes it.
-
     Examples
     --------
     >>> next(documents(0)).text.split()[0]

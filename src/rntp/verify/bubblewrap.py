@@ -25,11 +25,6 @@ ENVIRONMENT = {
 def find_bubblewrap() -> str:
     """Find the program that makes the sandboxes; there is no unsafe run without it.
 
-    Returns
-    -------
-    str
-        Its path.
-
     Examples
     --------
     >>> try:
@@ -47,11 +42,6 @@ def find_bubblewrap() -> str:
 def interpreter() -> tuple[Path, str]:
     """Find the Python that runs jobs: ours, without its virtual environment.
 
-    Returns
-    -------
-    tuple of Path and str
-        Its folder on this machine, and its program's path in the sandbox.
-
     Examples
     --------
     >>> folder, program = interpreter()
@@ -67,19 +57,7 @@ def interpreter() -> tuple[Path, str]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a sandbox sees beside the system.
-
-    Attributes
-    ----------
-    folders : dict of str to str
-        Place in the sandbox to folder of the machine, read-only.
-    files : tuple of str
-        Places of files whose content comes with the job: ``file0``, ``file1``, ... of the launcher.
-    executable : tuple of str
-        Those of them that may be run.
-    tmp_bytes : int
-        Size of /tmp [byte].
-    """
+    """What a sandbox sees beside the system."""
 
     folders: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
@@ -103,22 +81,6 @@ def command(program: str, view: View, arguments: Sequence[str], *, told: bool = 
     """Build the command line of a sandbox, with ``{status}`` and ``{fileN}`` left for the launcher.
 
     The filter of system calls comes as the file after those of the view.
-
-    Parameters
-    ----------
-    program : str
-        Path of bubblewrap.
-    view : View
-        What it sees.
-    arguments : sequence of str
-        What runs in it.
-    told : bool
-        Whether bubblewrap reports how it ended.
-
-    Returns
-    -------
-    list of str
-        The arguments, program first.
 
     Examples
     --------

@@ -25,18 +25,7 @@ _HOME = f"{_NAME}home"
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Where groups can be made on this machine.
-
-    Attributes
-    ----------
-    version : int
-        1 or 2.
-    folders : dict of str to Path
-        By controller (``memory``, ``pids``, ``cpu``, ``cpuacct``) the folder below which groups are made; in version 2
-        it is the same one.
-    homes : tuple of Path
-        Folders that a process goes back to before its group is removed.
-    """
+    """Where groups can be made on this machine."""
 
     version: int
     folders: dict[str, Path]
@@ -60,16 +49,6 @@ def _own(root: str, folder: Path, path: str) -> Path:
 
 def find_hierarchy(proc: Path = Path("/proc/self")) -> Hierarchy | None:
     """Find where this process may make groups with limits on memory and processes.
-
-    Parameters
-    ----------
-    proc : Path
-        The process whose place is asked for.
-
-    Returns
-    -------
-    Hierarchy or None
-        None where no controller of memory and processes can be written to.
 
     Examples
     --------
@@ -122,18 +101,6 @@ def _unified(folder: Path) -> Hierarchy | None:
 def control_values(version: int, limits: Limits) -> dict[str, str]:
     """What to write to which control file.
 
-    Parameters
-    ----------
-    version : int
-        Of the control groups [-].
-    limits : Limits
-        Of the jobs.
-
-    Returns
-    -------
-    dict of str to str
-        File name to value; a file that does not exist is passed over where another one holds the limit as well.
-
     Examples
     --------
     >>> control_values(2, Limits(processes=8))["pids.max"]
@@ -149,17 +116,7 @@ def control_values(version: int, limits: Limits) -> dict[str, str]:
 
 
 class Group:
-    """The control group of one slot.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        Where to make it.
-    name : str
-        Its name.
-    limits : Limits
-        Of the jobs that will run in it.
-    """
+    """The control group of one slot."""
 
     def __init__(self, hierarchy: Hierarchy, name: str, limits: Limits) -> None:
         self.hierarchy = hierarchy
@@ -171,13 +128,7 @@ class Group:
         self.set_limits(limits)
 
     def set_limits(self, limits: Limits) -> None:
-        """Write limits that differ from those that hold.
-
-        Parameters
-        ----------
-        limits : Limits
-            Of the next job.
-        """
+        """Write limits that differ from those that hold."""
         if limits == self.limits:
             return
         for file, value in control_values(self.hierarchy.version, limits).items():
@@ -187,25 +138,13 @@ class Group:
         self.limits = limits
 
     def kills(self) -> int:
-        """Processes that the kernel has killed here for memory, so far.
-
-        Returns
-        -------
-        int
-            Count [-].
-        """
+        """Processes that the kernel has killed here for memory, so far."""
         text = self._read("memory.oom_control" if self.hierarchy.version == 1 else "memory.events")
         found = re.search(rb"^oom_kill (\d+)", text, re.MULTILINE)
         return int(found[1]) if found else 0
 
     def cpu_s(self) -> float | None:
-        """Processor time that everything in the group has used so far.
-
-        Returns
-        -------
-        float or None
-            Time, or None where no controller counts it [s].
-        """
+        """Processor time that everything in the group has used so far."""
         if self.hierarchy.version == 1:
             text = self._read("cpuacct.usage")
             return int(text) / GIGA if text else None
@@ -221,26 +160,14 @@ class Group:
         return b"" if handle is None else os.pread(handle, 4096, 0)
 
     def processes(self) -> list[int]:
-        """Processes in the group.
-
-        Returns
-        -------
-        list of int
-            Their ids.
-        """
+        """Processes in the group."""
         try:
             return [int(line) for line in (self.folders[0] / "cgroup.procs").read_text("ascii").split()]
         except OSError:
             return []
 
     def remove(self) -> bool:
-        """Remove the group.
-
-        Returns
-        -------
-        bool
-            Whether it is gone; a group with processes in it stays.
-        """
+        """Remove the group."""
         for handle in self._handles.values():
             if handle is not None:
                 os.close(handle)
@@ -270,16 +197,6 @@ def _write_limit(file: Path, value: str) -> None:
 
 def remove_stale(hierarchy: Hierarchy) -> int:
     """Remove empty groups whose owner no longer runs.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        Where to look.
-
-    Returns
-    -------
-    int
-        How many folders were removed [-].
 
     Examples
     --------

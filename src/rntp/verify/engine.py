@@ -42,11 +42,6 @@ _SERVICES = {
 def has_sandbox() -> bool:
     """Tell whether bubblewrap is on this machine.
 
-    Returns
-    -------
-    bool
-        Without it code and puzzles are refused, and mathematics is compared in a plain process.
-
     Examples
     --------
     >>> has_sandbox() in (True, False)
@@ -75,20 +70,7 @@ class Engine:
         self._sandboxes: dict[str, Sandbox | WarmSandbox] = {}
 
     def verify(self, task: Task, completion: str) -> Verdict:
-        """Check a completion; what fails on the machine's side becomes a verdict without a score.
-
-        Parameters
-        ----------
-        task : Task
-            What to check against.
-        completion : str
-            The text.
-
-        Returns
-        -------
-        Verdict
-            With the time it took.
-        """
+        """Check a completion; what fails on the machine's side becomes a verdict without a score."""
         started, cpu_s = time.monotonic(), time.thread_time()
         spent = _Spent()
         try:
@@ -98,22 +80,7 @@ class Engine:
         return made.timed(time.monotonic() - started, time.thread_time() - cpu_s + spent.cpu_s)
 
     def program(self, task: Task, completion: str, spent: _Spent) -> Verdict:
-        """Check code.
-
-        Parameters
-        ----------
-        task : Task
-            Of domain ``code``.
-        completion : str
-            The text.
-        spent : _Spent
-            Counts processor time.
-
-        Returns
-        -------
-        Verdict
-            Share of tests passed.
-        """
+        """Check code."""
         packages = {}
         if task.spec.get("pytest"):
             packages = {f"{PACKAGES}/pytest": packages_of("pytest")}
@@ -122,24 +89,7 @@ class Engine:
         return check_program(task, completion, Runners(_counted(runs, spent), _counted(fresh, spent), packages))
 
     def call(self, task: Task, function: str, arguments: list[Any], spent: _Spent) -> Any:
-        """Call a function of a trusted module in the process of the task's domain.
-
-        Parameters
-        ----------
-        task : Task
-            Whose limits hold.
-        function : str
-            ``module:name``.
-        arguments : list
-            What it takes.
-        spent : _Spent
-            Counts processor time.
-
-        Returns
-        -------
-        Any
-            Its answer, or the verdict that stands for none.
-        """
+        """Call a function of a trusted module in the process of the task's domain."""
         service = self._service(task.domain)
         outcome = _with_time(lambda limits: service.call(function, arguments, limits), task.limits, spent)
         if outcome.ended != "exit":
@@ -283,16 +233,6 @@ _LOCAL = threading.local()
 def engine_of_thread(isolation: str = FRESH) -> Engine:
     """Keep one engine per thread and isolation, closed when the process ends.
 
-    Parameters
-    ----------
-    isolation : str
-        ``fresh`` or ``warm``.
-
-    Returns
-    -------
-    Engine
-        The same one each time.
-
     Examples
     --------
     >>> engine_of_thread() is engine_of_thread()
@@ -318,20 +258,6 @@ def close_engines() -> None:
 
 def verify(task: Task | Mapping[str, Any], completion: str | Mapping[str, Any], isolation: str = FRESH) -> Verdict:
     r"""Check a completion against a task.
-
-    Parameters
-    ----------
-    task : Task or dict
-        What to check against, read or as its document.
-    completion : str or dict
-        The text, or ``{"id", "text"}``.
-    isolation : str
-        ``fresh`` or ``warm``, for programs.
-
-    Returns
-    -------
-    Verdict
-        Score, status, seconds and detail.
 
     Examples
     --------

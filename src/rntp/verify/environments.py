@@ -17,19 +17,7 @@ from rntp.verify.task import Task, load_tasks, read_task
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A source of tasks.
-
-    Attributes
-    ----------
-    name : str
-        Under which its tasks are counted.
-    share : float
-        Its weight beside the others'; they need not add up to 1 [-].
-    tasks : tuple of Task
-        Drawn in shuffled order, again and again; empty for a puzzle.
-    puzzle : dict
-        ``task`` and ``config`` of a procedural task, of which every draw is a new one.
-    """
+    """A source of tasks."""
 
     name: str
     share: float
@@ -53,18 +41,6 @@ def _tasks(environment: Environment, seed: int) -> Iterator[Task]:
 
 def mixture(environments: Sequence[Environment], seed: int = 0) -> Iterator[Task]:
     """Draw tasks without end: each time an environment by its share, then its next task.
-
-    Parameters
-    ----------
-    environments : sequence of Environment
-        With names of their own.
-    seed : int
-        The same seed draws the same tasks; what one environment draws does not depend on the others [-].
-
-    Yields
-    ------
-    Task
-        With an id of its own and its environment's name.
 
     Examples
     --------
@@ -90,16 +66,6 @@ def mixture(environments: Sequence[Environment], seed: int = 0) -> Iterator[Task
 
 def load_environments(path: Path) -> list[Environment]:
     """Read a mixture from TOML: one ``[environments.NAME]`` each, with ``share`` and ``tasks`` or ``puzzle``.
-
-    Parameters
-    ----------
-    path : Path
-        The file; the files of tasks that it names stand beside it.
-
-    Returns
-    -------
-    list of Environment
-        In the order of the file.
 
     Examples
     --------

@@ -52,13 +52,7 @@ class ProgramError(BaseException):
 
 
 class Side(abc.ABC):
-    """One end of the line: sends a request and answers those of the other side until its own is answered.
-
-    Parameters
-    ----------
-    connection : socket.socket
-        A stream to the other side.
-    """
+    """One end of the line: sends a request and answers those of the other side until its own is answered."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -66,18 +60,7 @@ class Side(abc.ABC):
         self.numbers: dict[int, int] = {}
 
     def hold(self, value: Any) -> int:
-        """Keep an object on this side.
-
-        Parameters
-        ----------
-        value : Any
-            The object.
-
-        Returns
-        -------
-        int
-            Its number [-].
-        """
+        """Keep an object on this side."""
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.held)
@@ -85,24 +68,12 @@ class Side(abc.ABC):
         return number
 
     def send(self, message: Any) -> None:
-        """Send a message.
-
-        Parameters
-        ----------
-        message : Any
-            What JSON can hold.
-        """
+        """Send a message."""
         body = json.dumps(message).encode("utf-8", "surrogatepass")
         self.connection.sendall(_SIZE.pack(len(body)) + body)
 
     def receive(self) -> Any:
-        """Wait for a message; raises ProgramError where none comes.
-
-        Returns
-        -------
-        Any
-            What JSON can hold.
-        """
+        """Wait for a message; raises ProgramError where none comes."""
         size = _SIZE.unpack(self._exactly(_SIZE.size))[0]
         if size > _MOST_BYTES:
             raise ProgramError("too long a message")
@@ -125,18 +96,7 @@ class Side(abc.ABC):
         return b"".join(parts)
 
     def ask(self, request: list[Any]) -> Any:
-        """Send a request and answer those of the other side until its reply comes.
-
-        Parameters
-        ----------
-        request : list
-            Name and arguments.
-
-        Returns
-        -------
-        Any
-            The reply.
-        """
+        """Send a request and answer those of the other side until its reply comes."""
         try:
             self.send(["ask", request])
         except OSError:
@@ -165,20 +125,7 @@ class Side(abc.ABC):
         """
 
     def pack(self, value: Any, depth: int = 0) -> Any:
-        """Write a value as a message holds it; what is none stays here and is referred to.
-
-        Parameters
-        ----------
-        value : Any
-            The value.
-        depth : int
-            How deep it lies [-].
-
-        Returns
-        -------
-        Any
-            What JSON can hold.
-        """
+        """Write a value as a message holds it; what is none stays here and is referred to."""
         kind = type(value)
         if value is None or kind in (bool, str) or (kind is int and abs(value) < _SMALL):
             return value
@@ -196,32 +143,10 @@ class Side(abc.ABC):
 
     @abc.abstractmethod
     def refer(self, value: Any) -> Any:
-        """Refer to an object of this side, or of the other.
-
-        Parameters
-        ----------
-        value : Any
-            The object.
-
-        Returns
-        -------
-        dict
-            Its kind and number.
-        """
+        """Refer to an object of this side, or of the other."""
 
     def unpack(self, message: Any) -> Any:
-        """Read the value of a message.
-
-        Parameters
-        ----------
-        message : Any
-            What JSON can hold.
-
-        Returns
-        -------
-        Any
-            The value.
-        """
+        """Read the value of a message."""
         if message is None or type(message) in (bool, int, str):
             return message
         if not isinstance(message, dict) or len(message) != 1:
@@ -237,20 +162,7 @@ class Side(abc.ABC):
 
     @abc.abstractmethod
     def resolve(self, name: str, inner: Any) -> Any:
-        """Find what a reference stands for.
-
-        Parameters
-        ----------
-        name : str
-            Kind of the reference.
-        inner : Any
-            Its number, and what it is.
-
-        Returns
-        -------
-        Any
-            The object, or what stands for it.
-        """
+        """Find what a reference stands for."""
 
 
 def _library(side: Side, inner: Any) -> Any:

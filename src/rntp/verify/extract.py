@@ -18,16 +18,6 @@ _SAID = re.compile(
 def after_thoughts(text: str) -> str:
     """Leave out thoughts: what stands before their end, and those that never end.
 
-    Parameters
-    ----------
-    text : str
-        The completion.
-
-    Returns
-    -------
-    str
-        All of it where no thoughts are marked.
-
     Examples
     --------
     >>> after_thoughts("<think>2 + 2?</think> 4"), after_thoughts("4"), after_thoughts("<think>2 + 2? 4")
@@ -41,16 +31,6 @@ def after_thoughts(text: str) -> str:
 
 def tagged(text: str) -> str | None:
     """Find what stands in the last ``<answer>`` tag.
-
-    Parameters
-    ----------
-    text : str
-        The completion.
-
-    Returns
-    -------
-    str or None
-        None without such a tag, or where it is not closed.
 
     Examples
     --------
@@ -83,18 +63,6 @@ def _fences(text: str) -> list[tuple[str, str, bool]]:
 def program_of(text: str, language: str) -> str | None:
     r"""Find the program in a completion: its last fence in that language, else its last fence, else all of it.
 
-    Parameters
-    ----------
-    text : str
-        The completion.
-    language : str
-        ``python`` or ``cpp``.
-
-    Returns
-    -------
-    str or None
-        Source text; None where there is none.
-
     Examples
     --------
     >>> program_of("Sure:\n```python\nprint(1)\n```\nDone.", "python")
@@ -115,16 +83,6 @@ def program_of(text: str, language: str) -> str | None:
 def last_boxed(text: str) -> str | None:
     r"""Find what stands in the last ``\boxed{...}``, braces matched.
 
-    Parameters
-    ----------
-    text : str
-        The completion.
-
-    Returns
-    -------
-    str or None
-        None where nothing is boxed, or the box is not closed.
-
     Examples
     --------
     >>> last_boxed(r"so \boxed{\frac{1}{2}}.")
@@ -144,16 +102,6 @@ def last_boxed(text: str) -> str | None:
 
 def answer_of(text: str) -> str | None:
     r"""Find the short answer of a completion: boxed, tagged, announced, or its last line.
-
-    Parameters
-    ----------
-    text : str
-        The completion.
-
-    Returns
-    -------
-    str or None
-        None where there is no text.
 
     Examples
     --------

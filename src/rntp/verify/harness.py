@@ -21,16 +21,6 @@ SYNTAX = 96
 def plain(value: Any) -> Any:
     """What JSON can hold of an answer; anything else becomes text that equals nothing expected.
 
-    Parameters
-    ----------
-    value : Any
-        What a function returned.
-
-    Returns
-    -------
-    Any
-        Sets become sorted lists, tuples lists, other objects a marked text.
-
     Examples
     --------
     >>> plain({"a": (1, {3, 2})})

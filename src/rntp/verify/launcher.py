@@ -36,18 +36,6 @@ _PATIENCE_S = 5.0  # for a process that is ready to get a processor, before its 
 def receive_exactly(connection: socket.socket, size: int) -> bytes:
     """Read a number of bytes from a socket.
 
-    Parameters
-    ----------
-    connection : socket.socket
-        A stream.
-    size : int
-        How many bytes to wait for [-].
-
-    Returns
-    -------
-    bytes
-        That many bytes.
-
     Examples
     --------
     >>> one, other = socket.socketpair()
@@ -70,13 +58,6 @@ def receive_exactly(connection: socket.socket, size: int) -> bytes:
 def send_message(connection: socket.socket, message: dict[str, Any]) -> None:
     """Send a message to a trusted process of the same Python.
 
-    Parameters
-    ----------
-    connection : socket.socket
-        A stream.
-    message : dict
-        What ``marshal`` can write.
-
     Examples
     --------
     >>> one, other = socket.socketpair()
@@ -92,16 +73,6 @@ def send_message(connection: socket.socket, message: dict[str, Any]) -> None:
 
 def receive_message(connection: socket.socket) -> dict[str, Any]:
     """Receive what :func:`send_message` sent.
-
-    Parameters
-    ----------
-    connection : socket.socket
-        A stream.
-
-    Returns
-    -------
-    dict
-        The message.
 
     Examples
     --------
@@ -149,13 +120,6 @@ def _enter(path: str, text: str) -> None:
 
 def set_limit(kind: int, wanted: int) -> None:
     """Set a resource limit, as far as this process may; after processor time a signal comes first, then the end.
-
-    Parameters
-    ----------
-    kind : int
-        Of the ``resource`` module [-].
-    wanted : int
-        Its value, in its own unit.
 
     Examples
     --------
@@ -229,18 +193,6 @@ def waited_s(pids: list[int], most_s: float = 0.0) -> float:
     """How long processes were ready to run while the machine ran others: the longest of them.
 
     The kernel adds a wait when it ends, so one that lasts is waited for. A process that runs, or sleeps, is not.
-
-    Parameters
-    ----------
-    pids : list of int
-        Processes; those that have ended do not count.
-    most_s : float
-        For the end of waits that last [s].
-
-    Returns
-    -------
-    float
-        By the first thread of each [s]; 0 where the kernel does not count it.
 
     Examples
     --------

@@ -17,21 +17,7 @@ BUSY_FRACTION = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One check in the ledger.
-
-    Attributes
-    ----------
-    environment : str
-        Under which it is counted.
-    status : str
-        Of its verdict.
-    score : float or None
-        Of its verdict [-].
-    wall_s, cpu_s, queue_s : float
-        Time of the check, its processor time, and how long it waited for a worker [s].
-    tries : int
-        How often it was tried.
-    """
+    """One check in the ledger."""
 
     environment: str
     status: str
@@ -44,20 +30,6 @@ class Entry:
 
 def cores_for_rate(rollouts_per_s: float, verifier_cpu_s: float, busy_fraction: float = BUSY_FRACTION) -> float:
     """Cores that keep up with a rate of rollouts: rate times processor time, over the share of time cores are busy.
-
-    Parameters
-    ----------
-    rollouts_per_s : float
-        Rollouts that need a verdict [1/s].
-    verifier_cpu_s : float
-        Processor time of one verdict [s].
-    busy_fraction : float
-        What is left for queues to stay short [-].
-
-    Returns
-    -------
-    float
-        Cores [-].
 
     Examples
     --------
@@ -74,23 +46,6 @@ def summary_of(
     entries: Sequence[Entry], wall_s: float, rollouts_per_s: float | None = None, n_before: int = 0
 ) -> dict[str, Any]:
     """Sum checks up.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        The checks.
-    wall_s : float
-        From the first hand-over to the last verdict [s].
-    rollouts_per_s : float, optional
-        Rate to give the cores for; the measured one when left out [1/s].
-    n_before : int
-        How many of the checks an earlier run made: they count for everything but the rate [-].
-
-    Returns
-    -------
-    dict
-        Counts by status, mean score of what has one, rates, processor time per rollout as the planner's
-        ``verifier_cpu_s`` takes it, cores, and the same by environment.
 
     Examples
     --------
@@ -138,16 +93,6 @@ def _score(given: Any) -> float | None:
 
 def entry_of(document: Mapping[str, Any]) -> Entry:
     """Read an entry back from the line that a run wrote.
-
-    Parameters
-    ----------
-    document : dict
-        One line of the results.
-
-    Returns
-    -------
-    Entry
-        As it was counted.
 
     Examples
     --------

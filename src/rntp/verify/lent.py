@@ -32,16 +32,6 @@ UNARY = tuple(_SPECIAL)
 def known_by_name(value: Any) -> list[str] | None:
     """Find the module and the name of a type or function of the standard library, which the other side has as well.
 
-    Parameters
-    ----------
-    value : Any
-        What a test hands over.
-
-    Returns
-    -------
-    list of str or None
-        Module and name.
-
     Examples
     --------
     >>> known_by_name(int), known_by_name(len), known_by_name(lambda: 0)
@@ -56,18 +46,6 @@ def known_by_name(value: Any) -> list[str] | None:
 
 def may_see(value: Any, name: Any) -> bool:
     """Tell whether the program may read an attribute of a thing that a test lent it.
-
-    Parameters
-    ----------
-    value : Any
-        The thing.
-    name : str
-        Of the attribute.
-
-    Returns
-    -------
-    bool
-        Never for frames, modules, pytest's own objects, or the settings of a mock or a test case.
 
     Examples
     --------
@@ -89,22 +67,6 @@ def may_see(value: Any, name: Any) -> bool:
 
 def use(value: Any, how: str, given: list[Any], words: dict[str, Any]) -> Any:
     """Do with a thing of a test what the program asks.
-
-    Parameters
-    ----------
-    value : Any
-        The thing.
-    how : str
-        ``call``, ``get``, ``set`` or a special method without its underscores.
-    given : list
-        Its arguments.
-    words : dict of str to Any
-        Those with names.
-
-    Returns
-    -------
-    Any
-        The answer.
 
     Examples
     --------

@@ -16,23 +16,7 @@ MAX_S, MAX_BYTES, MAX_COUNT = 1800.0, int(MIB * MIB), 4096
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of a job may use; a task's tests each run under them.
-
-    Attributes
-    ----------
-    wall_s, cpu_s : float
-        Time from start to end, and processor time [s].
-    memory_bytes : int
-        Of all its processes together, its files in /tmp included [byte].
-    tmp_bytes : int
-        Size of its private /tmp, and of any one file [byte].
-    output_bytes : int
-        What it may print [byte].
-    processes : int
-        Processes and threads at a time.
-    open_files : int
-        Files open at a time, per process.
-    """
+    """What one run of a job may use; a task's tests each run under them."""
 
     wall_s: float = 10.0
     cpu_s: float = 5.0
@@ -43,19 +27,7 @@ class Limits:
     open_files: int = 128
 
     def rlimits(self, *, grouped: bool) -> dict[str, int]:
-        """The limits that each process carries itself.
-
-        Parameters
-        ----------
-        grouped : bool
-            Whether a control group holds memory and processes; without one the address space of each process is
-            limited, and the processes of the namespace: to be set inside, for outside it counts all of a user's.
-
-        Returns
-        -------
-        dict of str to int
-            By the name of the ``resource`` module.
-        """
+        """The limits that each process carries itself."""
         out = {
             "RLIMIT_CPU": math.ceil(self.cpu_s),
             "RLIMIT_FSIZE": self.tmp_bytes,
@@ -76,18 +48,6 @@ _BOUNDS = {
 
 def read_limits(given: Any, default: Limits | None = None) -> Limits:
     """Read the limits of a task.
-
-    Parameters
-    ----------
-    given : dict
-        Some of the fields of :class:`Limits`.
-    default : Limits, optional
-        What holds for the rest.
-
-    Returns
-    -------
-    Limits
-        Checked.
 
     Examples
     --------

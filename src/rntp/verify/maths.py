@@ -103,16 +103,6 @@ _WORDS = frozenset(
 def whole_answer(answer: str, completion: str) -> bool | None:
     r"""Compare two plain whole numbers without any parsing.
 
-    Parameters
-    ----------
-    answer, completion : str
-        Reference, and the text with the boxed answer.
-
-    Returns
-    -------
-    bool or None
-        None where either is anything but a plain whole number, or more than one thing is boxed.
-
     Examples
     --------
     >>> whole_answer("42", r"so \boxed{42}"), whole_answer("42", r"so \boxed{43}"), whole_answer("42", "42")
@@ -145,16 +135,6 @@ def load() -> None:
 def guarded(function: Any) -> Any:
     """Wrap a parser that evaluates Python, so that it sees arithmetic only.
 
-    Parameters
-    ----------
-    function : callable
-        Of a text.
-
-    Returns
-    -------
-    callable
-        The same function; one that is not plain arithmetic raises ValueError.
-
     Examples
     --------
     >>> guarded(len)("1 + 1")
@@ -176,16 +156,6 @@ def guarded(function: Any) -> Any:
 def is_plain(text: str) -> bool:
     """Tell whether a text is arithmetic and nothing that Python would run as more.
 
-    Parameters
-    ----------
-    text : str
-        An expression.
-
-    Returns
-    -------
-    bool
-        False for attributes, quotes, and words that name neither a variable nor a function of mathematics.
-
     Examples
     --------
     >>> is_plain("2*x**2 + sin(1.5)"), is_plain("x.y"), is_plain("exec(chr(49))"), is_plain("x__1")
@@ -203,16 +173,6 @@ def is_plain(text: str) -> bool:
 
 def parse(text: str) -> Any:
     """Parse the first or boxed expression of a text.
-
-    Parameters
-    ----------
-    text : str
-        LaTeX or plain.
-
-    Returns
-    -------
-    list
-        What math-verify makes of it; empty where it finds nothing.
 
     Examples
     --------
@@ -234,20 +194,6 @@ def _reference(answer: str) -> Any:
 
 def compare(answer: str, completion: str, set_relations: bool = False) -> str:
     r"""Compare a completion with the reference.
-
-    Parameters
-    ----------
-    answer : str
-        The reference, LaTeX or plain.
-    completion : str
-        The text; what stands in its thoughts does not count.
-    set_relations : bool
-        Whether an interval may be answered by an inequality, as ``1 < x < 2`` for ``(1, 2)``.
-
-    Returns
-    -------
-    str
-        ``correct``, ``wrong``, ``format`` (no expression found) or ``reference`` (the reference cannot be read).
 
     Examples
     --------

@@ -92,15 +92,7 @@ def _run_worker(connection: Connection, preload: Sequence[str]) -> None:
 
 
 class LocalPool(Executor):
-    """Processes of this machine; the death of one fails its own task with WorkerDiedError, and no other.
-
-    Parameters
-    ----------
-    workers : int
-        Processes; the cores at hand when left out [-].
-    preload : sequence of str
-        Modules that each worker imports first, such as those that register scorers.
-    """
+    """Processes of this machine; the death of one fails its own task with WorkerDiedError, and no other."""
 
     def __init__(self, workers: int | None = None, preload: Sequence[str] = ()) -> None:
         count = len(os.sched_getaffinity(0)) if workers is None else workers
@@ -116,32 +108,11 @@ class LocalPool(Executor):
             thread.start()
 
     def processes(self) -> list[int]:
-        """Process ids of the workers that run.
-
-        Returns
-        -------
-        list of int
-            One per worker that has been needed.
-        """
+        """Process ids of the workers that run."""
         return [worker.process.pid for worker in list(self._living.values()) if worker.process.pid is not None]
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Hand a call to the next free worker.
-
-        Parameters
-        ----------
-        fn : callable
-            A function of an importable module.
-        *args : Any
-            What it takes.
-        **kwargs : Any
-            The same, by name.
-
-        Returns
-        -------
-        Future
-            Its answer.
-        """
+        """Hand a call to the next free worker."""
         if self._closed:
             raise RuntimeError("the pool is closed")
         future: Future[_T] = Future()
@@ -178,15 +149,7 @@ class LocalPool(Executor):
             self._living.pop(number, None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Stop: what is queued is done or cancelled, then the workers end.
-
-        Parameters
-        ----------
-        wait : bool
-            Whether to wait for that.
-        cancel_futures : bool
-            Whether to cancel what has not begun.
-        """
+        """Stop: what is queued is done or cancelled, then the workers end."""
         self._closed = True
         while cancel_futures:
             try:
@@ -206,20 +169,6 @@ def executor_for(
     cluster: str | None = None, workers: int | None = None, preload: Sequence[str] = ()
 ) -> Iterator[Executor]:
     """Open an executor: local processes, or a Dask cluster.
-
-    Parameters
-    ----------
-    cluster : str, optional
-        Address of a Dask scheduler, ``tcp://host:port``.
-    workers : int, optional
-        Local processes [-].
-    preload : sequence of str
-        Modules that each local worker imports first.
-
-    Yields
-    ------
-    Executor
-        Closed afterwards.
 
     Examples
     --------
@@ -251,21 +200,7 @@ def executor_for(
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One check, as the ledger keeps it.
-
-    Attributes
-    ----------
-    place : int
-        In the order of the input.
-    task : Task
-        What was checked against.
-    verdict : Verdict
-        The outcome.
-    queue_s : float
-        Time between hand-over and start [s].
-    tries : int
-        How often it was tried.
-    """
+    """One check, as the ledger keeps it."""
 
     place: int
     task: Task
@@ -276,20 +211,6 @@ class Record:
 
 def check(task: Task, completion: str, isolation: str = FRESH) -> tuple[Verdict, float]:
     """Check one completion in a worker.
-
-    Parameters
-    ----------
-    task : Task
-        What to check against.
-    completion : str
-        The text.
-    isolation : str
-        ``fresh`` or ``warm``.
-
-    Returns
-    -------
-    tuple of Verdict and float
-        The verdict, and when it was begun: seconds of the wall clock.
 
     Examples
     --------
@@ -338,20 +259,6 @@ def stream(items: Iterable[tuple[Task, str]], executor: Executor, plan: Plan | N
 
     The input is read as workers become free, so that a file of any length needs little memory. A check whose worker or
     sandbox failed is tried once more; after that it is an infrastructure failure. Bad input raises.
-
-    Parameters
-    ----------
-    items : iterable of tuple of Task and str
-        Tasks and completions.
-    executor : Executor
-        Of ``concurrent.futures``, a Dask client's included.
-    plan : Plan, optional
-        How.
-
-    Yields
-    ------
-    Record
-        One per item.
 
     Examples
     --------

@@ -259,11 +259,6 @@ def _packages() -> list[str]:
 def be_the_program(connection: socket.socket) -> None:
     """Become the program and serve the judge until it ends.
 
-    Parameters
-    ----------
-    connection : socket.socket
-        The line to the judge.
-
     Examples
     --------
     >>> ours, theirs = socket.socketpair()

@@ -50,17 +50,7 @@ Runner = Callable[[Job], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Runners:
-    """Where programs run.
-
-    Attributes
-    ----------
-    runs : callable
-        Each test of a program.
-    fresh : callable
-        What must have a sandbox of its own: the compiler, and pytest.
-    packages : dict of str to str
-        Folder of the machine that holds pytest, by its place in the sandbox.
-    """
+    """Where programs run."""
 
     runs: Runner
     fresh: Runner
@@ -69,19 +59,6 @@ class Runners:
 
 def same_output(expected: str, given: str, compare: str = "lines") -> bool:
     r"""Compare what a program printed with what it should have.
-
-    Parameters
-    ----------
-    expected, given : str
-        Texts.
-    compare : str
-        ``lines`` (blanks at the end of a line and empty lines at the end do not count), ``tokens`` (only what stands
-        between blanks), ``numbers`` (tokens, numbers within 1e-6 of the expected one) or ``exact``.
-
-    Returns
-    -------
-    bool
-        Whether they agree.
 
     Examples
     --------
@@ -117,16 +94,6 @@ def _close(expected: str, given: str) -> bool:
 def same_value(expected: Any, given: Any) -> bool:
     """Compare a function's answer with what JSON says it should be; floats within 1e-9.
 
-    Parameters
-    ----------
-    expected, given : Any
-        Values as JSON holds them.
-
-    Returns
-    -------
-    bool
-        Whether they agree.
-
     Examples
     --------
     >>> same_value([1, 2.0], [1.0, 2]), same_value([0.3], [0.1 + 0.2]), same_value("1", 1), same_value(1.0, True)
@@ -155,20 +122,6 @@ def _same_number(expected: Any, given: Any) -> bool:
 
 def check_program(task: Task, completion: str, runners: Runners) -> Verdict:
     """Check the program in a completion.
-
-    Parameters
-    ----------
-    task : Task
-        Of domain ``code``: ``language``, and ``tests`` or ``function`` with ``cases`` or ``pytest``.
-    completion : str
-        A program, bare or in a fence.
-    runners : Runners
-        Where it runs.
-
-    Returns
-    -------
-    Verdict
-        The share of tests that pass.
 
     Examples
     --------
@@ -331,16 +284,6 @@ def _case_judged(case: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[st
 def test_names(source: str) -> list[str]:
     r"""Names of the tests that a pytest file defines, as pytest reports them without parameters.
 
-    Parameters
-    ----------
-    source : str
-        The file.
-
-    Returns
-    -------
-    list of str
-        ``test_a``, ``TestB::test_c``.
-
     Examples
     --------
     >>> test_names("def test_a(): pass\nclass TestB:\n  def test_c(self): pass")
@@ -409,16 +352,6 @@ def _pytest_judged(names: Sequence[str], outcomes: Mapping[str, Sequence[str]]) 
 
 def packages_of(module: str) -> str:
     """Find the folder that a package of this environment is imported from.
-
-    Parameters
-    ----------
-    module : str
-        Its name.
-
-    Returns
-    -------
-    str
-        The folder above it.
 
     Examples
     --------

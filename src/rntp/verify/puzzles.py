@@ -51,11 +51,6 @@ def load() -> None:
 def names() -> tuple[str, ...]:
     """List the tasks that can be asked for.
 
-    Returns
-    -------
-    tuple of str
-        Registered names; ``composite`` only mixes others, and is left to the mixing of environments.
-
     Examples
     --------
     >>> "chain_sum" in names()
@@ -86,20 +81,6 @@ def _entry(task: str, seed: int, index: int, config: str) -> tuple[Any, dict[str
 def generate(task: str, seed: int, index: int = 0, config: str = "{}") -> dict[str, Any]:
     """Generate a task.
 
-    Parameters
-    ----------
-    task : str
-        Name in reasoning-gym.
-    seed, index : int
-        Of the data set, and place in it [-].
-    config : str
-        More options of the data set, as JSON.
-
-    Returns
-    -------
-    dict
-        ``question``, and ``answer`` (None where the task stores none).
-
     Examples
     --------
     >>> generate("chain_sum", 42)["answer"]
@@ -112,23 +93,6 @@ def generate(task: str, seed: int, index: int = 0, config: str = "{}") -> dict[s
 
 def score(task: str, seed: int, index: int, config: str, completion: str) -> list[Any]:
     """Score a completion by the task's own rules.
-
-    Parameters
-    ----------
-    task : str
-        Name in reasoning-gym.
-    seed, index : int
-        Of the data set, and place in it [-].
-    config : str
-        More options of the data set, as JSON.
-    completion : str
-        The text; its tagged or boxed answer counts, else all of it as it stands, else its last line.
-
-    Returns
-    -------
-    list
-        Score from 0 to 1 (None where there is no answer), what was judged, and every task's name where this one is
-        unknown.
 
     Examples
     --------

@@ -22,19 +22,7 @@ from rntp.verify.verdict import FORMAT, INFRASTRUCTURE, verdict
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A completion and its task.
-
-    Attributes
-    ----------
-    task : Task
-        What to check against.
-    completion : str
-        The text.
-    number : int
-        Which completion of its task this is, from 0.
-    digest : str
-        Of both, so that a result is taken for no other.
-    """
+    """A completion and its task."""
 
     task: Task
     completion: str
@@ -44,18 +32,6 @@ class Pair:
 
 def pairs_of(tasks: Mapping[str, Task], completions: Path) -> Iterator[Pair]:
     """Pair completions with their tasks, in the order of the file.
-
-    Parameters
-    ----------
-    tasks : dict of str to Task
-        By id.
-    completions : Path
-        File of completions.
-
-    Yields
-    ------
-    Pair
-        One per completion; one that names no task raises.
 
     Examples
     --------
@@ -80,20 +56,6 @@ def _digest(task: Task, text: str) -> str:
 def document_of(record: Record, number: int, digest: str) -> dict[str, Any]:
     """Put a record into the words of a results file.
 
-    Parameters
-    ----------
-    record : Record
-        A finished check.
-    number : int
-        Which completion of its task it is [-].
-    digest : str
-        Of task and completion.
-
-    Returns
-    -------
-    dict
-        ``id``, ``score``, ``status``, ``seconds``, ``detail``, then what the ledger needs.
-
     Examples
     --------
     >>> document_of(Record(0, Task("7", "text"), verdict(1.0)), 0, "ab")["id"]
@@ -108,16 +70,6 @@ def document_of(record: Record, number: int, digest: str) -> dict[str, Any]:
 
 def finished(results: Path) -> dict[tuple[str, int], dict[str, Any]]:
     """Read what an earlier run has left; its infrastructure failures and a torn last line are to be done again.
-
-    Parameters
-    ----------
-    results : Path
-        Its results, or a file that does not exist yet.
-
-    Returns
-    -------
-    dict
-        Lines by id and number of the completion.
 
     Examples
     --------
@@ -152,17 +104,7 @@ def finished(results: Path) -> dict[tuple[str, int], dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What a run reads and writes.
-
-    Attributes
-    ----------
-    tasks : dict of str to Task
-        By id.
-    completions : Path
-        File of completions.
-    results : Path or None
-        File of verdicts, gone on with where it exists.
-    """
+    """What a run reads and writes."""
 
     tasks: Mapping[str, Task]
     completions: Path
@@ -177,24 +119,6 @@ def run_files(
     rollouts_per_s: float | None = None,
 ) -> dict[str, Any]:
     """Check a file of completions and sum up.
-
-    Parameters
-    ----------
-    files : Files
-        What is read and written.
-    executor : Executor
-        Who checks.
-    plan : Plan
-        How they are streamed.
-    report : callable
-        Called with every verdict's document as it comes, those of an earlier run first.
-    rollouts_per_s : float, optional
-        Rate to give the cores for [1/s].
-
-    Returns
-    -------
-    dict
-        The summary; ``resumed`` counts what an earlier run had done, and ``stopped`` tells that not all is done.
 
     Examples
     --------

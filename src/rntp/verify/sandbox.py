@@ -46,27 +46,7 @@ exec((lambda: (globals()["code"], globals().pop("code"))[0])())
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a program.
-
-    Attributes
-    ----------
-    source : bytes
-        A Python program, or a compiled one.
-    stdin : bytes
-        What it reads.
-    limits : Limits
-        What it may use.
-    compiled : bool
-        Whether the source is a program of machine code.
-    command : tuple of str
-        Run this instead, with the source as a file at ``place``; fresh sandboxes only.
-    place : str
-        Where the source stands in the sandbox.
-    files : dict of str to bytes
-        More files, by place.
-    folders : dict of str to str
-        Folders of the machine to be seen, by place.
-    """
+    """One run of a program."""
 
     source: bytes
     stdin: bytes = b""
@@ -80,21 +60,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
-
-    Attributes
-    ----------
-    ended : str
-        ``exit``, ``signal``, ``timeout``, ``memory`` or ``output`` (more than it may print).
-    code : int
-        Exit code, or the signal.
-    stdout, stderr : bytes
-        What it printed, up to the cap.
-    wall_s, cpu_s : float
-        What it took, the sandbox included [s].
-    delay_s : float
-        How long a process of a run that was stopped had been ready while the machine ran others [s].
-    """
+    """How a run ended."""
 
     ended: str
     code: int
@@ -126,13 +92,7 @@ def _folders(more: Mapping[str, str]) -> dict[str, str]:
 
 
 class Sandbox:
-    """Runs each job in a sandbox of its own, made for it and gone after it.
-
-    Parameters
-    ----------
-    folders : dict of str to str, optional
-        Folders of the machine to be seen read-only, by place in the sandbox.
-    """
+    """Runs each job in a sandbox of its own, made for it and gone after it."""
 
     def __init__(self, folders: Mapping[str, str] | None = None) -> None:
         self.folders = _folders(folders or {})
@@ -151,18 +111,7 @@ class Sandbox:
         return self._slot
 
     def run(self, job: Job) -> Outcome:
-        """Run a job to its end, and to the end of everything it started.
-
-        Parameters
-        ----------
-        job : Job
-            What to run.
-
-        Returns
-        -------
-        Outcome
-            How it ended.
-        """
+        """Run a job to its end, and to the end of everything it started."""
         slot = self._open(job.limits)
         files = {job.place: job.source, **job.files}
         places = dict(zip(self.folders, slot.paths, strict=True))
@@ -249,17 +198,6 @@ class WarmSandbox:
 
     Jobs share its namespaces one after another: after each one every process is killed and /tmp emptied, or the sandbox
     replaced. Calls run functions of trusted modules on untrusted text.
-
-    Parameters
-    ----------
-    limits : Limits
-        The largest that a job will ask for.
-    preload : sequence of str
-        Modules to load before the first fork; the usual ones of the standard library when empty.
-    folders : dict of str to str, optional
-        Folders of the machine to be seen read-only, by place in the sandbox; those below /packages are importable.
-    sandboxed : bool
-        False for a plain process that serves calls and no jobs.
     """
 
     def __init__(
@@ -325,40 +263,14 @@ class WarmSandbox:
         return header, out, err
 
     def run(self, job: Job) -> Outcome:
-        """Run a job in a forked child.
-
-        Parameters
-        ----------
-        job : Job
-            A Python program without files of its own, or a compiled one.
-
-        Returns
-        -------
-        Outcome
-            How it ended.
-        """
+        """Run a job in a forked child."""
         return self._ask({
             "kind": "binary" if job.compiled else "python", "source": job.source, "stdin": job.stdin,
             "output_bytes": job.limits.output_bytes, "error_bytes": _ERROR_BYTES,
         }, job.limits)  # fmt: skip
 
     def call(self, function: str, arguments: Sequence[Any], limits: Limits) -> Outcome:
-        """Call a function of a trusted module; its answer is the output, as JSON.
-
-        Parameters
-        ----------
-        function : str
-            ``module:name``.
-        arguments : sequence
-            What ``marshal`` can write.
-        limits : Limits
-            Of this call.
-
-        Returns
-        -------
-        Outcome
-            How it ended.
-        """
+        """Call a function of a trusted module; its answer is the output, as JSON."""
         return self._ask({"kind": "call", "function": function, "arguments": list(arguments)}, limits)
 
     def _ask(self, message: dict[str, Any], limits: Limits) -> Outcome:

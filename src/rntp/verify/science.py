@@ -52,16 +52,6 @@ def _registry() -> Any:
 def factor_of(unit: str, into: str) -> tuple[float, float] | None:
     """Find how to convert between two units.
 
-    Parameters
-    ----------
-    unit, into : str
-        As people write them.
-
-    Returns
-    -------
-    tuple of float and float, or None
-        Factor and offset: ``value * factor + offset`` is in the second unit; None where they measure different things.
-
     Examples
     --------
     >>> factor_of("km", "m")
@@ -97,16 +87,6 @@ def _written(unit: str) -> str:
 def read_quantity(text: str) -> tuple[float, str] | None:
     r"""Read the number that a text begins or ends with, and what follows it.
 
-    Parameters
-    ----------
-    text : str
-        An answer.
-
-    Returns
-    -------
-    tuple of float and str, or None
-        Value in its own unit, and the unit as written.
-
     Examples
     --------
     >>> read_quantity("3.0 \\times 10^8 m/s"), read_quantity("v = 1,250 km"), read_quantity("none")
@@ -130,18 +110,6 @@ def read_quantity(text: str) -> tuple[float, str] | None:
 def same_number(expected: float, given: float, tolerance: float) -> bool:
     """Compare two numbers.
 
-    Parameters
-    ----------
-    expected, given : float
-        In one unit, their own unit being the same.
-    tolerance : float
-        Relative error that is allowed; absolute where zero is expected [-].
-
-    Returns
-    -------
-    bool
-        Whether they agree.
-
     Examples
     --------
     >>> same_number(100.0, 101.0, 0.01), same_number(100.0, 102.0, 0.01), same_number(0.0, 0.001, 0.01)
@@ -153,16 +121,6 @@ def same_number(expected: float, given: float, tolerance: float) -> bool:
 
 def formula_counts(formula: str) -> tuple[Counter[str], int] | None:
     """Count the atoms of a chemical formula, and its charge.
-
-    Parameters
-    ----------
-    formula : str
-        Such as ``Fe2(SO4)3``, ``CuSO4·5H2O`` or ``SO4^2-``, with or without LaTeX.
-
-    Returns
-    -------
-    tuple of Counter and int, or None
-        None where it is no formula.
 
     Examples
     --------
@@ -212,16 +170,6 @@ def _group_counts(text: str) -> Counter[str] | None:
 def kind_of(task: Task) -> str:
     """Find which kind of answer a task asks for.
 
-    Parameters
-    ----------
-    task : Task
-        Of domain ``science``.
-
-    Returns
-    -------
-    str
-        One of :data:`KINDS`.
-
     Examples
     --------
     >>> kind_of(Task("1", "science", {"answer": "9.81", "unit": "m/s^2"}))
@@ -244,18 +192,6 @@ def kind_of(task: Task) -> str:
 
 def check_science(task: Task, completion: str) -> Verdict:
     """Check a completion against a science task.
-
-    Parameters
-    ----------
-    task : Task
-        With ``answer``, and ``tolerance``, ``unit``, ``kind`` or ``choices`` as it needs.
-    completion : str
-        The text.
-
-    Returns
-    -------
-    Verdict
-        Score 0 or 1.
 
     Examples
     --------
@@ -287,16 +223,6 @@ def check_science(task: Task, completion: str) -> Verdict:
 
 def plain_text(text: str) -> str:
     """Reduce a short answer to what counts: letters, digits and signs, case and articles aside.
-
-    Parameters
-    ----------
-    text : str
-        An answer.
-
-    Returns
-    -------
-    str
-        To be compared.
 
     Examples
     --------

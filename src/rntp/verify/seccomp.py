@@ -71,16 +71,6 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     answers ENOSYS, so that the C library falls back on ``clone``; sockets other than AF_UNIX are refused. A
     process sets limits, priority and processors for itself, never for another.
 
-    Parameters
-    ----------
-    machine : str, optional
-        As ``platform.machine()`` names it; this machine's when left out.
-
-    Returns
-    -------
-    bytes
-        An array of ``struct sock_filter``.
-
     Examples
     --------
     >>> len(seccomp_filter("x86_64")) % 8

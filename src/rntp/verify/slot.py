@@ -26,15 +26,7 @@ _SLOTS = itertools.count()
 
 
 class Slot:
-    """A launcher in its control group.
-
-    Parameters
-    ----------
-    limits : Limits
-        Of the first job.
-    folders : sequence of str
-        Folders of the machine that jobs may see; ``paths`` are where they can be bound from.
-    """
+    """A launcher in its control group."""
 
     def __init__(self, limits: Limits, folders: Sequence[str]) -> None:
         self.bubblewrap = find_bubblewrap()
@@ -71,20 +63,7 @@ class Slot:
         self.paths: list[str] = answer["paths"]
 
     def ask(self, message: dict[str, Any], wait_s: float) -> dict[str, Any]:
-        """Send a request to the launcher and wait for the answer.
-
-        Parameters
-        ----------
-        message : dict
-            The request.
-        wait_s : float
-            Until it must have answered [s].
-
-        Returns
-        -------
-        dict
-            The answer.
-        """
+        """Send a request to the launcher and wait for the answer."""
         self.control.settimeout(wait_s)
         try:
             send_message(self.control, message)
@@ -93,28 +72,11 @@ class Slot:
             raise SandboxError(f"the launcher of the sandbox does not answer ({error})") from None
 
     def used(self) -> tuple[int, float | None]:
-        """Count what the slot has used so far.
-
-        Returns
-        -------
-        tuple of int and float
-            Kills for memory, and processor time; None where nothing counts it.
-        """
+        """Count what the slot has used so far."""
         return (0, None) if self.group is None else (self.group.kills(), self.group.cpu_s())
 
     def since(self, before: tuple[int, float | None]) -> tuple[bool, float | None]:
-        """Tell what was used since.
-
-        Parameters
-        ----------
-        before : tuple of int and float
-            What :meth:`used` said then.
-
-        Returns
-        -------
-        tuple of bool and float
-            Whether the kernel has killed for memory, and processor time.
-        """
+        """Tell what was used since."""
         kills, cpu_s = self.used()
         return kills > before[0], None if cpu_s is None or before[1] is None else cpu_s - before[1]
 
@@ -149,28 +111,11 @@ class Process:
         service.close()
 
     def used(self) -> tuple[int, float | None]:
-        """Count nothing.
-
-        Returns
-        -------
-        tuple of int and None
-            As of a slot that has used nothing.
-        """
+        """Count nothing."""
         return 0, None
 
     def since(self, before: tuple[int, float | None]) -> tuple[bool, float | None]:
-        """Count nothing.
-
-        Parameters
-        ----------
-        before : tuple of int and None
-            What :meth:`used` said then.
-
-        Returns
-        -------
-        tuple of bool and None
-            No kill for memory, no time counted.
-        """
+        """Count nothing."""
         del before
         return False, None
 

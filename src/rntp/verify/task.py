@@ -28,21 +28,7 @@ _COMMON = frozenset({"id", "domain", "environment", "limits", "prompt", "questio
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to check answers against.
-
-    Attributes
-    ----------
-    id : str
-        Unique in its file.
-    domain : str
-        ``code``, ``math``, ``puzzle``, ``science`` or ``text``.
-    spec : dict
-        What the domain asks for.
-    limits : Limits
-        What one run may use.
-    environment : str
-        Name under which it is counted; the domain's when none is given.
-    """
+    """One thing to check answers against."""
 
     id: str
     domain: str
@@ -53,18 +39,6 @@ class Task:
 
 def read_task(given: Any, default: Limits | None = None) -> Task:
     """Read a task from its document.
-
-    Parameters
-    ----------
-    given : dict
-        With ``id``, ``domain`` and the keys of the domain.
-    default : Limits, optional
-        Limits where it names none.
-
-    Returns
-    -------
-    Task
-        Checked as far as that is possible without its domain.
 
     Examples
     --------
@@ -104,20 +78,6 @@ def _identity(given: Mapping[str, Any], kind: str) -> str:
 def required(task: Task, key: str, kind: type | tuple[type, ...]) -> Any:
     """Take a key that a task of its domain must have.
 
-    Parameters
-    ----------
-    task : Task
-        Whose.
-    key : str
-        Which.
-    kind : type or tuple of type
-        What it must be.
-
-    Returns
-    -------
-    Any
-        Its value.
-
     Examples
     --------
     >>> required(Task("1", "math", {"answer": "42"}), "answer", str)
@@ -131,18 +91,6 @@ def required(task: Task, key: str, kind: type | tuple[type, ...]) -> Any:
 
 def load_tasks(path: Path, default: Limits | None = None) -> dict[str, Task]:
     """Read a file of tasks, one JSON document per line.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    default : Limits, optional
-        Limits where a task names none.
-
-    Returns
-    -------
-    dict of str to Task
-        By id, in the order of the file.
 
     Examples
     --------
@@ -165,16 +113,6 @@ def load_tasks(path: Path, default: Limits | None = None) -> dict[str, Task]:
 
 def load_completions(path: Path) -> Iterator[tuple[str, str]]:
     """Read a file of completions as it streams by, one JSON document per line.
-
-    Parameters
-    ----------
-    path : Path
-        The file: ``{"id", "text"}`` per line; several completions may name one task.
-
-    Yields
-    ------
-    tuple of str and str
-        Id of the task, and text.
 
     Examples
     --------

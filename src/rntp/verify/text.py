@@ -17,14 +17,6 @@ _SCORERS: dict[str, Scorer] = {}
 def register_scorer(name: str, scorer: Scorer) -> None:
     """Make a scorer known by name, for tasks with ``"scorer": name``.
 
-    Parameters
-    ----------
-    name : str
-        New; a known one is replaced.
-    scorer : callable
-        Of a task and a completion, to a score from 0 to 1. In a pool of processes it must be registered in each: name
-        its module in the pool's ``preload``.
-
     Examples
     --------
     >>> register_scorer("length", lambda task, text: min(len(text) / 100, 1.0))
@@ -36,18 +28,6 @@ def register_scorer(name: str, scorer: Scorer) -> None:
 
 def prefix_score(task: Task, completion: str) -> float:
     """Score 1 where the prediction is a prefix of what came next, up to the end of a word.
-
-    Parameters
-    ----------
-    task : Task
-        With ``answer``, what came next.
-    completion : str
-        The text; what follows its thoughts is the prediction.
-
-    Returns
-    -------
-    float
-        0 or 1 [-].
 
     Examples
     --------
@@ -68,18 +48,6 @@ def prefix_score(task: Task, completion: str) -> float:
 def exact_score(task: Task, completion: str) -> float:
     """Score 1 where the prediction is what came next, blanks around it aside.
 
-    Parameters
-    ----------
-    task : Task
-        With ``answer``, what came next.
-    completion : str
-        The text; what follows its thoughts is the prediction.
-
-    Returns
-    -------
-    float
-        0 or 1 [-].
-
     Examples
     --------
     >>> exact_score(Task("1", "text", {"answer": "fox"}), "<think>an animal</think> fox")
@@ -94,18 +62,6 @@ register_scorer("exact", exact_score)
 
 def check_text(task: Task, completion: str) -> Verdict:
     """Score a prediction of text.
-
-    Parameters
-    ----------
-    task : Task
-        With ``answer`` and the name of a ``scorer`` (``prefix`` when left out).
-    completion : str
-        The text.
-
-    Returns
-    -------
-    Verdict
-        What the scorer says.
 
     Examples
     --------

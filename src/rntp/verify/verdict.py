@@ -18,21 +18,7 @@ DETAIL = 300
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of one check.
-
-    Attributes
-    ----------
-    score : float or None
-        From 0 to 1; None after an infrastructure failure: no reward, and no advantage computed from it [-].
-    status : str
-        One of :data:`STATUSES`.
-    wall_s : float
-        Time of the check itself; ``seconds`` in documents [s].
-    detail : str
-        What decided, in a line.
-    cpu_s : float
-        Processor time of the check and all it started [s].
-    """
+    """The outcome of one check."""
 
     score: float | None
     status: str
@@ -55,47 +41,16 @@ class Verdict:
         return self.wall_s
 
     def timed(self, wall_s: float, cpu_s: float) -> Verdict:
-        """The same verdict with what it took.
-
-        Parameters
-        ----------
-        wall_s, cpu_s : float
-            Time of the check, and processor time [s].
-
-        Returns
-        -------
-        Verdict
-            A copy.
-        """
+        """The same verdict with what it took."""
         return replace(self, wall_s=wall_s, cpu_s=cpu_s)
 
     def document(self) -> dict[str, Any]:
-        """The verdict as it stands in a file.
-
-        Returns
-        -------
-        dict
-            ``score``, ``status``, ``seconds``, ``detail``.
-        """
+        """The verdict as it stands in a file."""
         return {"score": self.score, "status": self.status, "seconds": round(self.wall_s, 6), "detail": self.detail}
 
 
 def verdict(score: float, detail: str = "", status: str | None = None) -> Verdict:
     """Build a verdict that is yet to be timed: correct at score 1, wrong below, unless the status is named.
-
-    Parameters
-    ----------
-    score : float
-        From 0 to 1 [-].
-    detail : str
-        What decided.
-    status : str, optional
-        Another one of :data:`STATUSES`.
-
-    Returns
-    -------
-    Verdict
-        Without times.
 
     Examples
     --------
@@ -108,16 +63,6 @@ def verdict(score: float, detail: str = "", status: str | None = None) -> Verdic
 
 def no_verdict(reason: str) -> Verdict:
     """Build what stands for a check that could not be made.
-
-    Parameters
-    ----------
-    reason : str
-        What failed.
-
-    Returns
-    -------
-    Verdict
-        Status infrastructure, no score.
 
     Examples
     --------

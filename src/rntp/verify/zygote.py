@@ -128,18 +128,6 @@ def _limit(rlimits: dict[str, int]) -> None:
 def run_source(source: bytes, module: types.ModuleType) -> int:
     """Run a program as ``__main__`` of this process and say how it would have exited.
 
-    Parameters
-    ----------
-    source : bytes
-        Python source.
-    module : module
-        Becomes its namespace.
-
-    Returns
-    -------
-    int
-        Exit code [-].
-
     Examples
     --------
     >>> run_source(b"raise SystemExit(3)", types.ModuleType("__main__"))

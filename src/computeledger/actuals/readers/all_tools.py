@@ -29,17 +29,7 @@ PIECE_BYTES, OVERLAP_BYTES = 1_000_000, 10_000
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A tool's reader.
-
-    Attributes
-    ----------
-    tool : str
-        What its file is called.
-    mark : bytes or re.Pattern
-        What stands in its file and in no other's.
-    entries : callable
-        Entries of numbered lines.
-    """
+    """A tool's reader."""
 
     tool: str
     mark: bytes | re.Pattern[bytes]
@@ -65,21 +55,6 @@ READERS: tuple[Reader, ...] = tuple(
 
 def reader_of(path: Path) -> Reader:
     """Find a file's reader.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-
-    Returns
-    -------
-    Reader
-        The first whose mark is in the file.
-
-    Raises
-    ------
-    InputError
-        No such file, an empty one, or one of no tool that is known.
 
     Examples
     --------
@@ -109,25 +84,6 @@ def _has(piece: bytes, mark: bytes | re.Pattern[bytes]) -> bool:
 
 def read_actuals(path: Path, hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a file of any tool, entry by entry.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    hints : Hints
-        What the file does not say.
-    tally : Tally
-        Where damage is counted; complete when the last entry was taken.
-
-    Yields
-    ------
-    Entry
-        Of the run ledger.
-
-    Raises
-    ------
-    InputError
-        In one line, with the file: no tool's, nothing readable in it, or something to be told.
 
     Examples
     --------

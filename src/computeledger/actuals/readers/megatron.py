@@ -35,21 +35,6 @@ _WORLD = re.compile(r"using world size: (\d+)")
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a log.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        GPUs and sequence length, where the arguments are not in the log.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        A ``step`` for each line, ``attempt`` counting restarts; pauses between lines as ``idle``, and as ``other``
-        where lines are missing.
-
     Examples
     --------
     >>> line = "iteration {0}/ 100 | elapsed time per iteration (ms): 500.0 | global batch size: 8 |"

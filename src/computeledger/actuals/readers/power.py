@@ -34,25 +34,6 @@ _UNITS = re.compile(r"(?<!\s)\s*\[.*\]$")
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a power log.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        The workload that the GPUs did.
-    tally : Tally
-        Where damage is counted; ``chip_w``, ``busy_fraction`` and ``power_device_s`` are observed.
-
-    Yields
-    ------
-    Entry
-        One, with the energy of all GPUs and no time of its own: the time is in the workload's log.
-
-    Raises
-    ------
-    InputError
-        The workload is not known.
-
     Examples
     --------
     >>> given = ["timestamp, index, power.draw [W]", "2026/06/29 10:00:00.000, 0, 100.0 W",

@@ -15,20 +15,6 @@ MARK = b'"run-ledger/'
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a ledger.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        Not needed: a ledger says everything itself.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        Each line that is one.
-
     Examples
     --------
     >>> from computeledger.actuals.run_ledger import line_of

@@ -20,24 +20,6 @@ def benchmark_entries(
 ) -> Iterator[Entry]:
     """Read benchmark results.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        GPUs, where the result does not name its tensor-parallel size.
-    tally : Tally
-        Where damage is counted.
-    words : str
-        What the file is, for messages.
-    engine : str
-        Name of the engine, for ``versions``.
-
-    Yields
-    ------
-    Entry
-        A ``step`` of ``serving`` for each benchmark: its whole duration, its input and output tokens.
-
     Examples
     --------
     >>> import json

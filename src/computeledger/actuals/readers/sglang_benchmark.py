@@ -15,20 +15,6 @@ MARK = b'"total_output_tokens_retokenized"'
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read results, as :func:`benchmark_entries` does.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        GPUs, where the server information is not in the result.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        A ``step`` of ``serving`` for each benchmark.
-
     Examples
     --------
     >>> text = ('{"duration": 10, "total_input_tokens": 400, "total_output_tokens": 80, "output_throughput": 8.0, '

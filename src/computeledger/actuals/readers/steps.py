@@ -19,23 +19,7 @@ RANK_LINES, SETTLED_INTERVALS = 64, 3
 
 
 class Line(NamedTuple):
-    """A line that reports a step.
-
-    Attributes
-    ----------
-    number : int
-        Of the line, from 1.
-    step : int
-        That it reports.
-    rank : str
-        Who printed it; empty where the line does not say.
-    text : str
-        The line, to tell a repeated one from a redone step.
-    stamp_s : float or None
-        Clock of the line [s].
-    values : tuple of float
-        What its reader took from it, each in its own unit.
-    """
+    """A line that reports a step."""
 
     number: int
     step: int
@@ -46,19 +30,7 @@ class Line(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A line with its place in the run.
-
-    Attributes
-    ----------
-    line : Line
-        As it was read.
-    n_steps : int
-        Steps that its figures stand for: those since the line before, at most the usual interval.
-    n_lost : int
-        Steps before them that no readable line reports.
-    attempt : int
-        Restarts before it.
-    """
+    """A line with its place in the run."""
 
     line: Line
     n_steps: int
@@ -71,18 +43,6 @@ def placed(lines: Iterable[Line], tally: Tally) -> Iterator[Placed]:
 
     A line is judged by the accepted one before it and the next one after it. A step that goes back is a
     restart.
-
-    Parameters
-    ----------
-    lines : iterable of Line
-        As they stand in the file.
-    tally : Tally
-        Where restarts, repeated lines and wrong numbers are counted.
-
-    Yields
-    ------
-    Placed
-        Of each line that counts.
 
     Examples
     --------
@@ -179,13 +139,7 @@ def _is_misnumbered(before: Line | None, one: Line, after: Line | None, interval
 
 
 class WallClock:
-    """Time between lines that no step accounts for.
-
-    Parameters
-    ----------
-    tally : Tally
-        Where jumps of the clock are counted.
-    """
+    """Time between lines that no step accounts for."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -194,22 +148,7 @@ class WallClock:
         self._last_s = 0.0
 
     def pause_s(self, line: Line, step_s: float, is_restart: bool) -> float:
-        """Time before a line that its steps did not take.
-
-        Parameters
-        ----------
-        line : Line
-            With its stamp.
-        step_s : float
-            Time of the steps it reports [s].
-        is_restart : bool
-            Whether the run was started again before it: what lies between two runs is nobody's.
-
-        Returns
-        -------
-        float
-            What is left of the time since the last line [s]; 0 where the log has no clock.
-        """
+        """Time before a line that its steps did not take."""
         now = line.stamp_s
         if now is None:
             return 0.0

@@ -22,23 +22,7 @@ _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a log does not say and its reader has to know.
-
-    Attributes
-    ----------
-    run : str
-        Name of the run.
-    devices : int or None
-        GPUs that were held; the log's own figure comes first.
-    sequence_tokens : int or None
-        Length of a training sequence [token].
-    rollouts_per_step : int or None
-        Rollouts of an RL step, over all devices.
-    duration_s : float or None
-        Time that counters without a clock cover [s].
-    workload : str
-        What a power log belongs to: ``rl``, ``pretraining`` or ``serving``.
-    """
+    """What a log does not say and its reader has to know."""
 
     run: str = "run"
     devices: int | None = None
@@ -50,15 +34,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Something a reader came across more than once, perhaps.
-
-    Attributes
-    ----------
-    count : int
-        How often.
-    line : int
-        Where first, from 1.
-    """
+    """Something a reader came across more than once, perhaps."""
 
     count: int
     line: int
@@ -66,15 +42,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a tool says about its own speed, over a file.
-
-    Attributes
-    ----------
-    count : int
-        Values.
-    total, least, most : float
-        Their sum and their ends, in the quantity's own unit.
-    """
+    """What a tool says about its own speed, over a file."""
 
     count: int
     total: float
@@ -89,56 +57,22 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a reader found beside entries; complete when the file is at its end.
-
-    Attributes
-    ----------
-    damaged : dict of str to Seen
-        Lines whose figures are lost, by reason.
-    remarks : dict of str to Seen
-        Lines whose figures count, or rightly do not, by what is remarkable about them.
-    observed : dict of str to Observed
-        The tool's own figures: ``mfu_fraction``, ``flop_per_s``, ``tpot_s``, ``chip_w``.
-    """
+    """What a reader found beside entries; complete when the file is at its end."""
 
     damaged: dict[str, Seen] = field(default_factory=dict)
     remarks: dict[str, Seen] = field(default_factory=dict)
     observed: dict[str, Observed] = field(default_factory=dict)
 
     def damage(self, reason: str, line: int) -> None:
-        """Count a line whose figures are lost.
-
-        Parameters
-        ----------
-        reason : str
-            What is wrong with it.
-        line : int
-            Its number [-].
-        """
+        """Count a line whose figures are lost."""
         _count(self.damaged, reason, line)
 
     def remark(self, what: str, line: int) -> None:
-        """Count a line that is whole, and odd.
-
-        Parameters
-        ----------
-        what : str
-            What is odd about it.
-        line : int
-            Its number [-].
-        """
+        """Count a line that is whole, and odd."""
         _count(self.remarks, what, line)
 
     def observe(self, name: str, value: float) -> None:
-        """Keep a figure that the tool states about itself.
-
-        Parameters
-        ----------
-        name : str
-            Of the quantity.
-        value : float
-            In the quantity's own unit.
-        """
+        """Keep a figure that the tool states about itself."""
         one = self.observed.get(name)
         if one is None:
             self.observed[name] = Observed(1, value, value, value)
@@ -154,20 +88,6 @@ def _count(counts: dict[str, Seen], name: str, line: int) -> None:
 
 def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
     r"""Read a text file line by line: undecodable bytes and colours do no harm, endless lines are counted.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    int
-        Number of the line, from 1 [-].
-    str
-        The line without its end and without terminal colours.
 
     Examples
     --------
@@ -189,16 +109,6 @@ def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
 def amount(text: str) -> float | None:
     """Read a number of a log.
 
-    Parameters
-    ----------
-    text : str
-        Such as ``11481.4``, ``6,577`` or ``nan``.
-
-    Returns
-    -------
-    float or None
-        The number, in its own unit; None where it is none, or not finite, or negative, or no quantity's size.
-
     Examples
     --------
     >>> amount("6,577"), amount("nan"), amount("-1"), amount("12.")
@@ -213,16 +123,6 @@ def amount(text: str) -> float | None:
 
 def stamp_s(text: str) -> float | None:
     """Find the time that a line of a log carries.
-
-    Parameters
-    ----------
-    text : str
-        Beginning of a line, such as ``[2026-05-27 17:59:00]``.
-
-    Returns
-    -------
-    float or None
-        Seconds of the log's own clock [s]; None where there is no time, or an impossible one.
 
     Examples
     --------
@@ -251,25 +151,6 @@ def _midnight_s(day: str) -> float | None:
 def known_devices(own: float | None, hints: Hints, words: str) -> int:
     """How many GPUs a run held: what the log says, and what the user says where it is silent.
 
-    Parameters
-    ----------
-    own : float or None
-        What the log says [-].
-    hints : Hints
-        What the user says.
-    words : str
-        What the log is, for the message.
-
-    Returns
-    -------
-    int
-        At least 1 [-].
-
-    Raises
-    ------
-    InputError
-        Neither says it.
-
     Examples
     --------
     >>> known_devices(8.0, Hints(devices=4), "a log"), known_devices(None, Hints(devices=4), "a log")
@@ -284,18 +165,6 @@ def known_devices(own: float | None, hints: Hints, words: str) -> int:
 
 def none_readable(tool: str, tally: Tally) -> InputError:
     """The error of a file that is a tool's, and in which nothing could be read.
-
-    Parameters
-    ----------
-    tool : str
-        Whose file it is.
-    tally : Tally
-        What was damaged.
-
-    Returns
-    -------
-    InputError
-        One line with the first reason.
 
     Examples
     --------
@@ -312,16 +181,6 @@ def none_readable(tool: str, tally: Tally) -> InputError:
 
 def counted(seen: Mapping[str, Seen]) -> dict[str, dict[str, int]]:
     """Counts as plain tables, the most frequent first.
-
-    Parameters
-    ----------
-    seen : mapping of str to Seen
-        By reason.
-
-    Returns
-    -------
-    dict
-        Count and first line by reason [-].
 
     Examples
     --------

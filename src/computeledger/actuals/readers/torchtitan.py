@@ -28,21 +28,6 @@ _RANK = re.compile(r"\[rank(\d+)\]")
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a log.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        GPUs, where the layout is not in the log.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        A ``step`` for each line, ``attempt`` counting restarts; pauses between lines as ``idle``, and as ``other``
-        where lines are missing.
-
     Examples
     --------
     >>> given = ["Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1",

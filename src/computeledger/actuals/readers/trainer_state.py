@@ -27,25 +27,6 @@ _RECORD = re.compile(r"\{[^{}]*\}")
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read the log history.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        GPUs, which the file never states; and rollouts of a step, where they were sampled.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        A ``step`` of ``rl`` where rewards are logged, else of ``pretraining``; evaluations as ``evaluation``.
-
-    Raises
-    ------
-    InputError
-        The file holds no times.
-
     Examples
     --------
     >>> record = {"step": 5, "num_tokens": 4e3, "reward": 0.1, "step_time": 2.0, "completions/mean_length": 300.0}

@@ -43,20 +43,6 @@ _WANTED = frozenset(
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read metrics.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines.
-    hints : Hints
-        GPUs, where neither throughput nor configuration tells them.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        Each phase of each step; what no timer covers is ``idle``.
-
     Examples
     --------
     >>> line = ("step:1 - prompt_length/mean:100.0 - response_length/mean:300.0 - timing_s/gen:6.0 - "

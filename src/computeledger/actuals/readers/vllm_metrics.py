@@ -32,26 +32,6 @@ _START = "process_start_time_seconds"
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read scrapes.
 
-    Parameters
-    ----------
-    lines : iterable of (int, str)
-        Numbered lines of the text format.
-    hints : Hints
-        GPUs, and the time covered where no stamp tells it.
-    tally : Tally
-        Where damage is counted.
-
-    Yields
-    ------
-    Entry
-        One ``step`` of ``serving``: tokens of all engines, from the first scrape to the last; of a single scrape, since
-        the server's start.
-
-    Raises
-    ------
-    InputError
-        The time is not known.
-
     Examples
     --------
     >>> given = ['vllm:prompt_tokens_total{engine="0"} 1000.0', 'vllm:generation_tokens_total{engine="0"} 4.2e+02']

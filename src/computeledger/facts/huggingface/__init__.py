@@ -46,23 +46,6 @@ _OUTER_ONLY = ("text_config", "vision_config", "quantization_config", "tie_word_
 def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
     """Read a Hugging Face ``config.json``.
 
-    Parameters
-    ----------
-    config : mapping
-        The parsed JSON object.
-    model_id : str
-        Hugging Face id, or where the configuration was read from.
-
-    Returns
-    -------
-    Model
-        The shape, layer by layer; published figures are not in a configuration.
-
-    Raises
-    ------
-    ModelConfigError
-        In one line, naming the field that is missing, wrong, or not understood.
-
     Examples
     --------
     >>> model = parse_config({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,

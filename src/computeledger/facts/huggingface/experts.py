@@ -16,20 +16,6 @@ EXPERTS_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "experts_pe
 def routed_experts(f: Fields, width: int, n_matrices: int = 3) -> FeedForward:
     """Routed experts of a width, no shared ones.
 
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    width : int
-        ``F`` of one expert [-].
-    n_matrices : int
-        3 where experts are gated [-].
-
-    Returns
-    -------
-    FeedForward
-        The part of one layer.
-
     Examples
     --------
     >>> routed_experts(Fields({"num_local_experts": 8, "num_experts_per_tok": 2}), 14336).n_experts_active
@@ -54,22 +40,6 @@ def routed_experts(f: Fields, width: int, n_matrices: int = 3) -> FeedForward:
 def with_shared(f: Fields, part: FeedForward, names: Sequence[str], width: int) -> FeedForward:
     """Shared experts beside the routed ones.
 
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    part : FeedForward
-        The routed experts.
-    names : sequence of str
-        Names of the field that holds how many are shared.
-    width : int
-        ``F`` of a shared expert [-].
-
-    Returns
-    -------
-    FeedForward
-        The part of one layer.
-
     Examples
     --------
     >>> with_shared(Fields({"n_shared_experts": 1}), FeedForward(), ["n_shared_experts"], 2048).shared_width
@@ -81,18 +51,6 @@ def with_shared(f: Fields, part: FeedForward, names: Sequence[str], width: int) 
 
 def expert_layers(f: Fields, n_layers: int) -> list[bool]:
     """Which layers route to experts: after the first dense ones, at a frequency, or by a list.
-
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    n_layers : int
-        ``L`` [-].
-
-    Returns
-    -------
-    list of bool
-        One per layer, in order.
 
     Examples
     --------
@@ -120,18 +78,6 @@ def expert_layers(f: Fields, n_layers: int) -> list[bool]:
 def pick(routed: Sequence[bool], moe: FeedForward, dense: FeedForward) -> list[FeedForward]:
     """One feed-forward part per layer.
 
-    Parameters
-    ----------
-    routed : sequence of bool
-        Whether a layer routes to experts.
-    moe, dense : FeedForward
-        The part of a layer that does, and of one that does not.
-
-    Returns
-    -------
-    list of FeedForward
-        One per layer, in order.
-
     Examples
     --------
     >>> [part.width for part in pick([False, True], FeedForward(), FeedForward(width=8))]
@@ -142,18 +88,6 @@ def pick(routed: Sequence[bool], moe: FeedForward, dense: FeedForward) -> list[F
 
 def experts_after_dense(f: Fields, n_layers: int) -> list[FeedForward]:
     """Dense layers first, then experts with shared ones of the same width and a bias in the router.
-
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    n_layers : int
-        ``L`` [-].
-
-    Returns
-    -------
-    list of FeedForward
-        One per layer, in order.
 
     Examples
     --------
@@ -174,18 +108,6 @@ def experts_after_dense(f: Fields, n_layers: int) -> list[FeedForward]:
 
 def experts_in_steps(f: Fields, n_layers: int) -> list[FeedForward]:
     """Experts in every ``decoder_sparse_step``-th layer not named as dense; a shared one behind a gate of its own.
-
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    n_layers : int
-        ``L`` [-].
-
-    Returns
-    -------
-    list of FeedForward
-        One per layer, in order.
 
     Examples
     --------

@@ -78,17 +78,7 @@ _ARCHITECTURE_WORDS = ("attention", "attn", "block", "expert", "layer", "mlp", "
 
 
 class Fields:
-    """The fields of a configuration, and which of them were read.
-
-    Parameters
-    ----------
-    values : mapping
-        The parsed JSON object.
-    path : str
-        Where it stands in the file, with a dot behind it.
-    family : str
-        Model type, for messages.
-    """
+    """The fields of a configuration, and which of them were read."""
 
     def __init__(self, values: Mapping[str, Any], path: str = "", family: str = "model") -> None:
         self._values, self._path, self._family = values, path, family
@@ -96,93 +86,28 @@ class Fields:
         self._tables: list[Fields] = []
 
     def error(self, name: str, text: str) -> ModelConfigError:
-        """Build the error about one field, in one line.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        text : str
-            What is wrong with it.
-
-        Returns
-        -------
-        ModelConfigError
-            Ready to be raised.
-        """
+        """Build the error about one field, in one line."""
         return ModelConfigError(f"{self._path}{name}: {text}")
 
     def missing(self, name: str) -> ModelConfigError:
-        """Build the error about a field that is not there.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-
-        Returns
-        -------
-        ModelConfigError
-            Ready to be raised.
-        """
+        """Build the error about a field that is not there."""
         return self.error(name, f"missing; a {self._family} configuration needs it")
 
     def has(self, name: str) -> bool:
-        """Whether a field is there and not null.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-
-        Returns
-        -------
-        bool
-            False where it is null, too.
-        """
+        """Whether a field is there and not null."""
         return self._values.get(name) is not None
 
     def ignore(self, *names: str) -> None:
-        """Mark fields as known and of no consequence for this family.
-
-        Parameters
-        ----------
-        *names : str
-            The fields.
-        """
+        """Mark fields as known and of no consequence for this family."""
         self._read.update(names)
 
     def value(self, name: str) -> Any:
-        """The raw value of a field.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-
-        Returns
-        -------
-        object
-            None where it is missing.
-        """
+        """The raw value of a field."""
         self._read.add(name)
         return self._values.get(name)
 
     def optional_integer(self, *names: str, minimum: int = 1) -> int | None:
-        """An integer under any of its names.
-
-        Parameters
-        ----------
-        *names : str
-            Names that families give to one quantity; where several are there they must agree.
-        minimum : int
-            Smallest value allowed [-].
-
-        Returns
-        -------
-        int or None
-            None where it is missing [-].
-        """
+        """An integer under any of its names."""
         found = {name: self._checked_integer(name, minimum) for name in names if self.value(name) is not None}
         if len(set(found.values())) > 1:
             told = ", ".join(f"{name} = {value}" for name, value in found.items())
@@ -190,22 +115,7 @@ class Fields:
         return next(iter(found.values()), None)
 
     def integer(self, *names: str, default: int | None = None, minimum: int = 1) -> int:
-        """An integer under any of its names; an error where it is missing and has no default.
-
-        Parameters
-        ----------
-        *names : str
-            Names that families give to one quantity; where several are there they must agree.
-        default : int or None
-            Value where it is missing [-].
-        minimum : int
-            Smallest value allowed [-].
-
-        Returns
-        -------
-        int
-            The value [-].
-        """
+        """An integer under any of its names; an error where it is missing and has no default."""
         found = self.optional_integer(*names, minimum=minimum)
         if found is not None:
             return found
@@ -222,20 +132,7 @@ class Fields:
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A field that is true or false.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        default : bool
-            Value where it is missing.
-
-        Returns
-        -------
-        bool
-            The value.
-        """
+        """A field that is true or false."""
         value = self.value(name)
         if value is None:
             return default
@@ -244,20 +141,7 @@ class Fields:
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; an error where it is missing and has no default.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        default : str or None
-            Value where it is missing.
-
-        Returns
-        -------
-        str
-            The value.
-        """
+        """A text; an error where it is missing and has no default."""
         value = self.value(name)
         if value is None:
             if default is None:
@@ -268,20 +152,7 @@ class Fields:
         return value
 
     def sequence(self, name: str, length: int | None = None) -> list[Any]:
-        """A list, one entry per layer where a length is given; further entries belong to prediction modules.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        length : int or None
-            Entries needed [-].
-
-        Returns
-        -------
-        list
-            As many entries as needed.
-        """
+        """A list, one entry per layer where a length is given; further entries belong to prediction modules."""
         value = self.value(name)
         if value is None:
             raise self.missing(name)
@@ -292,20 +163,7 @@ class Fields:
         return list(value if length is None else value[:length])
 
     def integers(self, name: str, length: int | None = None) -> list[int]:
-        """A list of integers that are not negative.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        length : int or None
-            Entries needed [-].
-
-        Returns
-        -------
-        list of int
-            As many entries as needed.
-        """
+        """A list of integers that are not negative."""
         values = self.sequence(name, length)
         for value in values:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -313,22 +171,7 @@ class Fields:
         return values
 
     def choices(self, name: str, allowed: Mapping[str, Any], length: int | None = None) -> list[str]:
-        """A list of texts, each one of those allowed.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        allowed : mapping
-            The texts allowed, as keys.
-        length : int or None
-            Entries needed [-].
-
-        Returns
-        -------
-        list of str
-            As many entries as needed.
-        """
+        """A list of texts, each one of those allowed."""
         values = self.sequence(name, length)
         for value in values:
             if not isinstance(value, str) or value not in allowed:
@@ -336,38 +179,14 @@ class Fields:
         return values
 
     def table(self, name: str) -> Fields | None:
-        """A nested object, whose own fields must be read too.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-
-        Returns
-        -------
-        Fields or None
-            None where it is missing.
-        """
+        """A nested object, whose own fields must be read too."""
         value = self.value(name)
         if value is None:
             return None
         return self.nested(name, value)
 
     def nested(self, name: str, value: object) -> Fields:
-        """An object inside a list or another object, whose own fields must be read too.
-
-        Parameters
-        ----------
-        name : str
-            Its place.
-        value : object
-            What stands there.
-
-        Returns
-        -------
-        Fields
-            Its fields.
-        """
+        """An object inside a list or another object, whose own fields must be read too."""
         if not isinstance(value, Mapping):
             raise self.error(name, f"{value!r} is not an object")
         inner = Fields(value, f"{self._path}{name}.", self._family)

@@ -15,21 +15,7 @@ _WINDOWED = {"sliding_attention": True, "full_attention": False}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a family's reader finds: one mixer and one feed-forward part per layer, and what goes with them.
-
-    Attributes
-    ----------
-    mixers : sequence of Attention
-        One per layer, in order.
-    feed_forwards : sequence of FeedForward
-        One per layer, in order.
-    norm_params_per_layer : int
-        Norm weights and biases of one layer [-].
-    tied_embeddings : bool
-        Whether the family ties its embeddings where the configuration does not say.
-    default_vocab_size : int or None
-        ``V`` where a family's configurations may leave it out.
-    """
+    """What a family's reader finds: one mixer and one feed-forward part per layer, and what goes with them."""
 
     mixers: Sequence[Attention]
     feed_forwards: Sequence[FeedForward]
@@ -38,13 +24,7 @@ class Shape:
     default_vocab_size: int | None = None
 
     def groups(self) -> tuple[LayerGroup, ...]:
-        """Layers of one shape together.
-
-        Returns
-        -------
-        tuple of LayerGroup
-            In order of first appearance.
-        """
+        """Layers of one shape together."""
         counts: dict[tuple[Attention, FeedForward], int] = {}
         for layer in zip(self.mixers, self.feed_forwards, strict=True):
             counts[layer] = counts.get(layer, 0) + 1
@@ -53,16 +33,6 @@ class Shape:
 
 def layer_count(f: Fields) -> int:
     """``L``, bounded, because the readers make a list of layers.
-
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-
-    Returns
-    -------
-    int
-        Layers [-].
 
     Examples
     --------
@@ -77,18 +47,6 @@ def layer_count(f: Fields) -> int:
 
 def head_size(f: Fields, n_heads: int) -> int:
     """``H``: stated, or the width over the heads.
-
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    n_heads : int
-        ``N`` query heads [-].
-
-    Returns
-    -------
-    int
-        Size of a head [-].
 
     Examples
     --------
@@ -107,18 +65,6 @@ def head_size(f: Fields, n_heads: int) -> int:
 def grouped_heads(f: Fields, kv_defaults_to_all: bool = False) -> Attention:
     """Attention with grouped key and value heads, MHA and MQA among them.
 
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    kv_defaults_to_all : bool
-        Whether the family has as many key heads as query heads where it does not say.
-
-    Returns
-    -------
-    Attention
-        Full attention of one layer.
-
     Examples
     --------
     >>> grouped_heads(Fields({"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128})).n_kv_heads
@@ -135,18 +81,6 @@ def grouped_heads(f: Fields, kv_defaults_to_all: bool = False) -> Attention:
 def within(f: Fields, window_tokens: int | None) -> int | None:
     """A window, unless it is as wide as the longest context and hides nothing.
 
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    window_tokens : int or None
-        Tokens a query sees [token].
-
-    Returns
-    -------
-    int or None
-        The window where it binds [token].
-
     Examples
     --------
     >>> within(Fields({"max_position_embeddings": 4096}), 2048), within(Fields({"max_position_embeddings": 4096}), 4096)
@@ -159,22 +93,6 @@ def within(f: Fields, window_tokens: int | None) -> int | None:
 
 def windowed(f: Fields, mixer: Attention, n_layers: int, slides: Callable[[int], bool]) -> list[Attention]:
     """One mixer per layer, sliding where ``layer_types`` says so, or else by the family's rule.
-
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    mixer : Attention
-        The mixer of a full layer.
-    n_layers : int
-        ``L`` [-].
-    slides : callable
-        Whether a layer slides, from its number.
-
-    Returns
-    -------
-    list of Attention
-        One per layer, in order.
 
     Examples
     --------
@@ -196,20 +114,6 @@ def windowed(f: Fields, mixer: Attention, n_layers: int, slides: Callable[[int],
 def dense_mlp(f: Fields, name: str = "intermediate_size", n_matrices: int = 3) -> FeedForward:
     """A dense MLP.
 
-    Parameters
-    ----------
-    f : Fields
-        The configuration.
-    name : str
-        The field that holds the width.
-    n_matrices : int
-        3 where it is gated [-].
-
-    Returns
-    -------
-    FeedForward
-        The part of one layer.
-
     Examples
     --------
     >>> dense_mlp(Fields({"intermediate_size": 14336})).width
@@ -220,20 +124,6 @@ def dense_mlp(f: Fields, name: str = "intermediate_size", n_matrices: int = 3) -
 
 def projection_biases(mixer: Attention, hidden_size: int, output: bool) -> int:
     """Biases of the query, key and value projections, and of the output where it has one.
-
-    Parameters
-    ----------
-    mixer : Attention
-        The mixer.
-    hidden_size : int
-        ``D`` [-].
-    output : bool
-        Whether the output projection has a bias.
-
-    Returns
-    -------
-    int
-        Biases of one layer [-].
 
     Examples
     --------

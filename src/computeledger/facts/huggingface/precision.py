@@ -39,15 +39,7 @@ _EXPERTS = re.compile(r"(?<!shared_)\bexperts\b")
 
 @dataclass(frozen=True, slots=True)
 class WeightPrecision:
-    """Format of the stored weights by kind: a key of ``PRECISION_BYTES``.
-
-    Attributes
-    ----------
-    attention, dense, experts : str
-        Of mixers, of dense and shared MLPs, of routed experts.
-    notes : tuple of str
-        What the reader of the configuration should know.
-    """
+    """Format of the stored weights by kind: a key of ``PRECISION_BYTES``."""
 
     attention: str
     dense: str
@@ -57,18 +49,6 @@ class WeightPrecision:
 
 def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers: int) -> WeightPrecision:
     """Find the precision of mixers, of dense and shared MLPs, and of routed experts.
-
-    Parameters
-    ----------
-    config, text : mapping
-        The whole configuration, and the part of the language model.
-    n_layers : int
-        Layers with a mixer, to tell whether most of a kind are left out of the quantisation [-].
-
-    Returns
-    -------
-    WeightPrecision
-        A format counts as what multiplies it: 4-bit floats with wider activations are ``fp4-a8`` or ``fp4-a16``.
 
     Examples
     --------

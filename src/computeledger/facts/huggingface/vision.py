@@ -15,18 +15,6 @@ def read_vision(config: Mapping[str, Any], text_hidden_size: int) -> VisionEncod
 
     Norms and biases are left out, so the count is up to 1 % low.
 
-    Parameters
-    ----------
-    config : mapping
-        The whole configuration.
-    text_hidden_size : int
-        ``D`` of the language model [-].
-
-    Returns
-    -------
-    VisionEncoder or None
-        None where there is none, or its shape is not given.
-
     Examples
     --------
     >>> encoder = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16}
