@@ -126,6 +126,8 @@ def test_the_table_says_what_the_document_says(repository: Path) -> None:
 
 
 def known_kinds() -> set[str]:
+    for name in cl.__all__:
+        getattr(cl, name)
     found, waiting = set(), [Displayed]
     while waiting:
         for one in waiting.pop().__subclasses__():

@@ -73,7 +73,7 @@ def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str],
     assert "Saturated" in busy._repr_html_() and "Saturated" not in found._repr_html_()
     with pytest.raises(InputError, match=r"^give trace FILE or arrivals"):
         cl.simulate_serve(model="llama-3.1-8b", system="h100-nvl8")
-    plan = ROOT / "examples" / "small-team-rl.toml"
+    plan = ROOT / "examples" / "rl-async.toml"
     run = cl.simulate_rl(plan, steps=2, lags=[1])
     assert run.to_dict() == answer(capsys, "simulate", "rl", str(plan), "--steps", "2", "--lags", "1")
     assert cl.simulate_rl(cl.load_plan(plan), steps=2).step_s == run.step_s
@@ -117,12 +117,12 @@ SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
         ([*SMALL, "--input-tokens", "200000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "-5"], "not a positive number"),
-        ([*SMALL, "--good", "1.5"], "--good-fraction '1.5': must be at most 1"),
+        ([*SMALL, "--good", "1.5"], "--good-fraction"),
         ([*SMALL, "--sweep", "1"], "at least 2"),
         ([*SMALL, "--replicas", "0"], "at least 1"),
         ([*SMALL, "--max-batch", "0"], "at least 1"),
         ([*SMALL, "--routing", "prefixes"], "did you mean 'prefix'"),
-        ([*SMALL, "--seed", "-1"], "--seed -1: expected one whole number, at least 0"),
+        ([*SMALL, "--seed", "-1"], "must not be negative"),
         ([*SMALL, "--records", "out.xlsx"], "ending says the format"),
         ([*SMALL, "--autoscale", "3", "--replicas", "2"], "1..2"),
         ([*SMALL, "--pace", "0"], "greater than 0"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces import plots_simulate as plots
-from computeledger.interfaces.view import Plot, Table, Tile, View, share_cell
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
 from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import percent, words
@@ -223,7 +223,7 @@ def _rl_plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
 def _lags(document: Mapping[str, Any]) -> tuple[Table, ...]:
     if not document["lags"]:
         return ()
-    rows = []
+    rows: list[list[str | Cell]] = []
     for one in document["lags"]:
         idle = sum(part["fraction"] for name, part in one["phases"].items() if "waiting" in name)
         waiting = share_cell(idle, percent(idle))
