@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -49,11 +51,13 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
+    "questions.answers.plan": ("plan",),
     "questions.answers.serve": ("serve",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
+    "questions.plan": ("PlanQuestion",),
     "questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
@@ -86,6 +90,7 @@ __all__ = [
     "Machine",
     "Model",
     "Plan",
+    "PlanQuestion",
     "Precision",
     "PretrainingScenario",
     "RLScenario",
@@ -113,6 +118,7 @@ __all__ = [
     "load_tiers",
     "parse_layout",
     "parse_precision",
+    "plan",
     "plan_document",
     "quantiles",
     "read_plan",
@@ -140,7 +146,7 @@ def _view(answer: object, working: bool) -> Any:
 
 
 def _page(answer: object) -> str:
-    return str(importlib.import_module("computeledger.interfaces.render.html").report(_view(answer, True)))
+    return str(importlib.import_module("computeledger.interfaces.render.html").page_of(answer))
 
 
 # results stand below the interfaces and may not import them; the package knows both

@@ -97,6 +97,8 @@ class Table:
         How to read it.
     strong : tuple of int
         Rows that stand out.
+    is_stacked : bool
+        Whether a terminal writes a cell's second line below its first.
     """
 
     title: str
@@ -105,6 +107,7 @@ class Table:
     key: str = ""
     note: str = ""
     strong: tuple[int, ...] = ()
+    is_stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

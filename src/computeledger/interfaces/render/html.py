@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, foot, page_template, plotly_script, script_json, version
 from computeledger.interfaces.view import View
+from computeledger.interfaces.views import view_of
+
+
+def page_of(answer: Any) -> str:
+    """The report of an answer; that of a plan is larger than its view."""
+    if type(answer).__name__ == "PlanAnswer":
+        from computeledger.interfaces.report import plan_report
+
+        return plan_report(answer.ledger, answer.to_dict(working=True))
+    return report(view_of(answer, working=True))
 
 
 def report(view: View) -> str:

@@ -62,18 +62,21 @@ def _print_table(out: Console, one: Table) -> None:
     if not any(heads):
         table.show_header = False
     for place, row in enumerate(one.rows):
-        table.add_row(*(_cell(cell) for cell in row), style="bold" if place in one.strong else "")
+        table.add_row(
+            *(_cell(cell, "\n" if one.is_stacked else "  ") for cell in row),
+            style="bold" if place in one.strong else "",
+        )
     out.print(table)
     if one.note:
         note(out, _plain(one.note))
 
 
-def _cell(cell: str | Cell) -> Text:
+def _cell(cell: str | Cell, between: str) -> Text:
     if isinstance(cell, str):
         return Text(_plain(cell))
     text = bar(cell.share, _BAR) if cell.share is not None else Text()
     text.append(_plain(cell.text))
-    return text.append(f"  {_plain(cell.below)}", style=DIM) if cell.below else text
+    return text.append(f"{between}{_plain(cell.below)}", style=DIM) if cell.below else text
 
 
 def _print_figure(out: Console, figure: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ _MODULES = {
     "PoolsAnswer": "serve",
     "SweepAnswer": "sweep",
     "SimulateServeAnswer": "simulate",
+    "PlanAnswer": "plan",
     "SimulateRLAnswer": "simulate",
 }
 
