@@ -146,7 +146,7 @@ def _view(answer: object, working: bool) -> Any:
 
 
 def _page(answer: object) -> str:
-    return str(importlib.import_module("computeledger.interfaces.render.html").page_of(answer))
+    return str(importlib.import_module("computeledger.interfaces.render.html").report(_view(answer, True)))
 
 
 # results stand below the interfaces and may not import them; the package knows both

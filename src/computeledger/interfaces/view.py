@@ -142,6 +142,8 @@ class View:
         Of the report: which command it is of.
     warnings : tuple of str
         What must not be missed, such as a load that no queue survives.
+    sources : tuple of str
+        Keys of what the answer rests on; a report lists them, with BibTeX.
     tile_heading : str
         What a terminal writes above the tiles' values.
     """
@@ -161,6 +163,7 @@ class View:
     working: tuple[Mapping[str, Any], ...] = ()
     overline: str = ""
     warnings: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     tile_heading: str = "median and 90 % interval"
 
 

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, foot, page_template, plotly_script, script_json, version
 from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
-
-
-def page_of(answer: Any) -> str:
-    """The report of an answer; that of a plan is larger than its view."""
-    if type(answer).__name__ == "PlanAnswer":
-        from computeledger.interfaces.report import plan_report
-
-        return plan_report(answer.ledger, answer.to_dict(working=True))
-    return report(view_of(answer, working=True))
+from computeledger.sources import bibtex, load_sources
 
 
 def report(view: View) -> str:
@@ -33,7 +22,9 @@ def report(view: View) -> str:
         foot=foot(f"{title} · Compute Ledger"),
         version=version(),
         style=assets("report.css"),
-        script=assets("draw.js"),
+        script=assets("draw.js", "report.js"),
+        sources=[load_sources()[key] for key in view.sources],
+        bibtex=bibtex(view.sources),
         data=script_json(data),
         plotly=plotly_script() if view.plots else "",
     )
