@@ -33,8 +33,8 @@ PHASE_ROWS = (
     ("utilisation", "utilization_fraction", "fraction"), ("cost", "usd", "USD"), ("energy", "energy_j", "J"),
 )  # fmt: skip
 _NOT_OF_EXPERIMENTS = ("tokens", "flop", "utilization_fraction")
-_TILES = (("gpu_hours", "GPU-time", "GPU-hours"), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
-          ("flop", "Compute", "FLOP"))  # fmt: skip
+_TILES = (("gpu_hours", "GPU-hours", ""), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
+          ("flop", "FLOP", ""))  # fmt: skip
 #: Inputs that drive the spread: how many are shown, and named in the first sentence.
 _DRIVERS, _NAMED = 8, 2
 
@@ -74,16 +74,18 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         asked=_asked(document),
         headline=_headline(document),
         notes=tuple(_notes(document)),
-        tiles=tuple(
-            Tile(label, words(point(document["total"][key]), unit), interval_words(document["total"][key], unit),
-                 point(document["total"][key]), key)
-            for key, label, unit in _TILES
-        ),
+        tiles=tuple(_tile(document, *one) for one in _TILES),
         plots=_plots(document, ledger),
         tables=(_ledger(document), *_shares(document), *_balance(document), *_drivers(document)),
         grounds=tuple(_grounds(document)),
         overline="plan",
     )  # fmt: skip
+
+
+def _tile(document: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
+    """A total; its unit stands in the label where the word is long."""
+    total = document["total"][key]
+    return Tile(label, words(point(total), unit), interval_words(total, unit), point(total), key)
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -192,7 +194,7 @@ def _balance(document: Mapping[str, Any]) -> tuple[Table, ...]:
             label = "RL's coefficient in GPU-time, a token in its own trainer = 6" if is_own else said
             rows.append((label, quantity_cell(document["balance"][key], unit)))
     note = "Balanced means equal GPU-time: a point of comparison, not a goal."
-    return (Table("Balance", ("", "median and 90 % interval"), rows, "gpu_hours", note),) if rows else ()
+    return (Table("Balance", ("", "median and 90 % interval #"), rows, "gpu_hours", note),) if rows else ()
 
 
 def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -266,7 +268,7 @@ def _details(ledger: Ledger) -> list[Table]:
             saves = f"{plateau}: going slower saves at most {percent(curve.slow_mode_saves_fraction)}"
             rows += [(f"{engine}batch 1", dear), (f"{engine}batch {curve.options[-1].batch}, the largest", saves)]
         title = f"{PHASE_NAMES[name]}: {model_words(phase.model)} on {phase.accelerator}"
-        out.append(Table(title, ("", "median and 90 % interval"), rows))
+        out.append(Table(title, ("", "median and 90 % interval #"), rows))
     return out
 
 
