@@ -5,7 +5,7 @@
 # make stress    the long test cases
 # make bench     the benchmarks
 # make docs     build the documentation site into site/
-# make docs-pages  write docs/sources.md and docs/cli.md from the facts and the commands, and what the pages' blocks print
+# make docs-pages  write docs/sources.md, docs/cli.md and the file tree, and what the pages' blocks and commands print
 # make wheel     source distribution and wheel, in dist/
 # make clean     remove what the above made
 #

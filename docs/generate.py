@@ -1,4 +1,4 @@
-"""Write the pages that are made from the project itself: sources, the help of every command, the README's file tree.
+"""Write the pages that are made from the project itself: sources, the help of every command, the file tree.
 
 ``make docs-pages`` runs this; a test compares the pages with what it would write.
 """
@@ -149,16 +149,16 @@ def described(path: Path) -> str:
     elif file.suffix == ".toml":
         first = file.read_text("utf-8").partition("\n")[0].removeprefix("# ")
     else:
-        first = _PLAIN.get(path.name, "")
-    sentence = re.split(r"\. |\.$", first.replace("``", ""), maxsplit=1)[0].strip()
-    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+        first = _PLAIN.get(f"{path.parent.name}/{path.name}", _PLAIN.get(path.name, ""))
+    return re.split(r"(?<!\.)\.(?: |$)", first.replace("``", ""), maxsplit=1)[0].strip()
 
 
 #: Folders and files that carry no docstring.
 _PLAIN = {
-    "data": "facts in TOML, one file per id, and their sources",
-    "templates": "of the HTML pages",
-    "py.typed": "the package carries types",
+    "data": "Facts in TOML, one file per id, and their sources",
+    "validation/data": "Published measurements that ship with the package",
+    "templates": "Templates, styles and scripts of the HTML pages",
+    "py.typed": "Says that the package carries types",
 }
 
 
@@ -177,9 +177,9 @@ def _is_listed(path: Path) -> bool:
     return package or (path.suffix in (".py", ".toml") and path.name != "__init__.py")
 
 
-def readme_page() -> str:
-    """The README with the file tree as it is."""
-    text = (DOCS.parent / "README.md").read_text("utf-8")
+def architecture_page() -> str:
+    """The page of the architecture with the file tree as it is."""
+    text = (DOCS / "architecture.md").read_text("utf-8")
     lines = "\n".join(tree(DOCS.parent / "src"))
     return re.sub(r"(?<=\nsrc/\n).*?(?=\ntests/ )", lambda _: lines, text, count=1, flags=re.DOTALL)
 
@@ -373,7 +373,7 @@ def _curves(left: float, title: str, rows: Sequence[Mapping[str, Any]]) -> Itera
         yield f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="2"/>'
 
 
-PAGES = {"sources.md": sources_page, "cli.md": cli_page, "../README.md": readme_page,
+PAGES = {"sources.md": sources_page, "cli.md": cli_page, "architecture.md": architecture_page,
          "rntp_experiments.md": experiments_page, "images/rntp-curves.svg": curves_image,
          "images/backtest.svg": backtest_image, "images/frontier-trends.svg": trends_image,
          "images/frontier-sites.svg": sites_image, "images/what-fits-where.svg": fits_image}  # fmt: skip

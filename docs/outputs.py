@@ -1,6 +1,7 @@
-"""Write below each Python block of the pages what it prints, where a block of text stands there already.
+"""Write below Python blocks and commands of the pages what they print, where a block of text stands there already.
 
-``make docs-pages`` runs this; the tests compare. A new block gets an empty block of text below it first.
+``make docs-pages`` runs this; the tests compare. A new block gets an empty block of text below it first. Below a
+command, a text that ends in a line ``...`` keeps its number of lines: the first ones of what is printed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ import contextlib
 import io
 import os
 import re
+import shlex
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,12 @@ DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(
     r"(?<!-->\n)^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?", re.DOTALL | re.MULTILINE
 )
+_COMMAND = re.compile(
+    r"^```console\n\$ (?P<line>computeledger [^\n]+)\n```\n\n```text\n(?P<printed>.*?)^```\n", re.DOTALL | re.MULTILINE
+)
+#: Columns of a terminal that pages show.
+COLUMNS = 100
+CUT = "..."
 
 
 def with_outputs(text: str, name: str) -> str:
@@ -32,13 +43,40 @@ def with_outputs(text: str, name: str) -> str:
     return _BLOCK.sub(run, text)
 
 
+def excerpt(printed: str, shown: str) -> str:
+    """What a page shows of a command's output: all of it, or its first lines as many as were shown before a cut."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    before = shown.splitlines()
+    kept = [*lines[: max(len(before), 2) - 1], CUT] if before[-1:] == [CUT] else lines
+    return "".join(f"{line}\n" for line in kept)
+
+
+def with_printed(text: str) -> str:
+    """A page with what its commands print now on a terminal of :data:`COLUMNS`."""
+
+    def run(block: re.Match[str]) -> str:
+        done = subprocess.run(  # noqa: S603 - the project's own pages
+            [sys.executable, "-m", *shlex.split(block["line"])],
+            env={**os.environ, "COLUMNS": str(COLUMNS)}, stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        return f"```console\n$ {block['line']}\n```\n\n```text\n{excerpt(done.stdout, block['printed'])}```\n"
+
+    return _COMMAND.sub(run, text)
+
+
 def main() -> None:
-    """Write every page that shows what is printed, from the repository's root."""
-    os.chdir(DOCS.parent)
-    for page in sorted(DOCS.rglob("*.md")):
-        text = page.read_text("utf-8")
-        if "\n```\n\n```text\n" in text:
-            page.write_text(with_outputs(text, page.name), "utf-8")
+    """Write every page that shows what is printed; blocks run in a folder that looks like the repository's root."""
+    pages = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+    with tempfile.TemporaryDirectory() as folder:
+        for one in DOCS.parent.iterdir():
+            if not one.name.startswith("."):
+                Path(folder, one.name).symlink_to(one)
+        os.chdir(folder)
+        for page in pages:
+            text = page.read_text("utf-8")
+            if "\n```\n\n```text\n" in text:
+                page.write_text(with_printed(with_outputs(text, page.name)), "utf-8")
+        os.chdir(DOCS.parent)
 
 
 if __name__ == "__main__":

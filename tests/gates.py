@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import pkgutil
 import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
@@ -42,6 +44,17 @@ def module_names(package: str = "computeledger") -> list[str]:
         name = f"{package}.{found.name}"
         names += module_names(name) if found.ispkg else [name]
     return sorted(name for name in names if not name.endswith("__main__"))
+
+
+@functools.cache
+def docs_module(name: str) -> ModuleType:
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"docs/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _section(text: str, heading: str) -> str:

@@ -254,9 +254,10 @@ def test_the_core_contract_lists_every_layer() -> None:
     assert sorted(listed) == sorted(below - {"computeledger.interfaces"})
 
 
-def tree_of_readme() -> dict[str, str]:
-    """Path and description of each line of the README's file tree, paths relative to src."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def tree_of_docs() -> dict[str, str]:
+    """Path and description of each line of the file tree on the page of the architecture, paths relative to src."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     tree = next((block for block in blocks if re.search(r"^src/", block, re.MULTILINE)), "")
     entries: dict[str, str] = {}
     folders: list[tuple[int, str]] = []
@@ -281,13 +282,16 @@ def summary(path: Path) -> str:
     return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").partition("\n")[0]
 
 
-def test_the_readme_shows_every_source_file() -> None:
-    listed = tree_of_readme()
+def test_the_tree_shows_every_source_file() -> None:
+    listed = tree_of_docs()
     files = {path.relative_to(SOURCE).as_posix() for path in source_files() if path.name != "__init__.py"}
     packages = {f"{path.parent.relative_to(SOURCE).as_posix()}/" for path in SOURCE.rglob("__init__.py")}
     missing = sorted((files | packages) - set(listed))
     assert not missing, "\n".join(
-        ["not in the README's tree:", *(f"{name}  {summary(SOURCE / name)}" for name in missing)]
+        [
+            "not in docs/architecture.md (`make docs-pages` writes the tree):",
+            *(f"{name}  {summary(SOURCE / name)}" for name in missing),
+        ]
     )
     assert [name for name in listed if not (SOURCE / name).exists()] == []
     assert [name for name, text in listed.items() if not text] == []

@@ -1,7 +1,7 @@
 """The documentation runs: every Python block and every command of the README and of docs/.
 
 A block below the comment ``<!-- no-test: reason -->`` is shown and not run; it counts as skipped, with its reason. A
-block of text right below a Python block is what that block prints (``docs/outputs.py`` writes it).
+block of text right below a Python block or a command is what that prints (``docs/outputs.py`` writes it).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,14 @@ from typing import Any
 
 import pytest
 
+from computeledger.economics.ledger import estimate_ledger
+from computeledger.economics.plan import read_plan
 from computeledger.interfaces.cli import main as computeledger_main
 from rntp.interfaces.cli import main as rntp_main
 from tests.commands import call
-from tests.gates import ROOT, project_files
+from tests.gates import ROOT, docs_module, project_files
 
+OUTPUTS = docs_module("outputs")
 PAGES = [
     path
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -60,7 +64,8 @@ def blocks_of(page: Path, text: str) -> Iterator[Block]:
             reason = NO_TEST.search(before)
         elif line.startswith("```"):
             code = "".join(f"{inner}\n" for inner in lines[opened : number - 1])
-            printed = PRINTED.match("\n".join(lines[number:]) + "\n") if language == "python" else None
+            shows = language in ("python", "console")
+            printed = PRINTED.match("\n".join(lines[number:]) + "\n") if shows else None
             yield Block(page, opened, language, code, reason[1] if reason else "", printed[1] if printed else "")
             opened = 0
         before = line
@@ -77,7 +82,7 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page, page.read_text("u
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 #: Every command once: each runs in a folder of its own, so that the same line would do the same again.
 COMMANDS = {
-    (line, block.skipped): (block, line)
+    (line, block.skipped, block.printed): (block, line)
     for block in reversed(BLOCKS)
     if block.language in ("console", "sh", "bash")
     for line in commands_of(block)
@@ -155,7 +160,11 @@ def run_line(line: str, folder: Path, installed_command: Path) -> subprocess.Com
 
 
 @pytest.mark.parametrize(("block", "line"), COMMANDS, ids=lambda value: str(value)[:60])
-def test_command(block: Block, line: str, checkout: Path, trained: Path, installed_command: Path) -> None:
+def test_command(
+    block: Block, line: str, checkout: Path, trained: Path, installed_command: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if block.printed:
+        monkeypatch.setenv("COLUMNS", str(OUTPUTS.COLUMNS))
     if block.skipped:
         pytest.skip(block.skipped)
     if line.startswith("rntp verify run") and shutil.which("bwrap") is None:
@@ -167,8 +176,20 @@ def test_command(block: Block, line: str, checkout: Path, trained: Path, install
         shutil.copytree(kept, output)
     done = run_line(line, checkout, installed_command)
     assert done.returncode == 0, f"{block}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    if block.printed:
+        now = OUTPUTS.excerpt(done.stdout, block.printed)
+        assert now == block.printed, f"{block}: it prints something else; `make docs-pages` writes it anew"
     if training and not kept.exists():
         shutil.copytree(output, kept)
+
+
+def test_plans_on_pages_are_plans() -> None:
+    """TOML that looks like a plan is read as one."""
+    plans = [block for block in BLOCKS if block.language == "toml" and "[inference]" in block.code]
+    assert plans
+    for block in plans:
+        ledger = estimate_ledger(read_plan(tomllib.loads(block.code)), n_samples=16)
+        assert set(ledger.phases) == {"pretraining", "rl", "inference"}, str(block)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

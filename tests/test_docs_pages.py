@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import zip_longest
-from types import ModuleType
 
 import pytest
 
-from tests.gates import ROOT
+from tests.gates import ROOT, docs_module
 
-
-def load_generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = load_generator()
+GENERATOR = docs_module("generate")
 
 
 @pytest.mark.parametrize("name", sorted(GENERATOR.PAGES))

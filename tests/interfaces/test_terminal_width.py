@@ -28,6 +28,13 @@ _MORE = (
     "frontier sites",
     'frontier systems "400 MW facility of gb200-gpu"',
     "reconcile examples/reconcile/plan.toml examples/reconcile/megatron.log",
+    "plan examples/deepseek-v3.toml",
+    "serve --model llama-3.1-70b --system b200-nvl8 --tpot 20ms",
+    "facts diff 2025-03 2026-11",
+    "claims --verdict fails",
+    'allocate --budget "3M GPU-hours" --inference-tokens 100T',
+    "invert --input 2 --output 12",
+    "route examples/money/route-support.toml",
 )
 _README = [
     line

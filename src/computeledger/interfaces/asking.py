@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from
 from computeledger.interfaces.cli_options import print_json
-from computeledger.questions.answer import Answer
+
+if TYPE_CHECKING:
+    from computeledger.questions.answer import Answer
 
 _Q = TypeVar("_Q", bound=Record)
 #: Fields that stand last in a command's help.

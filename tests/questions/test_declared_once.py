@@ -1,0 +1,101 @@
+"""A thing is declared once: a field becomes option, control, schema and docs row; a tile shows on every screen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from computeledger.errors import InputError
+from computeledger.fields import Asked, asked, fields_of, json_schema, question_from
+from computeledger.interfaces import notebook
+from computeledger.interfaces.asking import asked_by, question_options
+from computeledger.interfaces.render.html import report
+from computeledger.interfaces.render.terminal import print_view
+from computeledger.interfaces.view import Tile, View
+from computeledger.interfaces.views import serve as serve_view
+from computeledger.interfaces.web.answers import Question, answered
+from computeledger.interfaces.web.controls import controls_of
+from computeledger.questions.answers.serve import serve
+from computeledger.questions.serve import ServeQuestion
+
+SERVE: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 8, "samples": 16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Longer(ServeQuestion):
+    """The question of serve with one field more."""
+
+    coolant_litres: float | None = asked(
+        "count", "Coolant per rack.", is_open=True, metavar="L", label="Coolant", group="How", slider=(1, 9),
+        aliases=("water",),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def command() -> click.Command:
+    @click.command()
+    @question_options(Longer)
+    def show(**options: Any) -> None:
+        """Show what was asked."""
+        click.echo(json.dumps(asked_by(Longer, options).coolant_litres))
+
+    return show
+
+
+def test_a_field_is_an_option_with_its_help(command: click.Command) -> None:
+    text = CliRunner().invoke(command, ["--help"]).output
+    assert "--coolant-litres L" in text and "Coolant per rack." in text and "--water" not in text
+    base = ["--model", "llama-3.1-8b", "--system", "h100-nvl8"]
+    for option in ("--coolant-litres", "--water"):
+        assert json.loads(CliRunner().invoke(command, [*base, option, "1.5K"]).output) == 1500.0
+    refused = CliRunner().invoke(command, [*base, "--coolant-litres", "0"]).exception
+    assert str(refused) == "--coolant-litres '0': must be greater than 0"
+
+
+def test_a_field_is_a_control_a_property_and_a_keyword() -> None:
+    control = next(one for one in controls_of(Longer, {}) if one.name == "coolant-litres")
+    assert (control.label, control.low, control.high, control.help) == ("Coolant", 1, 9, "Coolant per rack.")
+    schema = json_schema(Longer)["properties"]["coolant_litres"]
+    assert schema == {"description": "Coolant per rack.", "type": ["number", "string"], "exclusiveMinimum": 0.0}
+    assert Longer(model="m", system="s", coolant_litres=2).coolant_litres == 2.0
+    with pytest.raises(InputError, match=r"^coolant_litres -1: must be greater than 0$"):
+        Longer(model="m", system="s", coolant_litres=-1)
+    with pytest.raises(InputError, match="did you mean 'coolant_litres'"):
+        question_from(Longer, {"model": "m", "system": "s", "coolant_liters": 2})
+
+
+def subclasses(one: type[Asked]) -> list[type[Asked]]:
+    found: list[type[Asked]] = []
+    for each in one.__subclasses__():
+        found += [each, *subclasses(each)]
+    return found
+
+
+def test_every_field_of_every_question_says_what_it_is() -> None:
+    for question in subclasses(Asked):
+        for name, one in fields_of(cast("Any", question)).items():
+            assert one.help.endswith((".", ":")) and one.dimension, f"{question.__name__}.{name}"
+
+
+def with_a_tile(view: View) -> View:
+    return replace(view, tiles=(*view.tiles, Tile("Litres of coolant", "17 L", "11 – 23 L", 17.0)))
+
+
+def test_a_tile_shows_on_every_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Added where the view is made, it appears on the terminal, in the report, in a notebook and in the app."""
+    made = serve_view.view
+    monkeypatch.setattr(serve_view, "view", lambda answer, working: with_a_tile(made(answer, working)))
+    answer = serve(**SERVE)
+    print_view(answer.view())
+    assert "Litres of coolant" in capsys.readouterr().out
+    assert "Litres of coolant" in report(answer.view()) and "11 – 23 L" in report(answer.view())
+    assert "Litres of coolant" in notebook.notebook_html(answer)
+    items = tuple((name.replace("_", "-"), str(text)) for name, text in SERVE.items() if name != "samples")
+    reply = answered(Question("view", "serve", (*items[:2], ("gpus", "3"), *items[2:])))
+    assert reply.status == 200, reply.body
+    assert "Litres of coolant" in {tile["label"] for tile in json.loads(reply.body)["tiles"]}
