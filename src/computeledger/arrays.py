@@ -186,27 +186,6 @@ _TABLE_Z = np.linspace(-6.0, 6.0, 24001)
 _TABLE_P = np.array([0.5 * math.erfc(-z / math.sqrt(2)) for z in _TABLE_Z])
 
 
-def spearman(x: Num, y: Num) -> float:
-    """Rank correlation of two sample axes.
-
-    Parameters
-    ----------
-    x, y : float or ndarray
-        Samples [-].
-
-    Returns
-    -------
-    float
-        Spearman's rho in -1..1 [-]; 0 where either does not vary.
-
-    Examples
-    --------
-    >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([1.0, 8.0, 27.0]))
-    1.0
-    """
-    return float(round(float(np.sum(centred_ranks(x) * centred_ranks(y))), 12))
-
-
 def centred_ranks(values: Num) -> NDArray[np.float64]:
     """Ranks of samples about their mean, of length one: the product of two is their rank correlation.
 

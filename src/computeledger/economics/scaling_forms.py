@@ -10,10 +10,7 @@ from computeledger.arrays import Num
 from computeledger.economics.scaling import (
     LossLaw,
     law_names,
-    load_loss_law,
-    pretraining_loss,
     read_law,
-    worth_of_tokens,
 )
 from computeledger.errors import InputError, unknown_id
 
@@ -43,33 +40,6 @@ def load_constants(name: str, unverified: bool = False) -> dict[str, float]:
         raise unknown_id("loss law", name, names)
     constants: dict[str, float] = read_law(name, unverified)[0]["constants"]
     return constants
-
-
-def repeated_tokens_muennighoff_2023(unique_tokens: Num, epochs: Num) -> Num:
-    """What repeated data are worth in fresh tokens, ``U + U R* (1 - exp(-(epochs - 1) / R*))``.
-
-    Parameters
-    ----------
-    unique_tokens : float or ndarray
-        Tokens seen for the first time, ``U`` [token].
-    epochs : float or ndarray
-        Passes over them, fitted on 1..500 [-].
-
-    Returns
-    -------
-    float or ndarray
-        Fresh tokens of the same worth [token].
-
-    References
-    ----------
-    muennighoff-2023.
-
-    Examples
-    --------
-    >>> [round(float(repeated_tokens_muennighoff_2023(1.0, n)) / n, 3) for n in (4, 16)]
-    [0.931, 0.661]
-    """
-    return worth_of_tokens(unique_tokens * epochs, unique_tokens)[0]
 
 
 def kept_params_kumar_2024(bits_weights: Num, bits_activations: Num = 16.0, bits_kv: Num = 16.0) -> Num:
@@ -133,36 +103,6 @@ def with_precision(law: LossLaw, bits_weights: Num, bits_activations: Num = 16.0
     share = kept_params_kumar_2024(bits_weights, bits_activations, bits_kv)
     words = f"trained in {bits_weights:g}/{bits_activations:g}/{bits_kv:g} bits (weights/activations/cache)"
     return replace(law, A=law.A * share**-law.alpha, changes=(*law.changes, words))
-
-
-def loss_kumar_2024(n_params: Num, tokens: Num, bits_weights: Num = 16.0, bits_activations: Num = 16.0) -> Num:
-    """Loss of a model trained in few bits, ``A / N_eff^alpha + B / D^alpha + E``; the cache in 16 bits.
-
-    Parameters
-    ----------
-    n_params : float or ndarray
-        Parameters, fitted on 3e7..2.2e8 [-].
-    tokens : float or ndarray
-        Tokens, fitted up to 2.6e10 [token].
-    bits_weights, bits_activations : float or ndarray
-        Precision in training [bit].
-
-    Returns
-    -------
-    float or ndarray
-        Loss on Dolma [-].
-
-    References
-    ----------
-    kumar-2024.
-
-    Examples
-    --------
-    >>> [round(float(loss_kumar_2024(2e8, 1e10, bits)), 2) for bits in (4, 16)]
-    [3.35, 3.29]
-    """
-    law = with_precision(load_loss_law("kumar_2024"), bits_weights, bits_activations)
-    return pretraining_loss(n_params, tokens, law)
 
 
 def loss_of_quantising_kumar_2024(n_params: Num, tokens: Num, bits_weights: Num) -> Num:
@@ -321,38 +261,6 @@ def dense_params_clark_2022(n_params: Num, n_experts: Num, router: str = "clark_
     reached = k["a"] * size + k["b"] * many + k["c"] * size * many
     found: Num = 10.0 ** ((reached - k["b"] * one) / (k["a"] + k["c"] * one))
     return found
-
-
-def loss_krajewski_2024(n_params: Num, tokens: Num, granularity: Num = 1.0) -> Num:
-    """Loss of a mixture of 64 experts, ``c + (g / G^gamma + a) / N^alpha + b / D^beta``.
-
-    Parameters
-    ----------
-    n_params : float or ndarray
-        Parameters without embeddings, fitted on 1.3e8..3.7e9 [-].
-    tokens : float or ndarray
-        Tokens, fitted on 1.6e10..1.3e11 [token].
-    granularity : float or ndarray
-        How finely experts are cut, ``G``, 1..16 [-].
-
-    Returns
-    -------
-    float or ndarray
-        Loss on C4 [-].
-
-    References
-    ----------
-    krajewski-2024.
-
-    Examples
-    --------
-    >>> bool(loss_krajewski_2024(1e9, 5e10, 8.0) < loss_krajewski_2024(1e9, 5e10, 1.0))
-    True
-    """
-    k = load_constants("krajewski_2024")
-    size = (k["g"] / granularity ** k["gamma"] + k["a"]) / n_params ** k["alpha"]
-    loss: Num = k["c"] + size + k["b"] / tokens ** k["beta"]
-    return loss
 
 
 def loss_abnar_2025(n_params_total: Num, tokens: Num, sparsity_fraction: Num, unverified: bool = False) -> Num:

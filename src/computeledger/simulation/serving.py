@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -504,28 +504,3 @@ def at_pace(scenario: ServingClock, trace: Trace, ratio: float, seed: int = 0) -
     5.7
     """
     return simulate_serving(scenario, trace.faster(ratio), seed)
-
-
-def with_replicas(scenario: ServingClock, n_replicas: int) -> ServingClock:
-    """Change the number of replicas of the first pool.
-
-    Parameters
-    ----------
-    scenario : ServingClock
-        The fleet.
-    n_replicas : int
-        How many [-].
-
-    Returns
-    -------
-    ServingClock
-        Otherwise the same.
-
-    Examples
-    --------
-    >>> from computeledger.simulation.state import Limits, constant_step_times
-    >>> pool = Pool(1, constant_step_times(4, 0.1, 0.5), Limits(4, 1000, 0, 0, 512))
-    >>> with_replicas(ServingClock((pool,)), 3).pools[0].n_replicas
-    3
-    """
-    return replace(scenario, pools=(scenario.pools[0]._replace(n_replicas=n_replicas), *scenario.pools[1:]))

@@ -162,21 +162,6 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     return TrainingFit(constants, ratios, tables, training)
 
 
-def leave_one_model_out(data_folder: str | Path) -> dict[str, Summary]:
-    """Tabulate errors by model, each under a fit that has not seen the model.
-
-    Examples
-    --------
-    >>> leave_one_model_out("nowhere")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere/measured/training.csv: no such file
-    """
-    runs, _ = training_runs(read_training_table(Path(data_folder) / "measured" / "training.csv"))
-    runs = [run for run in runs if np.isfinite(run.step_s)]
-    errors = left_out_errors(runs, lambda run: run.model.id)
-    return {**_table(runs, errors, _kind), **_table(runs, errors, lambda run: run.model.id)}
-
-
 def _with_means(training: TrainingEfficiency) -> TrainingEfficiency:
     """Chips outside the calibration take the geometric mean of the families in it."""
 

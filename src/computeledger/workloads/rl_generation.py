@@ -103,11 +103,6 @@ class Generation:
             tokens=factor * self.tokens,
         )
 
-    @property
-    def waiting_s(self) -> Num:
-        """Time in which a replica has no work and others finish [s]."""
-        return self.wall_s - self.busy_s
-
 
 def framework_machine(machine: Machine, factors: RLFactors) -> Machine:
     """One GPU of the generators as an RL framework drives it: slower launches, a slower host and a slower step.
