@@ -23,13 +23,23 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.allocate import AllocateQuestion
+    from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.frontier import forecast
+    from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
+    from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.frontier import ForecastQuestion
+    from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
+    from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -52,12 +62,22 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.plan": ("plan",),
+    "questions.answers.cost": ("cost",),
+    "questions.answers.invert": ("invert",),
+    "questions.answers.route": ("route",),
+    "questions.answers.allocate": ("allocate",),
+    "questions.answers.frontier": ("forecast",),
+    "questions.frontier": ("ForecastQuestion",),
     "questions.answers.serve": ("serve",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.plan": ("PlanQuestion",),
+    "questions.cost": ("CostQuestion",),
+    "questions.invert": ("InvertQuestion",),
+    "questions.route": ("RouteQuestion",),
+    "questions.allocate": ("AllocateQuestion",),
     "questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
@@ -78,13 +98,17 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accelerator",
+    "AllocateQuestion",
     "Batch",
     "ComputeLedgerError",
+    "CostQuestion",
     "Efficiency",
     "Engine",
     "Fact",
     "FactError",
+    "ForecastQuestion",
     "InputError",
+    "InvertQuestion",
     "Layout",
     "Ledger",
     "Machine",
@@ -95,6 +119,7 @@ __all__ = [
     "PretrainingScenario",
     "RLScenario",
     "Range",
+    "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
@@ -102,13 +127,17 @@ __all__ = [
     "SimulateServeQuestion",
     "SweepQuestion",
     "System",
+    "allocate",
     "bibtex",
+    "cost",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
+    "forecast",
     "ideal_serving",
+    "invert",
     "load_accelerator",
     "load_model",
     "load_ownership",
@@ -123,6 +152,7 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "route",
     "sample",
     "serve",
     "simulate_rl",

@@ -295,7 +295,9 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     if given is None:
         if one.is_required:
             raise InputError(f"{spelt}: needed")
-        return one.default
+        if one.default is None:
+            return None
+        given = one.default
     if one.is_list:
         return _list(one, given, spelt)
     if one.dimension == SWITCH:

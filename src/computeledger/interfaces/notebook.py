@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from computeledger.interfaces.page import page_template
-from computeledger.interfaces.tables_frontier import system_rows
 from computeledger.interfaces.tables_reconcile import rows_of
 from computeledger.interfaces.tables_rl import RL_ROWS
 from computeledger.interfaces.tables_training import RUN_ROWS, STEP_ROWS
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
+from computeledger.interfaces.views.frontier import system_rows
 from computeledger.interfaces.views.plan import PHASE_ROWS
 from computeledger.interfaces.views.simulate import TIMES
 from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words

@@ -11,6 +11,8 @@ from computeledger.fields import MOST_SAMPLES, Asked, asked, shared
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
+#: As a command that stays light can say it; a test holds it against the assumption of the physics.
+OF_PEAK = "40%"
 #: Engines whose constants are fitted, and the physical limit.
 BACKENDS = ("vllm", "sglang", "trtllm", "ideal")
 

@@ -9,12 +9,23 @@ from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
 _MODULES = {
-    "ServeAnswer": "serve",
-    "PoolsAnswer": "serve",
-    "SweepAnswer": "sweep",
-    "SimulateServeAnswer": "simulate",
     "PlanAnswer": "plan",
     "SimulateRLAnswer": "simulate",
+    "SimulateServeAnswer": "simulate",
+    "AllocateAnswer": "allocate",
+    "BacktestAnswer": "frontier",
+    "CostAnswer": "cost",
+    "ForecastAnswer": "frontier",
+    "GrowthAnswer": "frontier",
+    "InvertAnswer": "invert",
+    "LawsAnswer": "allocate",
+    "PoolsAnswer": "serve",
+    "RouteAnswer": "route",
+    "RouteCheckAnswer": "route",
+    "ServeAnswer": "serve",
+    "SitesAnswer": "frontier",
+    "SweepAnswer": "sweep",
+    "SystemsAnswer": "frontier",
 }
 
 
