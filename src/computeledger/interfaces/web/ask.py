@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from computeledger.errors import InputError
-from computeledger.fields import SWITCH, Record, fields_of, question_from
+from computeledger.fields import SWITCH, Record, fields_of, question_from, read_value
 from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -147,5 +147,6 @@ def ask_question(
     options = [
         known[key].option if known[key].dimension == SWITCH else f"{known[key].option}={text}"
         for key, text in named.items()
+        if read_value(known[key], text, key) != known[key].default
     ]
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)
