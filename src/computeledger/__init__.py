@@ -28,17 +28,21 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
+    from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.answers.simulate_rl import simulate_rl
+    from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
+    from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
+    from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
-    from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
@@ -57,6 +61,7 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
+    "questions.answers.plan": ("plan",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
@@ -64,19 +69,22 @@ _HOMES = {
     "questions.answers.frontier": ("forecast",),
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.serve": ("serve",),
+    "questions.answers.simulate_rl": ("simulate_rl",),
+    "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
+    "questions.plan": ("PlanQuestion",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
     "questions.allocate": ("AllocateQuestion",),
     "questions.serve": ("ServeQuestion",),
+    "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
     "physics.training": ("Batch",),
-    "simulation.rl": ("simulate_rl",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
@@ -106,6 +114,7 @@ __all__ = [
     "Machine",
     "Model",
     "Plan",
+    "PlanQuestion",
     "Precision",
     "PretrainingScenario",
     "RLScenario",
@@ -114,6 +123,8 @@ __all__ = [
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SimulateRLQuestion",
+    "SimulateServeQuestion",
     "SweepQuestion",
     "System",
     "allocate",
@@ -136,6 +147,7 @@ __all__ = [
     "load_tiers",
     "parse_layout",
     "parse_precision",
+    "plan",
     "plan_document",
     "quantiles",
     "read_plan",
@@ -144,6 +156,7 @@ __all__ = [
     "sample",
     "serve",
     "simulate_rl",
+    "simulate_serve",
     "simulate_serving",
     "sweep",
     "timed_pool",

@@ -9,6 +9,9 @@ from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
 _MODULES = {
+    "PlanAnswer": "plan",
+    "SimulateRLAnswer": "simulate",
+    "SimulateServeAnswer": "simulate",
     "AllocateAnswer": "allocate",
     "BacktestAnswer": "frontier",
     "CostAnswer": "cost",
