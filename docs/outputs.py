@@ -29,6 +29,11 @@ COLUMNS = 100
 CUT = "..."
 
 
+def tidy(printed: str) -> str:
+    """What was printed, without spaces at the ends of lines."""
+    return "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+
+
 def with_outputs(text: str, name: str) -> str:
     """A page with what its blocks print now; they run in order and share their names."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -38,17 +43,15 @@ def with_outputs(text: str, name: str) -> str:
             exec(compile(block["code"], name, "exec"), namespace)  # noqa: S102 - the project's own pages
         if block["printed"] is None:
             return block[0]
-        return f"```python\n{block['code']}```\n\n```text\n{out.getvalue()}```\n"
+        return f"```python\n{block['code']}```\n\n```text\n{tidy(out.getvalue())}```\n"
 
     return _BLOCK.sub(run, text)
 
 
 def excerpt(printed: str, shown: str) -> str:
     """What a page shows of a command's output: all of it, or its first lines as many as were shown before a cut."""
-    lines = [line.rstrip() for line in printed.splitlines()]
-    before = shown.splitlines()
-    kept = [*lines[: max(len(before), 2) - 1], CUT] if before[-1:] == [CUT] else lines
-    return "".join(f"{line}\n" for line in kept)
+    lines, before = tidy(printed).splitlines(keepends=True), shown.splitlines()
+    return "".join([*lines[: len(before) - 1], f"{CUT}\n"] if before[-1:] == [CUT] else lines)
 
 
 def with_printed(text: str) -> str:
@@ -56,9 +59,8 @@ def with_printed(text: str) -> str:
 
     def run(block: re.Match[str]) -> str:
         done = subprocess.run(  # noqa: S603 - the project's own pages
-            [sys.executable, "-m", *shlex.split(block["line"])],
-            env={**os.environ, "COLUMNS": str(COLUMNS)}, stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+            [sys.executable, "-m", *shlex.split(block["line"])], stdout=subprocess.PIPE, text=True, check=True
+        )
         return f"```console\n$ {block['line']}\n```\n\n```text\n{excerpt(done.stdout, block['printed'])}```\n"
 
     return _COMMAND.sub(run, text)
@@ -72,6 +74,7 @@ def main() -> None:
             if not one.name.startswith("."):
                 Path(folder, one.name).symlink_to(one)
         os.chdir(folder)
+        os.environ["COLUMNS"] = str(COLUMNS)
         for page in pages:
             text = page.read_text("utf-8")
             if "\n```\n\n```text\n" in text:

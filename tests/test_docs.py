@@ -124,7 +124,9 @@ def run_python(block: Block, namespace: dict[str, Any]) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(padded, str(block.page), "exec"), namespace)
     if block.printed:
-        assert out.getvalue() == block.printed, f"{block}: it prints something else; `make docs-pages` writes it anew"
+        assert OUTPUTS.tidy(out.getvalue()) == block.printed, (
+            f"{block}: it prints something else; `make docs-pages` writes it anew"
+        )
 
 
 @pytest.mark.parametrize("item", [*sorted({b.page for b in PYTHON}), *(b for b in PYTHON if b.skipped)], ids=str)
@@ -133,6 +135,7 @@ def test_python(item: Path | Block, checkout: Path, monkeypatch: pytest.MonkeyPa
     if isinstance(item, Block):
         pytest.skip(item.skipped)
     monkeypatch.chdir(checkout)
+    monkeypatch.setenv("COLUMNS", str(OUTPUTS.COLUMNS))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in PYTHON:
         if block.page == item and not block.skipped:
@@ -190,6 +193,18 @@ def test_plans_on_pages_are_plans() -> None:
     for block in plans:
         ledger = estimate_ledger(read_plan(tomllib.loads(block.code)), n_samples=16)
         assert set(ledger.phases) == {"pretraining", "rl", "inference"}, str(block)
+
+
+def test_the_files_that_ask_for_an_attention_kind_are_listed() -> None:
+    """What the page on extending says of a new attention kind is what the code says."""
+    asks = re.compile(r"(?:attention|mixer)\.kind\b|AttentionKind")
+    package = ROOT / "src" / "computeledger"
+    files = {
+        one.relative_to(package).as_posix() for one in package.rglob("*.py") if asks.search(one.read_text("utf-8"))
+    }
+    page = (ROOT / "docs" / "extending.md").read_text("utf-8")
+    listed = set(re.findall(r"`([\w/]+\.py)`", page.split("**attention kind**")[1].split("## ")[0]))
+    assert files == listed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -231,7 +231,7 @@ def problems(module: ModuleType) -> Iterator[str]:
             yield from (f"{file}:{member}: {problem}" for member, problem in class_problems(thing))
         # a click command is no function: its documentation is --help
         elif inspect.isfunction(inspect.unwrap(thing)) if callable(thing) else False:
-            full = not plain or name in computeledger.__all__
+            full = not plain or f"computeledger.{computeledger._MODULES.get(name)}" == module.__name__
             found = function_problems(thing, needs_example=True) if full else plain_problems(thing)
             yield from (f"{file}:{name}: {problem}" for problem in found)
 

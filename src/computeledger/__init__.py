@@ -23,12 +23,26 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training import Batch
+    from computeledger.questions.allocate import AllocateQuestion
+    from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.frontier import forecast
+    from computeledger.questions.answers.invert import invert
+    from computeledger.questions.answers.plan import plan
+    from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
+    from computeledger.questions.answers.simulate_rl import simulate_rl
+    from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.frontier import ForecastQuestion
+    from computeledger.questions.invert import InvertQuestion
+    from computeledger.questions.plan import PlanQuestion
+    from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
+    from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
-    from computeledger.simulation.rl import simulate_rl
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
@@ -47,16 +61,30 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
+    "questions.answers.plan": ("plan",),
+    "questions.answers.cost": ("cost",),
+    "questions.answers.invert": ("invert",),
+    "questions.answers.route": ("route",),
+    "questions.answers.allocate": ("allocate",),
+    "questions.answers.frontier": ("forecast",),
+    "questions.frontier": ("ForecastQuestion",),
     "questions.answers.serve": ("serve",),
+    "questions.answers.simulate_rl": ("simulate_rl",),
+    "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
+    "questions.plan": ("PlanQuestion",),
+    "questions.cost": ("CostQuestion",),
+    "questions.invert": ("InvertQuestion",),
+    "questions.route": ("RouteQuestion",),
+    "questions.allocate": ("AllocateQuestion",),
     "questions.serve": ("ServeQuestion",),
+    "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
     "physics.training": ("Batch",),
-    "simulation.rl": ("simulate_rl",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
@@ -70,34 +98,46 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accelerator",
+    "AllocateQuestion",
     "Batch",
     "ComputeLedgerError",
+    "CostQuestion",
     "Efficiency",
     "Engine",
     "Fact",
     "FactError",
+    "ForecastQuestion",
     "InputError",
+    "InvertQuestion",
     "Layout",
     "Ledger",
     "Machine",
     "Model",
     "Plan",
+    "PlanQuestion",
     "Precision",
     "PretrainingScenario",
     "RLScenario",
     "Range",
+    "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SimulateRLQuestion",
+    "SimulateServeQuestion",
     "SweepQuestion",
     "System",
+    "allocate",
     "bibtex",
+    "cost",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
+    "forecast",
     "ideal_serving",
+    "invert",
     "load_accelerator",
     "load_model",
     "load_ownership",
@@ -107,13 +147,16 @@ __all__ = [
     "load_tiers",
     "parse_layout",
     "parse_precision",
+    "plan",
     "plan_document",
     "quantiles",
     "read_plan",
     "read_trace",
+    "route",
     "sample",
     "serve",
     "simulate_rl",
+    "simulate_serve",
     "simulate_serving",
     "sweep",
     "timed_pool",

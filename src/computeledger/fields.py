@@ -73,9 +73,13 @@ class Field:
     slider : tuple of float or None
         Ends of the slider.
     is_list : bool
-        Whether it takes several values: a text with commas, or a sequence. Ranges are refused.
+        Whether it takes several values, none of them a range: a text with commas, or a sequence.
+    is_single : bool
+        Whether a range is refused.
     takes_number : bool
         Whether a text may also be given as a number.
+    takes_record : bool
+        Whether what a file holds may be given in place of its path.
     """
 
     name: str
@@ -95,7 +99,9 @@ class Field:
     group: str = ""
     slider: tuple[float, float] | None = None
     is_list: bool = False
+    is_single: bool = False
     takes_number: bool = False
+    takes_record: bool = False
 
     @property
     def option(self) -> str:
@@ -289,7 +295,9 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     if given is None:
         if one.is_required:
             raise InputError(f"{spelt}: needed")
-        return one.default
+        if one.default is None:
+            return None
+        given = one.default
     if one.is_list:
         return _list(one, given, spelt)
     if one.dimension == SWITCH:
@@ -310,10 +318,8 @@ def _list(one: Field, given: Given, spelt: str) -> tuple[Any, ...]:
         parts = list(given)
     if not parts and (isinstance(given, str) or one.is_required or one.default):
         raise InputError(f"{spelt} {shown(given)}: at least one is needed")
-    single = replace(one, is_list=False, is_required=False)
+    single = replace(one, is_list=False, is_required=False, is_single=True)
     values = tuple(read_value(single, part, spelt) for part in parts)
-    if one.dimension != TEXT and any(not isinstance(value, (int, float)) for value in values):
-        raise QuantityError(f"{spelt} {shown(given)}: expected single numbers, not ranges")
     if len(set(values)) < len(values):
         raise InputError(f"{spelt}: a value is given twice")
     return values
@@ -328,10 +334,12 @@ def _switch(given: Given, spelt: str) -> bool:
     return word in _ON
 
 
-def _text(one: Field, given: Given, spelt: str) -> str:
+def _text(one: Field, given: Given, spelt: str) -> Any:
     if not isinstance(given, str):
         if one.takes_number and isinstance(given, (int, float)) and not isinstance(given, bool):
             return f"{given:.17g}"
+        if one.takes_record and dataclasses.is_dataclass(given):
+            return given
         if hasattr(given, "__fspath__") or one.name == "layout":
             return str(given)
         raise InputError(f"{spelt} {shown(given)}: expected a text")
@@ -354,6 +362,8 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
             raise QuantityError(f"{spelt} {error}") from None
     if one.dimension == WHOLE:
         return _whole(one, value, spelt)
+    if one.is_single and isinstance(value, Range):
+        raise QuantityError(f"{spelt} {shown(given)}: expected one number, not a range")
     for end in (value.low, value.high) if isinstance(value, Range) else (value,):
         if problem := _problem(one, float(end)):
             raise QuantityError(

@@ -13,7 +13,7 @@ import pytest
 from computeledger.arrays import Range
 from computeledger.economics.routing import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
 from computeledger.economics.routing_fit import Attempt, fit_attempts, read_attempts
-from computeledger.economics.routing_task import MODEL_RANGE, ModelQuestion, RouteQuestion, route_task
+from computeledger.economics.routing_task import MODEL_RANGE, ModelQuestion, RouteCase, route_task
 from computeledger.errors import InputError
 from computeledger.validation.routing import check_attempts
 from tests.gates import ROOT
@@ -134,7 +134,7 @@ def test_difficulties_lean_on_each_other() -> None:
 
 def test_no_success_is_an_interval_and_repeats_count_less() -> None:
     never = fit_attempts([Attempt("a", str(task), False, 0.1) for task in range(20)]).models[0]
-    question = RouteQuestion((never,), RouteTask((RouteModel("any", 0.5, 0, 0),)))
+    question = RouteCase((never,), RouteTask((RouteModel("any", 0.5, 0, 0),)))
     draws = [route_task(question, "all", np.random.default_rng(k)).models[0].success_fraction for k in range(200)]
     assert 0 < np.quantile(draws, 0.05) < np.quantile(draws, 0.95) < 0.15
     same = fit_attempts([Attempt("a", str(t), t % 2 == 0, 0.1) for t in range(20) for _ in range(5)]).models[0]
@@ -150,7 +150,7 @@ def test_models_that_never_differ_tell_no_correlation() -> None:
 
 def test_a_broken_tool_is_a_failure() -> None:
     one = ModelQuestion("a", {"all": 0.8}, 0.01, tool_failure_fraction=0.25)
-    task = route_task(RouteQuestion((one,), RouteTask((RouteModel("any", 0.5, 0, 0),))), "all")
+    task = route_task(RouteCase((one,), RouteTask((RouteModel("any", 0.5, 0, 0),))), "all")
     assert task.models[0].success_fraction == pytest.approx(0.6)
 
 

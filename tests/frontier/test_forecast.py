@@ -326,7 +326,6 @@ def test_pages_stand_alone(run_json: Any, tmp_path: Path, arguments: tuple[str, 
     [
         (["systems", "100K GB200"], "superchip"),
         (["sites", "--data", "nowhere"], "no such file"),
-        (["sites", "--lab", "OpenAI", "--html", "x.html"], "--html"),
         (["sites", "--site", "nowhere"], "'nowhere': allowed: Alibaba"),
         (["spread", "--params", "4T"], "--step"),
         (["spread", "--step", "4s"], "--params"),

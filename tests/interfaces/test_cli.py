@@ -100,7 +100,7 @@ BAD_COMMANDS = {
     "blank search": (("facts", "search", " ", " "), "query is empty"),
     "zero layouts": ((*PRETRAIN, "--top", "0"), "--top 0: at least 1"),
     "negative seed": ((*SERVE, "--seed", "-1"), "--seed '-1': must not be negative"),
-    "negative seed of a plan": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--seed", "-1"), "seed = -1"),
+    "negative seed of a plan": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--seed", "-1"), "must not be negative"),
     "too many samples": ((*SERVE, "--samples", "1000001"), "at most 1,000,000"),
     "range for a count": ((*SERVE, "--batch", "1..4"), "--batch 1..4"),
     "decimal comma": ((*PRETRAIN, "--tokens", "1,5T tokens"), "write 1.5"),

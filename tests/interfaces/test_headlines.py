@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from computeledger.fields import question_from
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.report_frontier import frontier_page
-from computeledger.interfaces.tables_frontier import step_months, system_sentence
+from computeledger.interfaces.views import view_of
+from computeledger.interfaces.views.frontier import step_months, system_sentence
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from computeledger.questions.answers.frontier import answer_systems
+from computeledger.questions.frontier import SystemsQuestion
 from computeledger.units import format_percent
 from tests.gates import ROOT
 from tests.interfaces.headlines import figures, unsupported
@@ -118,10 +121,12 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     sentence = system_sentence(document)
     for figure in (format_percent(row["mfu_fraction"]), *step_months(row)):
         assert figure in sentence
-    page = frontier_page("systems", document)
-    assert sentence in page.lead
-    (steps,) = [rows for title, _, rows in page.tables if title.startswith("The step")]
-    assert any(cells[4].replace("\u00a0", " ") in sentence and cells[5] in sentence for cells in steps)
+    view = view_of(
+        answer_systems(question_from(SystemsQuestion, {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}))
+    )
+    assert sentence in view.headline
+    (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
+    assert any(str(row[4]).replace("\u00a0", " ") in sentence and str(row[5]) in sentence for row in steps)
 
 
 def test_small_things_are_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import html
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from computeledger.frontier.forecast import backtest, run_series, when_reached
 from computeledger.frontier.growth import Growth
 from computeledger.frontier.systems import described_system
 from computeledger.interfaces import notebook, views
+from computeledger.questions import answers
 from computeledger.simulation.rl import simulate_rl
 from computeledger.simulation.serving import simulate_serving
 from computeledger.workloads.disaggregated import estimate_disaggregated
@@ -126,6 +129,8 @@ def test_the_table_says_what_the_document_says(repository: Path) -> None:
 
 
 def known_kinds() -> set[str]:
+    for module in pkgutil.iter_modules(answers.__path__, f"{answers.__name__}."):
+        importlib.import_module(module.name)
     found, waiting = set(), [Displayed]
     while waiting:
         for one in waiting.pop().__subclasses__():

@@ -14,8 +14,11 @@ import pytest
 
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import load_plan, read_plan
-from computeledger.interfaces.report import plan_report
+from computeledger.interfaces.render.html import report as report_of_view
+from computeledger.interfaces.working import working_view
+from computeledger.questions.answers.plan import PlanAnswer
 from computeledger.questions.documents.records import plan_document
+from computeledger.questions.plan import PlanQuestion
 from computeledger.questions.wording import PHASE_NAMES
 from computeledger.sources import load_sources
 from tests.printed import sheets, words_of
@@ -52,7 +55,7 @@ class Page(HTMLParser):
 
 
 def report_of(ledger: Ledger) -> str:
-    return plan_report(ledger, plan_document(ledger, working=True))
+    return report_of_view(PlanAnswer(PlanQuestion(plan=ledger.plan), ledger).view(working=True))
 
 
 @pytest.fixture(scope="module")
@@ -93,14 +96,14 @@ def test_every_phase_figure_and_source_is_there(report: str, ledger: Ledger, pag
     assert document["title"] in text
     for name in ledger.phases:
         assert PHASE_NAMES[name] in text
-    for figure in document["working"]:
-        assert f'<span class="name">{figure["name"]}</span>' in text
+    for figure in working_view(document):
+        assert f'<span class="name">{figure["title"]}</span>' in text
         assert figure["formula"] in text
     ids = {value for _, value in page.values("id")}
     for key in document["sources"]:
         assert f"source-{key}" in ids and load_sources()[key].title in text
         assert f"@misc{{{key}," in text
-    for name in ("shares", "gpu_hours", "usd", "roofline", "bounds", "speed", "drivers"):
+    for name in ("shares", "phases", "usd", "roofline", "bounds", "speed", "drivers"):
         assert f"caption-{name}" in ids
     assert f"{ledger.n_samples} samples, seed {ledger.seed}" in text
 
@@ -136,8 +139,8 @@ def test_nothing_of_a_plan_becomes_markup() -> None:
 def test_parity_in_gpu_time_is_told_beside_flop(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository)
     text = report_of(estimate_ledger(load_plan("examples/frontier-fermi.toml"), n_samples=64))
-    assert "ledgers take equal <strong>GPU-time</strong>" in text
-    assert "in <strong>FLOP</strong>, Pretraining takes" in text
+    assert "phases take equal GPU-time" in text
+    assert "in FLOP, Pretraining takes" in text
 
 
 def plan_with(**sections: Any) -> Ledger:
@@ -221,7 +224,7 @@ def test_on_paper(browser: Any, report: str, tmp_path: Path) -> None:
     pdf = page.pdf(prefer_css_page_size=True, print_background=True)
     words = words_of(pdf)
     assert sheets(pdf) <= 24
-    for part in ("GPU-hours", "Parity in one currency", "intensity, FLOP per byte of HBM", "@misc{"):
+    for part in ("GPU-hours", "Three phases, two currencies", "intensity, FLOP per byte of HBM", "@misc{"):
         assert part.replace(" ", "") in words
     figures = page.locator("details.figure td").all_text_contents()  # folded away on the screen
     assert [one for one in figures if "".join(one.split()) not in words] == []

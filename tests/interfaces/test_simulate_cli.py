@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.record_files import parquet, record_bytes
@@ -60,6 +62,28 @@ def test_serve_answers_its_contract(capsys: pytest.CaptureFixture[str], tmp_path
     assert "Goodput against load" in page.read_text()
 
 
+def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = cl.simulate_serve(
+        model="llama-3.1-8b", system="h100-nvl8", layout="tp1", arrivals="poisson:4", requests=50, input_tokens=512
+    )
+    asked = ["--arrivals", "poisson:4", "--requests", "50", "--input-tokens", "512"]
+    assert found.to_dict() == answer(capsys, *SERVE, *asked)
+    assert len(found.records()["arrival_s"]) == found.to_dict()["load"]["requests"]
+    busy = replace(found, is_saturated=True)
+    assert "Saturated" in str(busy._repr_html_()) and "Saturated" not in str(found._repr_html_())
+    with pytest.raises(InputError, match=r"^give trace FILE or arrivals"):
+        cl.simulate_serve(model="llama-3.1-8b", system="h100-nvl8")
+    plan = ROOT / "examples" / "rl-async.toml"
+    run = cl.simulate_rl(plan, steps=2, lags=[1])
+    assert run.to_dict() == answer(capsys, "simulate", "rl", str(plan), "--steps", "2", "--lags", "1")
+    assert cl.simulate_rl(cl.load_plan(plan), steps=2).step_s == run.step_s
+    assert cl.simulate_rl(run.question, steps=3).result.scenario.n_steps == 3
+    copy = tmp_path / "plan.toml"
+    copy.write_text(plan.read_text())
+    with pytest.raises(InputError, match="is the file that was read"):
+        cl.simulate_rl(copy, steps=1).to_html(copy)
+
+
 def test_a_lone_request_takes_what_serve_says(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a queue, the clock and the steady state agree: prompt in one chunk, then steps of batch 1."""
     lengths = ("--input-tokens", "1024", "--output-tokens", "257")
@@ -93,6 +117,8 @@ SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
         ([*SMALL, "--input-tokens", "200000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "-5"], "not a positive number"),
+        ([*SMALL, "--good", "1.5"], "--good-fraction"),
+        ([*SMALL, "--sweep", "1"], "at least 2"),
         ([*SMALL, "--replicas", "0"], "at least 1"),
         ([*SMALL, "--max-batch", "0"], "at least 1"),
         ([*SMALL, "--routing", "prefixes"], "did you mean 'prefix'"),

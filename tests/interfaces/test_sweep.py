@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_named(capsys) -> None:
     [
         (["--workers", "2", "--cluster", "tcp://127.0.0.1:1"], "exclude each other"),
         (["--input-tokens", "1k,1k"], "given twice"),
-        (["--input-tokens", "1k..2k"], "single numbers"),
+        (["--input-tokens", "1k..2k"], "expected one number, not a range"),
         (["--parquet", "nowhere/x.parquet"], "the folder 'nowhere' does not exist"),
         (["--model", "llama-9"], "unknown model"),
         (["--cluster", "nonsense"], "expected the address of a Dask scheduler"),
@@ -111,7 +111,7 @@ def test_a_sweep_from_python_is_the_command_s() -> None:
     by_text = cl.sweep(found.question, input_tokens="1024,4K")
     assert found.to_dict()["best"] == by_text.to_dict()["best"] and set(found.best) == {0, 1, 2, 3}
     assert found.best[2].output_tokens_per_s_per_gpu > found.best[0].output_tokens_per_s_per_gpu, "more HBM"
-    with pytest.raises(InputError, match=r"^input_tokens '1k\.\.2k': .*single numbers"):
+    with pytest.raises(InputError, match=r"^input_tokens '1k\.\.2k': .*one number, not a range"):
         cl.sweep(found.question, input_tokens="1k..2k")
     with pytest.raises(InputError, match=r"^model: needed"):
         cl.sweep(system="h100-nvl8")

@@ -76,7 +76,7 @@ class ModelQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class RouteQuestion:
+class RouteCase:
     """Everything a routing question says.
 
     Attributes
@@ -100,7 +100,7 @@ class RouteQuestion:
     uncertain: Mapping[str, Uncertain] = field(default_factory=lambda: {"model_correlation": MODEL_RANGE})
 
 
-def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteQuestion:
+def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteCase:
     """Read a routing question from TOML.
 
     Parameters
@@ -112,7 +112,7 @@ def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = No
 
     Returns
     -------
-    RouteQuestion
+    RouteCase
         Checked.
 
     Examples
@@ -124,7 +124,7 @@ def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = No
     return route_of(read_file(Path(path)), Path(path).parent, sheets)
 
 
-def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteQuestion:
+def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteCase:
     r"""Check a parsed routing question.
 
     Parameters
@@ -138,7 +138,7 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
 
     Returns
     -------
-    RouteQuestion
+    RouteCase
         Checked.
 
     Examples
@@ -189,7 +189,7 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
         _count(document, "task.max_depth", task.get("max_depth", 3), 4),
     )  # fmt: skip
     least = _share(document, "task.min_success", task["min_success"]) if "min_success" in task else None
-    return RouteQuestion(models, settings, shares, least, uncertain)
+    return RouteCase(models, settings, shares, least, uncertain)
 
 
 def _keys(document: Document, path: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
@@ -374,14 +374,14 @@ def _sheet(
     raise document.error(f"{name}.price", f"{shown(given)}: expected a table of prices, a .toml file or provider/model")
 
 
-def route_task(question: RouteQuestion, kind: str, draw: np.random.Generator | None = None) -> RouteTask:
+def route_task(question: RouteCase, kind: str, draw: np.random.Generator | None = None) -> RouteTask:
     """The task at the middle of what is uncertain, or at one draw of it.
 
     Chances from counts have Jeffreys' posterior, so that no success is no certainty of failure.
 
     Parameters
     ----------
-    question : RouteQuestion
+    question : RouteCase
         As it was read.
     kind : str
         Difficulty.
@@ -396,7 +396,7 @@ def route_task(question: RouteQuestion, kind: str, draw: np.random.Generator | N
     Examples
     --------
     >>> one = ModelQuestion("a", {"all": (0, 20)}, 0.01)
-    >>> task = route_task(RouteQuestion((one,), RouteTask((RouteModel("any", 0.5, 0, 0),))), "all")
+    >>> task = route_task(RouteCase((one,), RouteTask((RouteModel("any", 0.5, 0, 0),))), "all")
     >>> 0 < task.models[0].success_fraction < 0.05
     True
     """

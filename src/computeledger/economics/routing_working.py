@@ -7,18 +7,18 @@ from dataclasses import asdict
 
 from computeledger.arrays import Uncertain, sample
 from computeledger.economics.routing import Step
-from computeledger.economics.routing_task import ModelQuestion, RouteQuestion
+from computeledger.economics.routing_task import ModelQuestion, RouteCase
 from computeledger.workloads.result import Figure, Term
 
 _COPULA = "all under one common difficulty of the task, normally distributed"
 
 
-def route_figures(question: RouteQuestion, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
+def route_figures(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
     """Show how the figures of one policy come about.
 
     Parameters
     ----------
-    question : RouteQuestion
+    question : RouteCase
         As it was asked.
     policy : tuple of Step
         The one that is explained.
@@ -68,7 +68,7 @@ def _term(name: str, value: Uncertain, unit: str) -> Term:
     return Term(name, sample({name: value})[name], unit, "plan", "TASK.toml")
 
 
-def _money(question: RouteQuestion, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
+def _money(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
     settings = question.settings
     models = [question.models[place] for place in dict.fromkeys(step.model for step in policy)]
     tries = [_term(f"one try of {one.name}", one.attempt_usd, "USD") for one in models]

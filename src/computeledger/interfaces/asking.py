@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _Q = TypeVar("_Q", bound=Record)
 #: Fields that stand last in a command's help.
-_LAST = ("samples", "seed")
+_LAST = ("samples", "seed", "workers", "cluster")
 
 report_option = click.option("--html", metavar="FILE", help="Write the report as one self-contained HTML file.")
 
@@ -27,7 +27,7 @@ def question_options(question: type[Record], leave_out: tuple[str, ...] = ()) ->
         """Add them in the order of their declaration."""
         known = [one for name, one in fields_of(question).items() if name not in leave_out]
         for one in [
-            *(one for one in known if one.name in _LAST),
+            *(one for one in reversed(known) if one.name in _LAST),
             *(one for one in reversed(known) if one.name not in _LAST),
         ]:
             for alias in one.aliases:

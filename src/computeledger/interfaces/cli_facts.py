@@ -6,16 +6,9 @@ from typing import Any
 
 import click
 
-from computeledger.interfaces.cli_options import (
-    CONTEXT,
-    help_alone,
-    json_option,
-    print_json,
-    quantity_option,
-    samples_option,
-    seed_option,
-    working_option,
-)
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.cli_options import CONTEXT, help_alone, json_option, print_json, working_option
+from computeledger.questions.cost import CostQuestion
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)
@@ -92,30 +85,8 @@ def facts_diff(first: str, second: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--system", metavar="ID", help="System id, or path to a system TOML.")
-@click.option("--accelerator", metavar="ID", help="Accelerator id, or path to a TOML, where no system is meant.")
-@click.option("--kind", multiple=True, metavar="KIND", help="rent, reserve or own; may be repeated. [default: all]")
-@click.option(
-    "--occupancy",
-    callback=quantity_option("fraction", ""),
-    metavar="F",
-    help="Used hours over hours paid, such as 60%..90%.",
-)
-@click.option(
-    "--electricity", callback=quantity_option("usd_per_kwh", "$/kWh"), metavar="$/kWh", help="Price of electricity."
-)
-@click.option("--life", callback=quantity_option("years", "years"), metavar="Y", help="Years of service.")
-@click.option(
-    "--cost-of-capital", callback=quantity_option("fraction", ""), metavar="F", help="Per year, such as 8%..12%."
-)
-@click.option(
-    "--capex", callback=quantity_option("usd", "$"), metavar="$", help="Purchase of one GPU, building included."
-)
-@click.option(
-    "--operation", callback=quantity_option("usd_per_year", "$/year"), metavar="$/year", help="Staff, repair, space."
-)
-@samples_option
-@seed_option
+@question_options(CostQuestion)
+@report_option
 @working_option
 @json_option
 def cost(**options: Any) -> None:
@@ -124,15 +95,9 @@ def cost(**options: Any) -> None:
     What an option does not state comes from the newest price and ownership editions. The cost is that of an hour that
     is used: a reserved or owned GPU is paid for while it stands idle.
     """
-    from computeledger.questions.answers.facts import answer_cost
+    from computeledger.questions.answers.cost import answer_cost
 
-    document = answer_cost(options)
-    if options["as_json"]:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_facts import print_cost
-
-    print_cost(document, options["working"])
+    show_answer(answer_cost(asked_by(CostQuestion, options)), options)
 
 
 @click.command()

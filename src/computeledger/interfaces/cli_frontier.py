@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.cli_options import (
     CONTEXT,
     COUNT,
     NUMBER,
-    OF_PEAK,
-    at_least_one,
     help_alone,
     json_option,
     parse_count,
@@ -19,27 +18,15 @@ from computeledger.interfaces.cli_options import (
     parse_seconds,
     print_json,
     quantity_option,
-    samples_option,
-    seed_option,
     working_option,
 )
-from computeledger.writing import write_file
-
-_data = click.option(
-    "--data", metavar="DIR", help="Folder with Epoch's CSV files as downloaded; left out: the copy that ships."
+from computeledger.questions.frontier import (
+    BacktestQuestion,
+    ForecastQuestion,
+    GrowthQuestion,
+    SitesQuestion,
+    SystemsQuestion,
 )
-_accelerator = click.option("--accelerator", default="gb200-gpu", show_default=True, metavar="ID", help="Chip.")
-_months = click.option(
-    "--duration", default="4 months", show_default=True, callback=parse_seconds, help="Length of a run."
-)
-_use = click.option(
-    "--utilization",
-    default=OF_PEAK,
-    show_default=True,
-    callback=quantity_option("fraction", ""),
-    help="Of the peak.",
-)
-_html = click.option("--html", "html_file", metavar="FILE", help="Write plots and tables as one HTML file.")
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)
@@ -49,36 +36,23 @@ def frontier(context: click.Context) -> None:
     help_alone(context)
 
 
-def _answer(document: dict[str, Any], as_json: bool, command: str, html_file: str | None = None) -> None:
-    """Print a document, as JSON or as tables, and write its page."""
-    if html_file is not None:
-        from computeledger.interfaces.report_frontier import frontier_report
-
-        write_file(html_file, frontier_report(command, document))
+def _show(document: dict[str, Any], as_json: bool, command: str) -> None:
+    """Print a document, as JSON or as tables."""
     if as_json:
         print_json(document)
         return
     from computeledger.interfaces.tables_frontier import print_frontier
 
     print_frontier(command, document)
-    if "working" in document:
-        from computeledger.interfaces.tables import console, print_working
-
-        print_working(console(), document)
-    if html_file is not None:
-        click.echo(f"report: {html_file}")
 
 
 @frontier.command("systems")
 @click.argument("spec")
-@_months
-@_use
-@samples_option
-@seed_option
-@_html
+@question_options(SystemsQuestion, leave_out=("spec",))
+@report_option
 @working_option
 @json_option
-def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options: Any) -> None:
+def frontier_systems(**options: Any) -> None:
     """A system by chips, power, money or buildings: what it has, costs, trains, and serves.
 
     SPEC is "[NUMBER UNIT] [boundary] [of ACCELERATOR_ID]", several joined by " + ": "400 MW facility of gb200-gpu",
@@ -87,77 +61,55 @@ def frontier_systems(spec: str, as_json: bool, html_file: str | None, **options:
     """
     from computeledger.questions.answers.frontier import answer_systems
 
-    _answer(answer_systems(spec, options), as_json, "systems", html_file)
+    show_answer(answer_systems(asked_by(SystemsQuestion, options)), options)
 
 
 @frontier.command("sites")
-@_data
-@click.option("--site", metavar="NAME", help="Only this site.")
-@click.option("--lab", metavar="NAME", help="Chips of a lab over time, at the sites that the data name.")
-@click.option("--claim", callback=quantity_option("w", "MW"), metavar="W", help="Facility power claimed for --site.")
-@click.option("--date", metavar="YYYY-MM-DD", help="Day of the claim, or the last day shown.")
-@_html
+@question_options(SitesQuestion)
+@report_option
 @working_option
 @json_option
-def frontier_sites(as_json: bool, html_file: str | None, **options: Any) -> None:
+def frontier_sites(**options: Any) -> None:
     """Data-centre sites over time: H100-equivalents recomputed from chip counts, beside the published ones."""
     from computeledger.questions.answers.frontier import answer_sites
 
-    _answer(answer_sites(options | {"html_file": html_file}), as_json, "sites", html_file)
+    show_answer(answer_sites(asked_by(SitesQuestion, options)), options)
 
 
 @frontier.command("backtest")
-@click.option("--cutoff", default="2024-12-31", show_default=True, metavar="YYYY-MM-DD", help="Last day that is known.")
-@_data
-@_html
+@question_options(BacktestQuestion)
+@report_option
 @json_option
-def frontier_backtest(as_json: bool, html_file: str | None, **options: Any) -> None:
+def frontier_backtest(**options: Any) -> None:
     """Forecast from a cut-off what is known now: coverage, error and width of the intervals."""
     from computeledger.questions.answers.frontier import answer_backtest
 
-    _answer(answer_backtest(options), as_json, "backtest", html_file)
+    show_answer(answer_backtest(asked_by(BacktestQuestion, options)), options)
 
 
 @frontier.command("growth")
-@click.option("--first", default="2022-01-01", show_default=True, metavar="YYYY-MM-DD", help="Begin of the window.")
-@click.option("--last", default="2026-08-22", show_default=True, metavar="YYYY-MM-DD", help="End of the window.")
-@click.option("--scenario", metavar="NAME", help="One scenario, or a TOML file of them; all that ship when left out.")
-@click.option(
-    "--years",
-    default=5,
-    type=COUNT,
-    show_default=True,
-    callback=at_least_one,
-    help="Years that scenarios look ahead.",
-)
-@_data
-@_html
+@question_options(GrowthQuestion)
+@report_option
 @working_option
 @json_option
-def frontier_growth(as_json: bool, html_file: str | None, **options: Any) -> None:
+def frontier_growth(**options: Any) -> None:
     """Growth fitted on data with its interval, and scenarios of what bounds it."""
     from computeledger.questions.answers.frontier import answer_growth
 
-    _answer(answer_growth(options), as_json, "growth", html_file)
+    show_answer(answer_growth(asked_by(GrowthQuestion, options)), options)
 
 
 @frontier.command("forecast")
-@click.argument("flop", callback=quantity_option("flop", "FLOP"))
-@click.option("--by", metavar="YYYY-MM-DD", help="Day of which the chance is asked.")
-@click.option("--scenario", metavar="NAME|FILE", help="Of growth, as in frontier growth: the date it would give.")
-@_accelerator
-@_months
-@_use
-@click.option("--samples", default=10_000, type=COUNT, show_default=True, help="Paths of the forecast.")
-@seed_option
-@_html
+@click.argument("flop")
+@question_options(ForecastQuestion, leave_out=("flop",))
+@report_option
 @working_option
 @json_option
-def frontier_forecast(flop: Any, as_json: bool, html_file: str | None, **options: Any) -> None:
+def frontier_forecast(**options: Any) -> None:
     """When is a run of FLOP (such as 1e28) possible, with what chance, and what does it take."""
     from computeledger.questions.answers.frontier import answer_forecast
 
-    _answer(answer_forecast(flop, options), as_json, "forecast", html_file)
+    show_answer(answer_forecast(asked_by(ForecastQuestion, options)), options)
 
 
 @frontier.command("spread")
@@ -183,7 +135,7 @@ def frontier_spread(as_json: bool, **options: Any) -> None:
     """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
     from computeledger.questions.answers.frontier import answer_spread
 
-    _answer(answer_spread(options), as_json, "spread")
+    _show(answer_spread(options), as_json, "spread")
 
 
 @frontier.command("sheet")
@@ -200,7 +152,7 @@ def frontier_sheet(model: str, as_json: bool, **options: Any) -> None:
     """A published model's training FLOP from parameters, hardware-time and price: reconciled, or the conflict."""
     from computeledger.questions.answers.frontier import answer_sheet
 
-    _answer(answer_sheet(model, options), as_json, "sheet")
+    _show(answer_sheet(model, options), as_json, "sheet")
 
 
 @frontier.command("schedule")
@@ -214,4 +166,4 @@ def frontier_schedule(start: str, as_json: bool, **options: Any) -> None:
     """When is the model out: delivery, installation, pretraining, post-training one after the other."""
     from computeledger.questions.answers.frontier import answer_schedule
 
-    _answer(answer_schedule(start, options), as_json, "schedule")
+    _show(answer_schedule(start, options), as_json, "schedule")

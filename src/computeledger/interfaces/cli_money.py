@@ -2,213 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.cli_options import (
     CONTEXT,
-    COUNT,
-    NUMBER,
-    OF_PEAK,
     help_alone,
     json_option,
-    parse_count,
-    parse_price,
-    parse_seconds,
     parse_tokens,
     print_json,
     quantity_option,
-    samples_option,
-    seed_option,
     working_option,
 )
+from computeledger.questions.allocate import AllocateQuestion
+from computeledger.questions.invert import InvertQuestion
+from computeledger.questions.route import RouteQuestion
 
 _ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", "")
 _rate, _flop = quantity_option("tokens_per_s", "tokens/s"), quantity_option("flop", "FLOP")
 
 
-def _one(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Read one exact number: a price list states no ranges."""
-    from computeledger.arrays import Range
-    from computeledger.errors import InputError
-
-    value = _ratio(context, parameter, text)
-    if isinstance(value, Range):
-        raise InputError(f"{parameter.opts[0]} {text!r}: one exact number is expected")
-    return None if value is None else float(value)
-
-
-def _print_working(document: Mapping[str, Any]) -> None:
-    """Print the working where it was asked for."""
-    if "working" in document:
-        from computeledger.interfaces.tables import console, print_working
-
-        print_working(console(), document)
-
-
-def at_least_thousand(_context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse fewer samples than hypotheses need, and more than memory holds."""
-    from computeledger.errors import InputError
-
-    if not 1_000 <= value <= 2_000_000:
-        raise InputError(f"{parameter.opts[0]} {value}: from 1,000 to 2,000,000 samples")
-    return value
-
-
 @click.command()
-@click.option("--law", default="besiroglu_2024", show_default=True, metavar="NAME", help="Loss law.")
+@question_options(AllocateQuestion)
 @click.option(
     "--laws", is_flag=True, help="List the laws: where each was read, what it was fitted on, whether it is on."
 )
-@click.option("--unverified", is_flag=True, help="Allow laws and constants that were read in notes only.")
-@click.option("--unique-tokens", callback=parse_tokens, metavar="N", help="Fresh data there are; more repeats.")
-@click.option("--sparsity-ratio", type=NUMBER, metavar="R", help="Total over active parameters of a sparse model.")
-@click.option(
-    "--sparsity-multiplier", callback=_ratio, metavar="M", help="Dense compute it is worth; left out: read off."
-)
-@click.option("--train-bits", metavar="W/A/KV", help="Precision of training, such as 8/8/16: Kumar et al.'s law.")
-@click.option("--budget", metavar="AMOUNT", help="'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.")
-@click.option("--inference-tokens", "tokens_inference", callback=parse_tokens, metavar="N", help="Tokens served.")
-@click.option("--rate", callback=_rate, metavar="N/s", help="Tokens served per second; with --life.")
-@click.option("--life", callback=parse_seconds, metavar="TIME", help="Time in service; with --rate.")
-@click.option("--rl-tokens", "tokens_rl", callback=parse_tokens, metavar="N", help="Tokens of RL.")
-@click.option("--beta", callback=_ratio, help="FLOP of RL per parameter and token. [default: 8 to 12, median 10]")
-@click.option("--samples-per-kept", callback=_ratio, metavar="N", help="RL samples per one trained on: sets beta.")
-@click.option("--rl-gain", callback=_ratio, metavar="LOSS", help="Loss that unlimited RL is worth; with --rl-mid.")
-@click.option("--rl-mid", callback=_flop, metavar="FLOP", help="RL compute at which half of it is reached.")
-@click.option("--rl-recipe", metavar="NAME", help="ScaleRL's sigmoid instead of --rl-mid: scalerl, 32k, scout, ...")
-@click.option("--rl-exponent", callback=_ratio, metavar="B", help="Steepness of the sigmoid; 1 when left out.")
-@click.option("--elasticity", default="0", help="Demand falls as price^-elasticity; a number, or 'published'.")
-@click.option("--at-n-params", "n_params_reference", callback=parse_count, metavar="N", help="Size of that demand.")
-@click.option("--utilization-pretraining", callback=_fraction, metavar="F", help=f"FLOP over peak; {OF_PEAK} assumed.")
-@click.option(
-    "--utilization-rl", callback=_fraction, metavar="F", help="Of RL, waiting included; that of published steps."
-)
-@click.option("--utilization-inference", callback=_fraction, metavar="F", help="Of inference; a third assumed.")
-@click.option("--system", default="h100-nvl8", show_default=True, help="System whose GPUs are counted.")
-@click.option("--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out.")
-@click.option("--n-params", callback=parse_count, metavar="N", help="Judge ledgers that exist: active parameters.")
-@click.option("--tokens", "tokens_pretraining", callback=parse_tokens, metavar="N", help="And pretraining tokens.")
-@click.option("--preset", metavar="NAME", help="Judge an assumed lab: consumer-app or api-only.")
-@click.option("--levers", metavar="MODEL", help="What sparsity, caches, drafts, bits and routing do, on this model.")
-@click.option("--html", "html_file", metavar="FILE", help="Write plots as one self-contained HTML file.")
-@samples_option
-@seed_option
+@report_option
 @json_option
-def allocate(as_json: bool, html_file: str | None, laws: bool, **options: Any) -> None:
+def allocate(laws: bool, **options: Any) -> None:
     """Split a budget over size, pretraining, RL and inference by equal marginal returns.
 
     Without --inference-tokens or --rl-tokens the ledger is as large as pretraining's: a choice, and no law.
     """
     if laws:
-        _laws(as_json)
+        from computeledger.questions.answers.laws import LawsAnswer
+
+        show_answer(LawsAnswer(), options)
         return
     from computeledger.questions.answers.allocate import answer_allocate
 
-    document = answer_allocate(options)
-    if html_file is not None:
-        from computeledger.interfaces.report_money import write_allocation
-
-        write_allocation(html_file, document)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_allocation
-
-    print_allocation(document)
-    if html_file is not None:
-        click.echo(f"report: {html_file}")
-
-
-def _laws(as_json: bool) -> None:
-    """The list of laws."""
-    from computeledger.questions.answers.laws import laws_document
-
-    document = laws_document()
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_laws
-
-    print_laws(document)
+    show_answer(answer_allocate(asked_by(AllocateQuestion, options)), options)
 
 
 @click.command()
-@click.argument("sheet_file", metavar="[SHEET.toml]", required=False)
-@click.option("--model", metavar="PROVIDER/NAME", help="A sheet of genai-prices, where it is installed.")
-@click.option("--input", "input_price", callback=_one, metavar="USD", help="Price per million input tokens.")
-@click.option("--output", "output_price", callback=_one, metavar="USD", help="Price per million output tokens.")
-@click.option("--threshold", callback=parse_tokens, metavar="N", help="Prompt beyond which it costs more.")
-@click.option("--provider", metavar="NAME", help="Who sells it; told from --model when left out.")
-@click.option(
-    "--premium",
-    default="1",
-    show_default=True,
-    callback=_ratio,
-    metavar="X",
-    help="Price over that of the open market, such as 3 or 1.5..6.",
-)
-@click.option(
-    "--premium-spread", default=0.0, type=NUMBER, show_default=True, metavar="S", help="Log standard deviation of that."
-)
-@click.option(
-    "--fast-price", callback=_one, metavar="X", help="A fast mode's price over the plain one; with --fast-speed."
-)
-@click.option("--fast-speed", callback=_one, metavar="X", help="And its speed over the plain one.")
-@click.option(
-    "--samples", default=200_000, type=COUNT, show_default=True, callback=at_least_thousand, help="Samples drawn."
-)
+@click.argument("sheet", metavar="[SHEET.toml]", required=False)
+@question_options(InvertQuestion, leave_out=("sheet",))
+@report_option
 @working_option
-@seed_option
 @json_option
-def invert(as_json: bool, **options: Any) -> None:
+def invert(**options: Any) -> None:
     """Say what a price sheet reveals of the model behind it, and what it does not.
 
     Sizes come from prices of open models of known size; intervals are those that left-out models keep.
     """
     from computeledger.questions.answers.invert import answer_invert
 
-    document = answer_invert(options)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_inversion
-
-    print_inversion(document)
-    _print_working(document)
+    show_answer(answer_invert(asked_by(InvertQuestion, options)), options)
 
 
 @click.command()
-@click.argument("task_file", metavar="[TASK.toml]", required=False)
-@click.option("--attempts", metavar="F.csv", help="Fit models to attempts: model, task, success, cost; CSV or JSONL.")
-@click.option("--check", is_flag=True, help="Predict cascades of one half of the attempts' tasks from the other half.")
-@click.option("--html", "html_file", metavar="FILE", help="Write the front as one self-contained HTML file.")
+@click.argument("task", metavar="[TASK.toml]", required=False)
+@question_options(RouteQuestion, leave_out=("task",))
+@report_option
 @working_option
-@seed_option
 @json_option
-def route(as_json: bool, html_file: str | None, **options: Any) -> None:
+def route(**options: Any) -> None:
     """Cost, time and success of a completed task: single models, retries, best-of-k and cascades.
 
     Failures are correlated: what independence would promise is printed as an upper bound only.
     """
     from computeledger.questions.answers.route import answer_route
 
-    document = answer_route(options)
-    if html_file is not None and not options["check"]:
-        from computeledger.interfaces.report_money import write_route
-
-        write_route(html_file, document)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_route, print_routing_check
-
-    (print_routing_check if options["check"] else print_route)(document)
-    _print_working(document)
-    if html_file is not None:
-        click.echo(f"report: {html_file}")
+    show_answer(answer_route(asked_by(RouteQuestion, options)), options)
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)

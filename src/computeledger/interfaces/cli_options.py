@@ -13,9 +13,9 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.fields import MOST_COUNT, MOST_SAMPLES
+from computeledger.questions import setup
 
-#: As a command that stays light can say it; a test holds it against the assumption of the physics.
-OF_PEAK = "40%"
+OF_PEAK = setup.OF_PEAK
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from computeledger.interfaces.page import page_template
-from computeledger.interfaces.tables import PHASE_ROWS
-from computeledger.interfaces.tables_frontier import system_rows
 from computeledger.interfaces.tables_reconcile import rows_of
 from computeledger.interfaces.tables_rl import RL_ROWS
-from computeledger.interfaces.tables_simulate import TIMES
 from computeledger.interfaces.tables_training import RUN_ROWS, STEP_ROWS
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
+from computeledger.interfaces.views.frontier import system_rows
+from computeledger.interfaces.views.plan import PHASE_ROWS
+from computeledger.interfaces.views.simulate import TIMES
 from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
 from computeledger.units import format_count, format_percent
 from computeledger.workloads.result import quantity
@@ -142,7 +142,7 @@ def _sheet(result: object) -> Sheet | None:
 def _of_view(view: View) -> Sheet:
     """The tiles of an answer's view, with what a reader must know of them."""
     rows = [(one.label, [(one.text, one.band)]) for one in view.tiles]
-    return Sheet(view.title or view.headline, rows, notes=(view.headline, *view.notes))
+    return Sheet(view.title or view.headline, rows, notes=(view.headline, *view.warnings, *view.notes))
 
 
 def _cut(text: str) -> str:

@@ -9,6 +9,9 @@ from computeledger.interfaces import plot_parts as parts
 from computeledger.interfaces.plot_parts import BOUND_COLORS, NEUTRAL, SERIES, Spec, rounded
 from computeledger.units import format_si
 
+#: States of requests and rollouts as readers know them.
+STATES = {"waiting": "queued", "reading": "prefilling", "writing": "decoding", "generating": "generating",
+          "unverified": "waiting for a verdict", "verified": "waiting for training"}  # fmt: skip
 PHASE_TINTS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#7A838D", "#C9CED3")
 
 
@@ -17,10 +20,10 @@ def timeline_figure(document: Mapping[str, Any]) -> Spec:
     series = document["timeline"]
     names = [name for name in series if name not in ("time_s", "replicas") and any(series[name])]
     data = [
-        {"type": "scatter", "mode": "lines", "x": series["time_s"], "y": series[name], "name": name, "stackgroup":
-        "one",
+        {"type": "scatter", "mode": "lines", "x": series["time_s"], "y": series[name], "name": STATES[name],
+         "stackgroup": "one",
          "line": {"width": 0.6, "color": color, "shape": "hv"}, "fillcolor": parts.faint(color, 0.55),
-         "hovertemplate": f"%{{y:.4~g}} {name}<extra></extra>"}
+         "hovertemplate": f"%{{y:.4~g}} {STATES[name]}<extra></extra>"}
         for name, color in zip(names, ("#D8BC86", "#0072B2", "#009E73", "#D55E00"), strict=False)
     ]  # fmt: skip
     scales = len(set(series.get("replicas", ()))) > 1
@@ -89,9 +92,7 @@ def phases_figure(document: Mapping[str, Any]) -> Spec:
             **parts.bar_text(color), "marker": {"color": color},
             "hovertemplate": f"{name}: %{{x:.3~g}} %<extra></extra>",
         })  # fmt: skip
-    layout = _plain_layout(110, "% of GPU-time", "", barmode="stack")
-    layout["showlegend"] = False
-    layout["margin"]["t"] = 4
+    layout = _plain_layout(150, "% of GPU-time", "", barmode="stack")
     layout["yaxis"] = {**parts.ROWS, "range": [-0.6, 0.6]}
     layout["xaxis"]["range"] = [0, 100]
     return {"data": data, "layout": layout}

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from computeledger.interfaces.fitting import FittingTable, Page
-from computeledger.questions.wording import PHASE_NAMES, UTILIZATION_WORDS, choice_words, joined, point, show
+from computeledger.questions.wording import joined, point, show
 from computeledger.units import format_si
 
 DIM = "bright_black"
@@ -65,129 +65,6 @@ def bar(fraction: float, width: int = 20) -> Text:
     """A share as a bar."""
     filled = round(max(0.0, min(fraction, 1.0)) * width)
     return Text().append("█" * filled, style=ACCENT).append("·" * (width - filled) + " ", style=DIM)
-
-
-PHASE_ROWS = [
-    ("tokens, not cached", "tokens", ""),
-    ("FLOP", "flop", ""),
-    ("GPU-hours", "gpu_hours", "GPU-hours"),
-    ("utilisation", "utilization_fraction", "fraction"),
-    ("cost", "usd", "USD"),
-    ("energy", "energy_j", "J"),
-]
-
-
-def print_plan(document: Mapping[str, Any], working: bool = False) -> None:
-    """Print a plan's ledger."""
-    out = console()
-    phases = dict(document["phases"])
-    if document["experiments"]:
-        phases["experiments"] = document["experiments"]
-    out.print(Text(document["title"], style="bold"))
-    out.print(Text("median, and the 90 % interval beside it", style=DIM))
-    table = new_table("", "", *(PHASE_NAMES[name] for name in phases), "Total")
-    for label, key, unit in PHASE_ROWS:
-        cells = []
-        for name, phase in phases.items():
-            empty = name == "experiments" and key in ("tokens", "flop", "utilization_fraction")
-            cells.append(_stacked("–" if empty else phase[key], unit))
-        cells.append(_stacked(document["total"].get(key, "–"), unit))
-        table.add_row(label, *cells)
-    table.add_row("accelerator", *(phase["accelerator"] for phase in phases.values()), "")
-    out.print(table)
-    _print_shares(out, document)
-    _print_balance(out, document)
-    _print_drivers(out, document)
-    for name, reason in document["skipped"].items():
-        out.print(Text(f"{PHASE_NAMES[name]} is left out: {reason}", style=DIM))
-    choices = choice_words(phases)
-    if choices:
-        out.print(Text("runs on   " + "\n          ".join(choices), style=DIM))
-    for name, phase in phases.items():
-        if "modelled_gpu_hours" in phase["details"] and not _same(
-            phase["details"]["modelled_gpu_hours"], phase["gpu_hours"]
-        ):
-            modelled = interval(phase["details"]["modelled_gpu_hours"], "GPU-hours")
-            out.print(
-                Text(f"{PHASE_NAMES[name]}: the model gives ", style=DIM)
-                .append(modelled)
-                .append(" GPU-hours", style=DIM)
-            )
-    for name, phase in phases.items():
-        if "unpaid_gpu_time_fraction" in phase["details"]:
-            share = interval(phase["details"]["unpaid_gpu_time_fraction"], "fraction")
-            out.print(Text(f"{PHASE_NAMES[name]}: of its GPU-time nobody pays for ", style=DIM).append(share))
-    if document["assumptions"]:
-        silent = [f"{one['name']} = {show(point(one['value']), one['unit'])}" for one in document["assumptions"]]
-        note(out, f"assumed because the plan is silent: {'; '.join(silent)}")
-    editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
-    note(
-        out,
-        f"editions: {editions}; {UTILIZATION_WORDS}; efficiency factors are fitted or "
-        "assumed; --working shows every formula, input and source",
-    )
-    if working:
-        print_working(out, document)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return point(one) == point(other)
-
-
-def _stacked(value: Any, unit: str) -> Text:
-    if isinstance(value, str):
-        return Text(value, style=DIM)
-    text = Text(show(point(value), unit))
-    if isinstance(value, Mapping):
-        text.append(f"\n{span(point(value, 'p05'), point(value, 'p95'), unit)}", style=DIM)
-    return text
-
-
-def _print_shares(out: Console, document: Mapping[str, Any]) -> None:
-    table = new_table("Shares of the three ledgers", "", "in FLOP", "in GPU-time")
-    for name, flop in document["shares"]["flop"].items():
-        time = document["shares"]["gpu_time"][name]
-        cells = [bar(point(share), 16).append(interval(share, "fraction")) for share in (flop, time)]
-        table.add_row(PHASE_NAMES[name], *cells)
-    out.print(table)
-
-
-_BALANCE = [
-    ("overtraining_ratio", "x", "pretraining tokens over Chinchilla's 20 per active parameter"),
-    ("inference_efficiency", "", "e: FLOP per GPU-hour of inference over that of pretraining"),
-    ("tokens_inference_balanced", "", "inference tokens that equal pretraining in GPU-time, D_inf = 3 e D_pre"),
-    ("inference_over_balanced", "x", "inference GPU-time over pretraining GPU-time"),
-    ("beta_flop", "", "RL's coefficient in FLOP per sampled token and parameter"),
-    ("beta_gpu_time", "", "RL's coefficient in GPU-time, pretraining token = 6"),
-    ("tokens_rl_balanced", "", "RL tokens that equal pretraining in GPU-time, D_RL = (6 / beta) D_pre"),
-    ("rl_over_balanced", "x", "RL GPU-time over pretraining GPU-time"),
-]
-
-
-def _print_balance(out: Console, document: Mapping[str, Any]) -> None:
-    if not document["balance"]:
-        return
-    table = new_table("Balance", "", "")
-    for key, unit, words in _BALANCE:
-        if key in document["balance"]:
-            is_own = key == "beta_gpu_time" and "pretraining" in document["skipped"]
-            own_words = "RL's coefficient in GPU-time, a token in its own trainer = 6"
-            table.add_row(own_words if is_own else words, interval(document["balance"][key], unit))
-    out.print(table)
-
-
-def _print_drivers(out: Console, document: Mapping[str, Any]) -> None:
-    drivers = document["drivers"][:8]
-    if not drivers:
-        return
-    table = new_table("What drives the spread (rank correlation)", "input", "90 % interval", "of GPU-hours", "of cost")
-    for one in drivers:
-        rho = one["rank_correlation"]
-        ends = span(one["low"], one["high"], one["unit"])
-        table.add_row(
-            one["name"], ends, *(bar(abs(rho[key]), 10).append(f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
-        )
-    out.print(table)
 
 
 def print_working(out: Console, document: Mapping[str, Any]) -> None:

@@ -97,6 +97,8 @@ class Table:
         How to read it.
     strong : tuple of int
         Rows that stand out.
+    is_stacked : bool
+        Whether a terminal writes a cell's second line below its first.
     """
 
     title: str
@@ -105,6 +107,7 @@ class Table:
     key: str = ""
     note: str = ""
     strong: tuple[int, ...] = ()
+    is_stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,12 @@ class View:
         Figures with formula, inputs and sources, in words.
     overline : str
         Of the report: which command it is of.
+    warnings : tuple of str
+        What must not be missed, such as a load that no queue survives.
+    sources : tuple of str
+        Keys of what the answer rests on; a report lists them, with BibTeX.
+    tile_heading : str
+        What a terminal writes above the tiles' values.
     """
 
     headline: str
@@ -153,6 +162,9 @@ class View:
     blocks: tuple[tuple[str, str], ...] = ()
     working: tuple[Mapping[str, Any], ...] = ()
     overline: str = ""
+    warnings: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    tile_heading: str = "median and 90 % interval"
 
 
 def tile(

@@ -75,13 +75,18 @@ class Answer(Displayed):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As the command prints it with ``--json``; with ``working``, as with ``--working``."""
 
+    @property
+    def read_from(self) -> str | None:
+        """The file that the question was read from, over which no report is written."""
+        return None
+
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
         return drawing("view")(self, working)
 
     def to_html(self, path: str | Path) -> None:
         """Write the report: one file that needs nothing from the network."""
-        write_file(str(path), drawing("page")(self))
+        write_file(str(path), drawing("page")(self), self.read_from)
 
 
 def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | None, given: Mapping[str, Given]) -> _A:

@@ -45,11 +45,11 @@ class ServeQuestion(OnSystem):
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     draft_tokens: float = asked(
         "count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="D", label="Drafted tokens",
-        group="More", slider=(0, 16),
+        group="More", slider=(0, 16), is_single=True,
     )  # fmt: skip
     tokens_per_step: float = asked(
         "count", "Tokens that a step yields, its own included.", 1.0, metavar="A", label="Tokens per step",
-        group="More", slider=(1, 17),
+        group="More", slider=(1, 17), is_single=True,
     )  # fmt: skip
     rounds: int | None = asked(
         "whole", "Requests per client when all clients start at once, as benchmarks do.", least=1, metavar="N",

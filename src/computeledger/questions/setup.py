@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from computeledger.fields import MOST_SAMPLES, Asked, asked
+from computeledger.errors import InputError
+from computeledger.fields import MOST_SAMPLES, Asked, asked, shared
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
+#: As a command that stays light can say it; a test holds it against the assumption of the physics.
+OF_PEAK = "40%"
 #: Engines whose constants are fitted, and the physical limit.
 BACKENDS = ("vllm", "sglang", "trtllm", "ideal")
 
@@ -43,3 +46,17 @@ class OnSystem(Sampled):
         "usd_per_hour", "GPU-hour.", unit="$/h", metavar="$/h", label="GPU-hour", group="How", slider=(0.5, 20),
         blank="rent of the price edition",
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated(Asked):
+    """A question that is answered by simulations."""
+
+    workers: int = asked("whole", "Processes for several simulations.", 1, least=1, metavar="N")
+    cluster: str | None = asked("text", "Dask scheduler for several simulations.", metavar="tcp://HOST:PORT")
+    seed: int = shared(Sampled, "seed", help="Seed of the simulation.")
+
+    def check(self) -> None:
+        """Refuse two places to compute."""
+        if self.workers > 1 and self.cluster is not None:
+            raise InputError("--workers and --cluster contradict each other: give one of them")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from computeledger.economics.routing import RouteModel, RouteTask, Step, evaluate_policies
 from computeledger.economics.routing_choice import independent
 from computeledger.economics.routing_fit import Attempt, fit_attempts
-from computeledger.economics.routing_task import RouteQuestion, route_task
+from computeledger.economics.routing_task import RouteCase, route_task
 from computeledger.errors import InputError
 from computeledger.validation.compare import Summary, summarize
 
@@ -71,7 +71,7 @@ def _drawn_tasks(attempts: list[Attempt], rng: np.random.Generator) -> list[Rout
     """The fit, at draws of what is uncertain in it."""
     fit = fit_attempts(attempts)
     stand_in = RouteTask((RouteModel("any", 0.5, 0.0, 0.0),))
-    question = RouteQuestion(fit.models, stand_in, uncertain={"model_correlation": fit.model_correlation_fraction})
+    question = RouteCase(fit.models, stand_in, uncertain={"model_correlation": fit.model_correlation_fraction})
     return [route_task(question, "all", rng) for _ in range(_DRAWS)]
 
 

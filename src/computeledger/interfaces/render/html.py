@@ -5,6 +5,7 @@ from __future__ import annotations
 from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, foot, page_template, plotly_script, script_json, version
 from computeledger.interfaces.view import View
+from computeledger.sources import bibtex, load_sources
 
 
 def report(view: View) -> str:
@@ -21,7 +22,9 @@ def report(view: View) -> str:
         foot=foot(f"{title} · Compute Ledger"),
         version=version(),
         style=assets("report.css"),
-        script=assets("draw.js"),
+        script=assets("draw.js", "report.js"),
+        sources=[load_sources()[key] for key in view.sources],
+        bibtex=bibtex(view.sources),
         data=script_json(data),
         plotly=plotly_script() if view.plots else "",
     )

@@ -24,6 +24,8 @@ def print_view(view: View) -> None:
         note(out, _plain("; ".join(view.asked)))
     if view.headline:
         out.print(Text(_plain(view.headline)))
+    for text in view.warnings:
+        out.print(Text(_plain(text), style="bold red"))
     for text in view.notes:
         note(out, _plain(text))
     _print_tiles(out, view)
@@ -47,8 +49,7 @@ def _plain(text: str) -> str:
 def _print_tiles(out: Console, view: View) -> None:
     if not view.tiles:
         return
-    heads = ("", "median and 90 % interval", view.reference) if view.reference else ("", "median and 90 % interval")
-    table = new_table("", *heads)
+    table = new_table("", "", view.tile_heading, *([view.reference] if view.reference else []))
     for one in view.tiles:
         text = Text(_plain(one.text)).append(f"  {_plain(one.band)}" if one.band else "", style=DIM)
         table.add_row(one.label, text, *([Text(_plain(one.reference), style=DIM)] if view.reference else []))
@@ -61,18 +62,21 @@ def _print_table(out: Console, one: Table) -> None:
     if not any(heads):
         table.show_header = False
     for place, row in enumerate(one.rows):
-        table.add_row(*(_cell(cell) for cell in row), style="bold" if place in one.strong else "")
+        table.add_row(
+            *(_cell(cell, "\n" if one.is_stacked else "  ") for cell in row),
+            style="bold" if place in one.strong else "",
+        )
     out.print(table)
     if one.note:
         note(out, _plain(one.note))
 
 
-def _cell(cell: str | Cell) -> Text:
+def _cell(cell: str | Cell, between: str) -> Text:
     if isinstance(cell, str):
         return Text(_plain(cell))
     text = bar(cell.share, _BAR) if cell.share is not None else Text()
     text.append(_plain(cell.text))
-    return text.append(f"  {_plain(cell.below)}", style=DIM) if cell.below else text
+    return text.append(f"{between}{_plain(cell.below)}", style=DIM) if cell.below else text
 
 
 def _print_figure(out: Console, figure: Mapping[str, Any]) -> None:

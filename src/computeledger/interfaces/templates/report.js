@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const search = document.getElementById("search");
+  if (!search) return;
   const cards = [...document.querySelectorAll("details.figure")].map((card) => [card, card.textContent.toLowerCase()]);
   search.addEventListener("input", () => {
     const terms = search.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -8,7 +8,25 @@ from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
 
 #: Module of this folder that makes the view of each kind of answer.
-_MODULES = {"ServeAnswer": "serve", "PoolsAnswer": "serve", "SweepAnswer": "sweep"}
+_MODULES = {
+    "PlanAnswer": "plan",
+    "SimulateRLAnswer": "simulate",
+    "SimulateServeAnswer": "simulate",
+    "AllocateAnswer": "allocate",
+    "BacktestAnswer": "frontier",
+    "CostAnswer": "cost",
+    "ForecastAnswer": "frontier",
+    "GrowthAnswer": "frontier",
+    "InvertAnswer": "invert",
+    "LawsAnswer": "allocate",
+    "PoolsAnswer": "serve",
+    "RouteAnswer": "route",
+    "RouteCheckAnswer": "route",
+    "ServeAnswer": "serve",
+    "SitesAnswer": "frontier",
+    "SweepAnswer": "sweep",
+    "SystemsAnswer": "frontier",
+}
 
 
 def view_of(answer: object, working: bool = False) -> View:

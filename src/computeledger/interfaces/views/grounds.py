@@ -8,25 +8,31 @@ from typing import Any
 from computeledger.questions.wording import words
 
 #: Assumptions whose name alone does not say what they are.
-_ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the HBM that weights and workspace leave"}
+_ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the HBM that weights and workspace leave",
+            "host_s": "host time per request", "kv_tokens_per_replica": "KV tokens per replica"}  # fmt: skip
 
 
 def price_ground(document: Mapping[str, Any]) -> str:
     """Price of a GPU-hour, and what the factors are."""
-    price = document["price"]
-    said = "as given"
-    if price["origin"] != "given":
-        said = f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
     fitted = "; efficiency factors are fitted or assumed, each with its source under --working"
-    return f"GPU-hour: {said}{'' if document.get('backend') == 'ideal' else fitted}"
+    return f"GPU-hour: {price_said(document['price'])}{'' if document.get('backend') == 'ideal' else fitted}"
+
+
+def price_said(price: Mapping[str, Any]) -> str:
+    """The price of a GPU-hour with its edition and source."""
+    if price["origin"] == "given":
+        return "as given"
+    return f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
 
 
 def assumed_words(document: Mapping[str, Any]) -> list[str]:
     """What an answer assumes, in one line; none where it assumes nothing."""
     parts = []
     for name, value in document.get("assumptions", {}).items():
-        unit = "B" if name.endswith("_bytes") else "s" if "_s_" in name else "fraction" if "fraction" in name else ""
-        plain = name.replace("_bytes", "").replace("_s_", " ").replace("_", " ")
+        unit = (
+            "B" if name.endswith("_bytes") else "s" if "_s_" in f"{name}_" else "fraction" if "fraction" in name else ""
+        )
+        plain = f"{name}_".replace("_bytes_", "_").replace("_s_", "_").strip("_").replace("_", " ")
         parts.append(f"{_ASSUMED.get(name, plain)} {value if isinstance(value, str) else words(value, unit)}")
     return [f"assumed: {', '.join(parts)}"] if parts else []
 

@@ -9,7 +9,11 @@ from typing import Any, TypeVar
 import click
 
 from computeledger.errors import InputError
+<<<<<<< HEAD
 from computeledger.fields import SWITCH, Record, fields_of, question_from, read_value
+=======
+from computeledger.fields import SWITCH, Field, Record, fields_of, question_from
+>>>>>>> main
 from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -105,8 +109,18 @@ def ask(
     return Answer(answer(options), line)
 
 
+def spelt_option(one: Field, text: str) -> str:
+    """An option as it is written on a command line."""
+    return one.option if one.dimension == SWITCH else f"{one.option}={text}"
+
+
 def ask_question(
-    name: str, question: type[_Q], answer: Callable[[_Q], CommandAnswer], values: Values, working: bool
+    name: str,
+    question: type[_Q],
+    answer: Callable[[_Q], CommandAnswer],
+    values: Values,
+    working: bool,
+    argument: str = "",
 ) -> Answer:
     """Ask a question by the values of controls, which are named as its fields.
 
@@ -122,6 +136,8 @@ def ask_question(
         Of the controls.
     working : bool
         Whether formulas, inputs and sources are wanted too.
+    argument : str
+        Field that the command takes without its name.
 
     Returns
     -------
@@ -144,9 +160,13 @@ def ask_question(
     known = fields_of(question)
     named = {key.replace("-", "_"): text for key, text in values.items()}
     found = answer(question_from(question, named, lambda one: one.option))
+<<<<<<< HEAD
     options = [
         known[key].option if known[key].dimension == SWITCH else f"{known[key].option}={text}"
         for key, text in named.items()
         if read_value(known[key], text, key) != known[key].default
     ]
+=======
+    options = [text if key == argument else spelt_option(known[key], text) for key, text in named.items()]
+>>>>>>> main
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)

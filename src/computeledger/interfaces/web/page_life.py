@@ -1,4 +1,4 @@
-"""The page *Life*: the three ledgers of a model's life in two currencies."""
+"""The page *Life*: the three phases of a model's life in two currencies."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import dataclasses
 import tomllib
 from typing import Any
 
-from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan import read_plan
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
-from computeledger.interfaces import plots
+from computeledger.interfaces.views.plan import ledger_view
 from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.published import published_hours
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.questions.documents.records import plan_document
-from computeledger.questions.wording import PHASE_NAMES, choice_words, interval_words, percent, point, words
+from computeledger.interfaces.web.spec import Answer, Control, Page, Values, View
+from computeledger.questions.answers.plan import answer_plan
+from computeledger.questions.plan import PlanQuestion
 
-_SAMPLES, _SEED = 4096, 0
 _SCENARIO = (
     Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=shipped_model_id,
             group="What"),
@@ -62,28 +60,26 @@ _CONTROLS = (
 def _answer(values: Values, working: bool) -> Answer:
     tables, dropped = plan_tables(values, _SCENARIO)
     is_published = tables == tomllib.loads(plan_toml(values["plan"]))
-    ledger = estimate_ledger(read_plan(tables, "PLAN.toml"), _SAMPLES, _SEED)
+    found = answer_plan(PlanQuestion(plan=read_plan(tables, "PLAN.toml")))
     text = plan_toml(values["plan"]) if is_published else plan_text(tables)
-    document = plan_document(ledger, working=working)
-    return Answer(document, "computeledger plan PLAN.toml", (ledger, dropped), text)
+    return Answer(found.to_dict(working=working), "computeledger plan PLAN.toml", (found, dropped), text)
 
 
 def _view(answer: Answer) -> View:
-    document, (ledger, dropped) = answer.document, answer.source
-    shares = document["shares"]["gpu_time"]
-    largest = max(shares, key=lambda name: point(shares[name]))
-    total = document["total"]
-    headline = (
-        f"{words(point(total['gpu_hours']), 'GPU-hours')} over the model's life, "
-        f"{words(point(total['usd']), 'USD')}; {PHASE_NAMES[largest]} takes "
-        f"{percent(point(shares[largest]))} of the GPU-time."
-    )
-    published = published_hours(*_modelled(document))
-    if published and "gpu_hours" in ledger.plan.sections["pretraining"]:
+    found, dropped = answer.source
+    view = ledger_view(answer.document, found.ledger)
+    published = published_hours(*_modelled(answer.document))
+    headline = view.headline
+    if published and "gpu_hours" in found.ledger.plan.sections["pretraining"]:
         first = published[0].rows[0]
         headline += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
-    tables = (*published, _phases(document))
-    return View(headline, _tiles(document), _plots(document, ledger), tables, (*_dropped(dropped), *_notes(document)))
+    return dataclasses.replace(
+        view,
+        headline=headline,
+        tables=(*published, *view.tables),
+        notes=(*_dropped(dropped), *view.notes),
+        working=(),
+    )
 
 
 def _modelled(document: Any) -> tuple[str, Any]:
@@ -95,58 +91,6 @@ def _modelled(document: Any) -> tuple[str, Any]:
 def _dropped(dropped: tuple[str, ...]) -> tuple[str, ...]:
     said = ", ".join(one.replace(".", " ").replace("_", " ").replace("gpu hours", "GPU-hours") for one in dropped)
     return (f"the scenario differs from the plan, so these no longer hold: {said}",) * bool(said)
-
-
-def _tiles(document: Any) -> tuple[Tile, ...]:
-    rows = (("gpu_hours", "GPU-time", "GPU-hours"), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
-            ("flop", "Compute", "FLOP"))  # fmt: skip
-    total = document["total"]
-    return tuple(
-        Tile(label, words(point(total[key]), unit), interval_words(total[key], unit), point(total[key]), key)
-        for key, label, unit in rows
-    )
-
-
-def _plots(document: Any, ledger: Ledger) -> tuple[Plot, ...]:
-    found = [
-        Plot("shares", "Three ledgers, two currencies", "The same life counted in FLOP and in GPU-time: what is cheap "
-             "in one is dear in the other.", plots.shares_figure(document), "gpu_hours"),
-        Plot("phases", "GPU-hours of each ledger", "Median and 90 % interval; the hill is the distribution.",
-             plots.phases_figure(ledger), "gpu_hours"),
-        Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.", plots.bounds_figure(ledger),
-             "utilization_fraction"),
-    ]  # fmt: skip
-    if document["drivers"]:
-        found.append(Plot("drivers", "What drives the spread", "Rank correlation of each uncertain input with the "
-                          "totals: narrow the upper ones first.", plots.drivers_figure(document, 6),
-                          "gpu_hours"))  # fmt: skip
-    if ledger.phases["inference"].curves:
-        found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
-                          plots.speed_figure(ledger), "busy_gpu_hours"))  # fmt: skip
-    return tuple(found)
-
-
-def _phases(document: Any) -> Table:
-    columns = (("tokens", "tokens", "tokens"), ("flop", "FLOP", "FLOP"), ("gpu_hours", "GPU-hours", "GPU-hours"),
-               ("utilization_fraction", "utilisation", "fraction"), ("usd", "cost", "USD"))  # fmt: skip
-    rows = []
-    for name, phase in document["phases"].items():
-        cells = [words(point(phase[key]), unit).removesuffix(f"\u00a0{label}") for key, label, unit in columns]
-        rows.append([PHASE_NAMES[name], *cells])
-    return Table("The ledgers", ["ledger", *(f"{label} #" for _, label, _ in columns)], rows,
-                 "gpu_hours")  # fmt: skip
-
-
-def _notes(document: Any) -> tuple[str, ...]:
-    chosen = choice_words(document["phases"])
-    return (*chosen, *_assumed(document))
-
-
-def _assumed(document: Any) -> tuple[str, ...]:
-    return tuple(
-        f"assumed, because the scenario does not say: {one['name'].replace('.', ' ').replace('_', ' ')} = "
-        f"{words(point(one['value']), one['unit'])}" for one in document["assumptions"]
-    )  # fmt: skip
 
 
 PAGE = Page(

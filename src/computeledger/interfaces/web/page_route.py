@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from computeledger.economics.routing_task import route_of
 from computeledger.facts.reading import Document
-from computeledger.interfaces.report_money import front_figure
-from computeledger.interfaces.web.spec import Answer, Control, Page, Plot, Table, Tile, Values, View
-from computeledger.questions.answers.route import answer_question
-from computeledger.questions.wording import interval_words, percent, point, route_words, words
+from computeledger.interfaces.view import View
+from computeledger.interfaces.views import view_of
+from computeledger.interfaces.web.spec import Answer, Control, Page, Values
+from computeledger.questions.answers.route import answer_case
 
 _MODELS = ("small", "large")
 _PER_MODEL = (
@@ -91,47 +90,13 @@ def _number(text: str) -> str:
 
 def _answer(values: Values, working: bool) -> Answer:
     text = task_text(values)
-    question = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
-    return Answer(
-        answer_question(question, (), {"seed": 0, "working": working}), "computeledger route TASK.toml", None, text
-    )
+    case = route_of(Document("TASK.toml", text, tomllib.loads(text), shipped=False), Path())
+    found = answer_case(case)
+    return Answer(found.to_dict(working=working), "computeledger route TASK.toml", found, text)
 
 
 def _view(answer: Answer) -> View:
-    document = answer.document
-    best = document["best"]
-    headline = " ".join(_sentence(text) for text in (*route_words(document), document["remark"]))
-    rows = [
-        [one["policy"], words(one["usd_per_completed_task"], "USD"), percent(one["success_fraction"]),
-         percent(one["independent_upper_bound_success_fraction"]), words(one["seconds"], "s"),
-         percent(one["wrong_fraction"])]
-        for one in document["options"]
-    ]  # fmt: skip
-    columns = ["policy", "a completed task #", "completes #", "if independent, at most #", "takes #",
-               "delivered wrong #"]  # fmt: skip
-    return View(
-        headline,
-        tiles=(
-            _tile(best, "usd_per_completed_task", "A completed task costs", "USD"),
-            _tile(best, "success_fraction", "Completes", "fraction"),
-            _tile(best, "seconds", "Takes", "s"),
-            _tile(best, "wrong_fraction", "Delivered though wrong", "fraction"),
-        ),
-        plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
-                    front_figure(document), "usd_per_task"),),
-        tables=(Table(f"The front of {document['policies_compared']} policies and single models, by cost per completed "
-                      "task", columns, rows, "usd_per_completed_task"),),
-        notes=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
-    )  # fmt: skip
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
-
-
-def _tile(row: Any, key: str, label: str, unit: str) -> Tile:
-    interval = row["interval"][key]
-    return Tile(label, words(row[key], unit), interval_words(interval, unit), point(row[key]), key)
+    return view_of(answer.source)
 
 
 PAGE = Page(

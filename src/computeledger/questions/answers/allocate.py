@@ -1,10 +1,10 @@
-"""From parsed options to the split of a budget, or the judgement of three ledgers, as a document."""
+"""Answer how a budget is split over size, pretraining, RL and inference, or judge three ledgers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from computeledger.economics.allocation import (
     Ledgers,
     PhaseCosts,
     RLGain,
-    allocate,
     judge_ledgers,
     phase_gpu_hours,
 )
+from computeledger.economics.allocation import allocate as split_budget
 from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
 from computeledger.economics.scaling import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
 from computeledger.economics.scaling_confidence import beyond_fit, sampled_law
@@ -28,6 +28,7 @@ from computeledger.economics.scaling_forms import load_constants, rl_recipe, wit
 from computeledger.economics.scaling_sparsity import sparsity_multiplier, sparsity_table, with_sparsity
 from computeledger.errors import InputError, QuantityError, unknown_id
 from computeledger.facts.load import load_system
+from computeledger.fields import Given
 from computeledger.physics.blackboard import (
     BETA_FLOP,
     DECODING_UTILIZATION_RATIO,
@@ -35,13 +36,20 @@ from computeledger.physics.blackboard import (
     rl_beta,
 )
 from computeledger.physics.blackboard_estimates import lifetime_tokens
+from computeledger.questions.allocate import AllocateQuestion
+from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.answers.setup import check_positive, price_of
 from computeledger.units import format_percent, format_si, parse_quantity
 from computeledger.validation.rl_beta import published_utilization
 from computeledger.workloads.result import quantities
 
-_OPTIONAL = ("tokens_pretraining", "tokens_rl", "tokens_inference", "n_params", "n_params_reference", "rate", "life",
-             "rl_gain", "rl_mid", "rl_exponent", "unique_tokens", "sparsity_multiplier")  # fmt: skip
+#: Inputs that may be left out, as they are sampled: the field of the question that gives each.
+_OPTIONAL = {
+    "tokens_pretraining": "tokens", "tokens_rl": "rl_tokens", "tokens_inference": "inference_tokens",
+    "n_params": "n_params", "n_params_reference": "at_n_params", "rate": "rate", "life": "life", "rl_gain": "rl_gain",
+    "rl_mid": "rl_mid", "rl_exponent": "rl_exponent", "unique_tokens": "unique_tokens",
+    "sparsity_multiplier": "sparsity_multiplier",
+}  # fmt: skip
 #: Whose GPU-hours ScaleRL's sigmoids count.
 _SCALERL_SYSTEM = "gb200-nvl72"
 _CURRENCIES = {"flop": "FLOP", "gpu_hours": "GPU-hours", "usd": "USD"}
@@ -59,18 +67,115 @@ def parse_budget(text: str) -> tuple[Uncertain, str]:
     raise InputError(f"--budget {text!r}: write '5.76e23 FLOP', '2.7M GPU-hours' or '$50M'")
 
 
-def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False, slots=True)
+class AllocateAnswer(Answer):
+    """A budget split by equal marginal returns, or ledgers that were judged.
+
+    Attributes
+    ----------
+    question : AllocateQuestion
+        What was asked, with the ledgers of a preset in place.
+    scenario : AllocationScenario
+        Law, budget, costs and demand, with samples.
+    allocation : Allocation
+        Ledgers with their FLOP, GPU-time, loss and marginal returns.
+    law : LossLaw
+        As published.
+    budget_unit : str
+        ``flop``, ``gpu_hours`` or ``usd``.
+    draws : mapping of str to float or ndarray
+        Samples of the inputs.
+    is_judged : bool
+        Whether the ledgers were given.
+    """
+
+    question: AllocateQuestion
+    scenario: AllocationScenario
+    allocation: Allocation
+    law: LossLaw
+    budget_unit: str
+    draws: Mapping[str, Num]
+    is_judged: bool
+
+    @property
+    def n_params_active(self) -> Quantity:
+        """Parameters multiplied per token [params]."""
+        return Quantity.of(self.allocation.ledgers.n_params_active, "params")
+
+    @property
+    def tokens_pretraining(self) -> Quantity:
+        """Tokens trained on [tokens]."""
+        return Quantity.of(self.allocation.ledgers.tokens_pretraining, "tokens")
+
+    @property
+    def loss(self) -> Quantity:
+        """By the law, RL included where its gain was stated [nat/token]."""
+        return Quantity.of(self.allocation.loss, "")
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger allocate --json`` prints it."""
+        question, found, scenario = self.question, self.allocation, self.scenario
+        document = allocation_document(found, scenario, self.budget_unit)
+        document["warning"] = _warning(document["law"])
+        document["assumptions"] = _assumptions(question, self.draws, self.law)
+        peak = load_system(question.system).accelerator.peak_flop_per_s["bf16"]
+        document["sources"] = sorted({*_law_sources(question), peak.source})
+        if question.sparsity_ratio is not None:
+            total = found.ledgers.n_params_active * question.sparsity_ratio
+            document |= quantities({"n_params_total": (total, "params")})
+        if question.unique_tokens is not None and question.unverified:
+            document["sparsities"] = sparsity_table(
+                median(found.flop["pretraining"]), median(self.draws["unique_tokens"]), self.law
+            )
+        if self.is_judged:
+            document["diagnosis"] = judge_feeding(found)
+        if question.levers:
+            document["levers"] = ledger_levers(question.levers, question.system)
+        document["curve"] = demand_curve(scenario, found)
+        document["return_curves"] = return_curves(scenario, found)
+        return document
+
+
+def allocate(question: AllocateQuestion | None = None, /, **given: Given) -> AllocateAnswer:
+    """Split a budget over size, pretraining, RL and inference by equal marginal returns, or judge given ledgers.
+
+    Parameters
+    ----------
+    question : AllocateQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.questions.allocate.AllocateQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    AllocateAnswer
+        Size and tokens, FLOP and GPU-time of each ledger, and what one more GPU-hour of it takes off the loss.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for laws that ask for ``unverified``.
+
+    Examples
+    --------
+    >>> answer = allocate(budget="3M GPU-hours", inference_tokens="100T", samples=64)
+    >>> more = allocate(answer.question, inference_tokens="1000T")
+    >>> more.n_params_active.p50 < answer.n_params_active.p50
+    True
+    """
+    return from_python(AllocateQuestion, answer_allocate, question, given)
+
+
+def answer_allocate(question: AllocateQuestion) -> AllocateAnswer:
     """Answer ``computeledger allocate``."""
-    options = _with_preset(options)
-    options = {**options, "elasticity": _elasticity(options["elasticity"], options["unverified"])}
-    published = load_loss_law(options["law"], options["unverified"])
-    inputs, budget_unit = _inputs(options)
-    draws = sample(inputs, options["samples"], options["seed"])
-    law = _changed(sampled_law(published, options["samples"], options["seed"]), options, draws)
-    system = load_system(options["system"])
+    question = _with_preset(question)
+    published = load_loss_law(question.law, question.unverified)
+    inputs, budget_unit = _inputs(question)
+    draws = sample(inputs, question.samples, question.seed)
+    law = _changed(sampled_law(published, question.samples, question.seed), question, draws)
+    system = load_system(question.system)
     utilizations = PhaseCosts(*(draws[f"utilization_{phase}"] for phase in PHASES))
-    peak = system.accelerator.peak_flop_per_s["bf16"].value
-    hours = phase_gpu_hours(peak, utilizations)
+    hours = phase_gpu_hours(system.accelerator.peak_flop_per_s["bf16"].value, utilizations)
     scenario = AllocationScenario(
         law=law,
         budget=draws.get("budget", 1.0),
@@ -81,73 +186,64 @@ def answer_allocate(options: Mapping[str, Any]) -> dict[str, Any]:
         beta=rl_beta(draws["samples_per_kept"]) if "samples_per_kept" in draws else draws["beta"],
         demand_elasticity=draws["elasticity"],
         n_params_reference=draws.get("n_params_reference", 1.0),
-        rl_gain=_rl_gain(draws, options["rl_recipe"]),
+        rl_gain=_rl_gain(draws, question.rl_recipe),
     )
-    asked = _given_ledgers(options, draws, scenario)
-    found = allocate(scenario) if asked is None else judge_ledgers(scenario, asked)
-    document = allocation_document(found, scenario, budget_unit)
-    document["warning"] = _warning(document["law"])
-    document["assumptions"] = _assumptions(options, draws, published)
-    document["sources"] = sorted({*_law_sources(options), system.accelerator.peak_flop_per_s["bf16"].source})
-    if options["sparsity_ratio"] is not None:
-        document |= quantities(
-            {"n_params_total": (found.ledgers.n_params_active * options["sparsity_ratio"], "params")}
-        )
-    if options["unique_tokens"] is not None and options["unverified"]:
-        document["sparsities"] = sparsity_table(
-            median(found.flop["pretraining"]), median(draws["unique_tokens"]), published
-        )
-    if asked is not None:
-        document["diagnosis"] = judge_feeding(found)
-    if options["levers"]:
-        document["levers"] = ledger_levers(options["levers"], options["system"])
-    document["curve"] = demand_curve(scenario, found)
-    document["return_curves"] = return_curves(scenario, found)
-    return document
+    asked = _given_ledgers(draws, scenario)
+    return AllocateAnswer(
+        question=question,
+        scenario=scenario,
+        allocation=split_budget(scenario) if asked is None else judge_ledgers(scenario, asked),
+        law=published,
+        budget_unit=budget_unit,
+        draws=draws,
+        is_judged=asked is not None,
+    )
 
 
-def _with_preset(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_preset(question: AllocateQuestion) -> AllocateQuestion:
     """The ledgers of an assumed lab in the place of given ones."""
-    name = options["preset"]
+    name = question.preset
     if name is None:
-        return options
+        return question
     if name not in PRESETS:
         raise unknown_id("preset", name, PRESETS)
-    keys = ("n_params", "tokens_pretraining", "tokens_rl", "tokens_inference")
-    return {**options, **dict(zip(keys, PRESETS[name], strict=True))}
+    n_params, tokens, rl_tokens, inference_tokens = PRESETS[name]
+    return replace(question, n_params=n_params, tokens=tokens, rl_tokens=rl_tokens, inference_tokens=inference_tokens)
 
 
-def _inputs(options: Mapping[str, Any]) -> tuple[dict[str, Uncertain], str]:
-    beta = BETA_FLOP if options["beta"] is None else options["beta"]
-    inputs: dict[str, Uncertain] = {"beta": beta, "elasticity": options["elasticity"]}
-    if options["samples_per_kept"] is not None:
-        check_positive("--samples-per-kept", options["samples_per_kept"])
-        inputs["samples_per_kept"] = options["samples_per_kept"]
-    check_positive("--beta", options["beta"])
+def _inputs(question: AllocateQuestion) -> tuple[dict[str, Uncertain], str]:
+    """What is sampled, by name, and the currency of the budget."""
+    elasticity = _elasticity(question.elasticity, question.unverified)
+    beta = BETA_FLOP if question.beta_flop is None else question.beta_flop
+    inputs: dict[str, Uncertain] = {"beta": beta, "elasticity": elasticity}
+    if question.samples_per_kept is not None:
+        inputs["samples_per_kept"] = question.samples_per_kept
     unit = "gpu_hours"  # ledgers that are judged have no budget, and are judged by the GPU-hour
-    if options["budget"] is not None:
-        inputs["budget"], unit = parse_budget(options["budget"])
-    elif options["n_params"] is None:
-        raise InputError(
-            "--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)"
-        )
+    if question.budget is not None:
+        inputs["budget"], unit = parse_budget(question.budget)
     for phase in PHASES:
-        given = options[f"utilization_{phase}"]
-        check_positive(f"--utilization-{phase}", given)
-        inputs[f"utilization_{phase}"] = _utilization(phase, options)[0] if given is None else given
-    _check_pairs(options)
-    if options["sparsity_ratio"] is not None and options["sparsity_multiplier"] is None:
-        inputs["sparsity_multiplier"] = sparsity_multiplier(options["sparsity_ratio"], options["unverified"])
-    inputs |= {name: options[name] for name in _OPTIONAL if options[name] is not None}
-    if unit == "usd" or options["price"] is not None:
-        inputs["price"] = price_of(load_system(options["system"]), options["price"])[0]
+        given = _given_utilization(phase, question)
+        inputs[f"utilization_{phase}"] = _utilization(phase, question)[0] if given is None else given
+    if elasticity and question.at_n_params is None:
+        raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
+    if question.sparsity_ratio is not None and question.sparsity_multiplier is None:
+        inputs["sparsity_multiplier"] = sparsity_multiplier(question.sparsity_ratio, question.unverified)
+    optional = {name: getattr(question, key) for name, key in _OPTIONAL.items()}
+    inputs |= {name: value for name, value in optional.items() if value is not None}
+    if unit == "usd" or question.price is not None:
+        inputs["price"] = price_of(load_system(question.system), question.price)[0]
     return inputs, unit
 
 
-def _utilization(phase: str, options: Mapping[str, Any]) -> tuple[Uncertain, str]:
+def _given_utilization(phase: str, question: AllocateQuestion) -> Uncertain | None:
+    given: Uncertain | None = getattr(question, f"utilization_{phase}")
+    return given
+
+
+def _utilization(phase: str, question: AllocateQuestion) -> tuple[Uncertain, str]:
     """Utilisation of a phase where the question is silent, and the words of its assumption."""
     if phase == "rl":
-        kind = "moe" if (options["sparsity_ratio"] or 1.0) > 1 else "dense"
+        kind = "moe" if (question.sparsity_ratio or 1.0) > 1 else "dense"
         used = published_utilization(kind)
         name = "mixtures of experts" if kind == "moe" else "dense models"
         return used, f"utilisation of rl {_ends(used, format_percent)}: published RL steps of {name}, waiting included"
@@ -157,21 +253,6 @@ def _utilization(phase: str, options: Mapping[str, Any]) -> tuple[Uncertain, str
 
 def _ends(of: Range, say: Callable[[float], str]) -> str:
     return f"{say(float(of.quantile(0.0)))} ({say(of.low)} to {say(of.high)})"
-
-
-def _check_pairs(options: Mapping[str, Any]) -> None:
-    if (options["rate"] is None) != (options["life"] is None):
-        raise InputError("--rate and --life go together: tokens served are their product")
-    if options["rate"] is not None and options["tokens_inference"] is not None:
-        raise InputError("--inference-tokens is what --rate and --life multiply to: give one of them")
-    if options["elasticity"] and options["n_params_reference"] is None:
-        raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
-    if options["rl_recipe"] is not None and options["rl_mid"] is not None:
-        raise InputError("--rl-recipe says where half of the gain is reached, and so does --rl-mid: give one of them")
-    if (options["rl_gain"] is None) != (options["rl_mid"] is None and options["rl_recipe"] is None):
-        raise InputError(
-            "--rl-gain goes with --rl-mid or --rl-recipe: what RL is worth, and where half of it is reached"
-        )
 
 
 def _served(draws: Mapping[str, Num]) -> Num | None:
@@ -205,12 +286,12 @@ def _elasticity(text: str, unverified: bool) -> Uncertain:
         raise InputError(f"--elasticity {error} (or 'published')") from None
 
 
-def _changed(law: LossLaw, options: Mapping[str, Any], draws: Mapping[str, Num]) -> LossLaw:
+def _changed(law: LossLaw, question: AllocateQuestion, draws: Mapping[str, Num]) -> LossLaw:
     """The law with sparsity, precision and a limit of fresh data laid over it."""
     if "sparsity_multiplier" in draws:
         law = with_sparsity(law, draws["sparsity_multiplier"])
-    if options["train_bits"] is not None:
-        law = with_precision(law, *_bits(options["train_bits"]))
+    if question.train_precision is not None:
+        law = with_precision(law, *_bits(question.train_precision))
     if "unique_tokens" in draws:
         words = f"data repeat beyond {format_si(median(draws['unique_tokens']))} tokens"
         law = replace(law, unique_tokens=draws["unique_tokens"], changes=(*law.changes, words))
@@ -225,18 +306,18 @@ def _bits(text: str) -> list[float]:
     except ValueError:
         bits = []
     if not 1 <= len(bits) <= 3 or any(not 1 <= one <= 32 for one in bits):
-        raise InputError(f"--train-bits {text!r}: write bits of weights, activations and cache, such as 8/8/16")
+        raise InputError(f"--train-precision {text!r}: write bits of weights, activations and cache, such as 8/8/16")
     return bits
 
 
-def _law_sources(options: Mapping[str, Any]) -> set[str]:
+def _law_sources(question: AllocateQuestion) -> set[str]:
     """Laws that took part."""
     asked = {
-        "muennighoff_2023": options["unique_tokens"] is not None, "kumar_2024": options["train_bits"] is not None,
-        "scalerl_2025": options["rl_recipe"] is not None, "demand_elasticity": options["elasticity"] == "published",
-        "sparsity_multiplier": options["sparsity_ratio"] is not None and options["sparsity_multiplier"] is None,
+        "muennighoff_2023": question.unique_tokens is not None, "kumar_2024": question.train_precision is not None,
+        "scalerl_2025": question.rl_recipe is not None, "demand_elasticity": question.elasticity == "published",
+        "sparsity_multiplier": question.sparsity_ratio is not None and question.sparsity_multiplier is None,
     }  # fmt: skip
-    name = options["law"].replace("-", "_")
+    name = question.law.replace("-", "_")
     tables = [read_law(one, unverified=True) for one in (name, *(other for other, used in asked.items() if used))]
     own = (part for key in ("range", "uncertainty") if (part := tables[0][0].get(key)) is not None)
     return {origin["source"] for _, origin in tables} | {part["source"] for part in own}
@@ -249,13 +330,9 @@ def _costs(unit: str, hours: PhaseCosts, draws: Mapping[str, Num]) -> PhaseCosts
     return PhaseCosts(*(getattr(hours, phase) * price for phase in PHASES))
 
 
-def _given_ledgers(
-    options: Mapping[str, Any], draws: Mapping[str, Num], scenario: AllocationScenario
-) -> Ledgers | None:
-    if options["n_params"] is None:
+def _given_ledgers(draws: Mapping[str, Num], scenario: AllocationScenario) -> Ledgers | None:
+    if "n_params" not in draws:
         return None
-    if options["budget"] is not None or options["tokens_pretraining"] is None:
-        raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
     served = 0.0 if scenario.tokens_inference is None else scenario.tokens_inference
     return Ledgers(draws["n_params"], draws["tokens_pretraining"], draws.get("tokens_rl", 0.0), served)
 
@@ -321,27 +398,27 @@ def _beyond(name: str, ratio: float, ends: list[float]) -> str:
     return f"{words[name]} {ratio:.2g} of the least that it was fitted or tested on ({format_si(ends[0])})"
 
 
-def _assumptions(options: Mapping[str, Any], draws: Mapping[str, Num], law: LossLaw) -> list[str]:
+def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: LossLaw) -> list[str]:
     sure = "intervals hold how sure the law's coefficients are, and not whether its form holds"
     out = [sure if law.covariance else "the law's coefficients count as exact: how sure they are was not published"]
-    out += [_utilization(p, options)[1] for p in PHASES if options[f"utilization_{p}"] is None]
-    if options["beta"] is None and options["samples_per_kept"] is None:
+    out += [_utilization(p, question)[1] for p in PHASES if _given_utilization(p, question) is None]
+    if question.beta_flop is None and question.samples_per_kept is None:
         parts = "6 to train, 2 to sample, 0 to 4 to score"
         out.append(f"beta of {_ends(BETA_FLOP, format_si)} FLOP per parameter and RL token: {parts}")
-    if _served(draws) is None and options["n_params"] is None:
+    if _served(draws) is None and question.n_params is None:
         out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
-    if options["tokens_rl"] is None and options["rl_gain"] is None and options["n_params"] is None:
+    if question.rl_tokens is None and question.rl_gain is None and question.n_params is None:
         out.append("no RL tokens given: as many as make RL cost what pretraining does, a choice and no law")
-    if options["preset"] is not None:
-        out.append(f"the lab {options['preset']} is assumed, and no report of a real one")
-    if options["rl_recipe"] is not None:
+    if question.preset is not None:
+        out.append(f"the lab {question.preset} is assumed, and no report of a real one")
+    if question.rl_recipe is not None:
         out.append(
-            f"half of what RL gives is reached after ScaleRL's {rl_recipe(options['rl_recipe'])['C_mid']:g} GPU-hours "
+            f"half of what RL gives is reached after ScaleRL's {rl_recipe(question.rl_recipe)['C_mid']:g} GPU-hours "
             "of GB200 at the utilisation given, whatever the size; --rl-gain is what its pass rate is worth in loss"
         )
-    elif options["rl_gain"] is not None:
+    elif question.rl_gain is not None:
         out.append("the sigmoid of RL is the question's own")
-    if options["train_bits"] is not None:
+    if question.train_precision is not None:
         out.append("a FLOP in few bits takes the GPU-time that --utilization-pretraining says, of the bf16 peak")
         out.append("what few bits cost was fitted on models of 30M to 220M parameters")
     if np.any(np.asarray(draws["elasticity"]) > 1):

@@ -1,4 +1,4 @@
-"""From parsed options to a document, for questions about facts: show, search, compare, cite, and a GPU-hour's cost."""
+"""From parsed options to a document, for questions about facts: show, search, compare, cite."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from computeledger.economics.cost import GpuHourCost, OwnedGpu, estimate_gpu_hour
 from computeledger.errors import InputError, UnknownIdError, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
-from computeledger.facts.editions import PRICE_KINDS, load_ownership, load_prices, load_tiers
+from computeledger.facts.editions import load_ownership, load_prices, load_tiers
 from computeledger.facts.load import (
     accelerator_ids,
     load_accelerator,
@@ -25,13 +24,12 @@ from computeledger.facts.load import (
 )
 from computeledger.facts.reading import read_file
 from computeledger.facts.reliability import load_reliability
-from computeledger.facts.schema import Accelerator, Fact, System
+from computeledger.facts.schema import Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
 from computeledger.physics.roofline import parse_precision
 from computeledger.questions.documents import records as documents
 from computeledger.questions.wording import show
 from computeledger.sources import bibtex, load_sources
-from computeledger.workloads.result import quantity
 
 _EDITIONS: Mapping[str, tuple[Callable[[], tuple[str, ...]], Callable[[str], Any]]] = {
     "prices": (price_editions, load_prices),
@@ -301,59 +299,3 @@ def _difference(name: str, a: dict[str, Any] | None, b: dict[str, Any] | None) -
     numbers = [one["value"] for one in (a, b) if one is not None and isinstance(one["value"], (int, float))]
     ratio = numbers[1] / numbers[0] if len(numbers) == 2 and numbers[0] else None
     return {"name": name, "a": a, "b": b, "ratio": ratio}
-
-
-#: Option of ``cost`` -> the input that it replaces; ``{chip}`` stands for the accelerator.
-_GIVEN = {
-    "occupancy": "ownership.occupancy_fraction",
-    "electricity": "ownership.electricity_usd_per_kwh",
-    "life": "ownership.life_years",
-    "cost_of_capital": "ownership.cost_of_capital_fraction",
-    "capex": "ownership.{chip}.capex_usd_per_gpu",
-    "operation": "ownership.operation_usd_per_gpu_year",
-}
-
-
-def answer_cost(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer ``computeledger cost``."""
-    gpu = _gpu(options["accelerator"], options["system"])
-    for key in ("occupancy", "life"):
-        if options[key] == 0:
-            raise InputError(f"--{key} must be more than zero")
-    stated = {name.format(chip=gpu.accelerator.id): options[key] for key, name in _GIVEN.items()}
-    given = {name: value for name, value in stated.items() if value is not None}
-    kinds = tuple(options["kind"]) or PRICE_KINDS
-    return _cost_document(estimate_gpu_hour(gpu, given, kinds, options["samples"], options["seed"]))
-
-
-def _cost_document(cost: GpuHourCost) -> dict[str, Any]:
-    gpu = cost.gpu
-    return {
-        "accelerator": gpu.accelerator.id,
-        "system": gpu.system.id if gpu.system is not None else None,
-        "kinds": {
-            kind: {
-                "usd_per_gpu_hour": quantity(hour.usd_per_gpu_hour, "USD/h"),
-                "components": {name: quantity(part, "USD/h") for name, part in hour.components.items()},
-                "working": documents.figure_document(hour.figure),
-            }
-            for kind, hour in cost.by_kind.items()
-        },
-        "missing": dict(cost.missing),
-        "energy_j_per_gpu_hour": quantity(cost.energy_j_per_gpu_hour, "J"),
-        "carbon_kg_per_gpu_hour": quantity(cost.carbon_kg_per_gpu_hour, "kg"),
-        "editions": cost.editions,
-        "sources": list(cost.sources),
-    }
-
-
-def _gpu(accelerator: str | None, system: str | None) -> OwnedGpu:
-    """What an hour is asked of: a system, or an accelerator in the first shipped system that is made of it."""
-    if (accelerator is None) == (system is None):
-        raise InputError("give --system ID, or --accelerator ID")
-    if system is not None:
-        found: System = load_system(system)
-        return OwnedGpu(found.accelerator, found)
-    chip: Accelerator = load_accelerator(accelerator or "")
-    made_of_it = [one for one in map(load_system, system_ids()) if one.accelerator.id == chip.id]
-    return OwnedGpu(chip, made_of_it[0] if made_of_it else None)

@@ -1,11 +1,11 @@
-"""From parsed options to frontier documents: the calls that the command line and the web share."""
+"""Answer what power and money can train, and when: systems, sites, growth, forecasts, runs over several sites."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,15 @@ from computeledger.arrays import Range, median
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.frontier.abilities import MIXTURE, optimal_tokens, trains
+from computeledger.fields import Given
+from computeledger.frontier.abilities import MIXTURE, Trainable, optimal_tokens, trains
 from computeledger.frontier.decoding import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
     REFERENCE_MODEL,
     ROLLOUT_TOKENS,
+    Reinforces,
+    Serves,
     reinforces,
     serves,
 )
@@ -33,9 +36,19 @@ from computeledger.frontier.epoch_files import (
     shipped_chips,
     shipped_sites,
 )
-from computeledger.frontier.fits import MODELS, SYSTEMS, weights_fractions
-from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series, when_reached
+from computeledger.frontier.fits import MODELS, SYSTEMS, Fit, weights_fractions
+from computeledger.frontier.forecast import (
+    Backtest,
+    Reached,
+    backtest,
+    forecast_series,
+    run_series,
+    site_series,
+    when_reached,
+)
 from computeledger.frontier.growth import (
+    Growth,
+    Projection,
     dated_quantities,
     fitted_growth,
     flat_funding_slowdown,
@@ -46,13 +59,13 @@ from computeledger.frontier.growth import (
 )
 from computeledger.frontier.labs import lab_timeline
 from computeledger.frontier.memory import hbm_share
-from computeledger.frontier.needs import needed_system
+from computeledger.frontier.needs import Needed, needed_system
 from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, published_chip, release_dates
 from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
 from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, levers, steps_by_domain
-from computeledger.frontier.steps import SEQUENCE_TOKENS, run_model, run_steps
-from computeledger.frontier.systems import described_system, flop_per_month
+from computeledger.frontier.steps import SEQUENCE_TOKENS, RunStep, run_model, run_steps
+from computeledger.frontier.systems import TrainingSystem, described_system, flop_per_month
 from computeledger.frontier.text import text_facts
 from computeledger.frontier.trends import Series, date_of, year_of
 from computeledger.frontier.working import (
@@ -67,9 +80,17 @@ from computeledger.physics.critical_batch import critical_batch_tokens
 from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
+from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.setup import check_positive, whole_number
 from computeledger.questions.documents import frontier as documents
 from computeledger.questions.documents.records import figure_document
+from computeledger.questions.frontier import (
+    BacktestQuestion,
+    ForecastQuestion,
+    GrowthQuestion,
+    SitesQuestion,
+    SystemsQuestion,
+)
 from computeledger.units import KILO, MONTH_S
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
@@ -77,32 +98,85 @@ from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 EXCHANGE_SHARE = 1 / 6
 
 
-def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a system has, costs, trains, does RL with, and serves."""
-    utilization, duration = middle(options["utilization"]), middle(options["duration"])
-    check_positive("--utilization", utilization)
-    system = described_system(spec, options["samples"], options["seed"])
+@dataclass(frozen=True, eq=False, slots=True)
+class SystemsAnswer(Answer):
+    """What a system has, costs, trains, does RL with, and serves.
+
+    Attributes
+    ----------
+    question : SystemsQuestion
+        What was asked.
+    system : TrainingSystem
+        With samples.
+    runs : mapping of str to Trainable
+        Dense model and mixture of experts that fill the time.
+    steps : mapping of str to sequence of RunStep
+        Their steps from the operation model.
+    rl : sequence of Reinforces
+        By model and chip.
+    served : sequence of Serves
+        By model and chip.
+    fits : sequence of Fit
+        Weights over the HBM of scale-up domains.
+    """
+
+    question: SystemsQuestion
+    system: TrainingSystem
+    runs: Mapping[str, Trainable]
+    steps: Mapping[str, Sequence[RunStep]]
+    rl: Sequence[Reinforces]
+    served: Sequence[Serves]
+    fits: Sequence[Fit]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger frontier systems --json`` prints it."""
+        utilization, duration = middle(self.question.utilization), middle(self.question.duration)
+        system, runs = self.system, self.runs
+        document = documents.system_document(system)
+        monthly = flop_per_month(system, utilization)
+        document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
+        document["trains"] = {"months": duration / MONTH_S, "utilization_fraction": utilization, "precision": "bf16"}
+        document["trains"] |= {name: documents.timed_run_document(run, self.steps[name]) for name, run in runs.items()}
+        document |= documents.decoding_document(self.rl, self.served)
+        stock = text_facts()["stock_tokens"]
+        tokens = documents.quantity(stock.value, "tokens")
+        document["text"] = {"stock_tokens": tokens, "low": stock.low, "high": stock.high}
+        document["fits"] = documents.fits_document(list(self.fits))
+        document["assumptions"] = _assumed(utilization)
+        if working:
+            steps = {name: document["trains"][name]["step_s"] for name in runs}
+            own = len(system.generations)
+            sampled = sum((one.sampled_tokens_per_s for one in self.rl[:own]), start=0.0)
+            sold = sum((one.output_tokens_per_s for one in self.served[:own]), start=0.0)
+            first = next(one for one in self.fits if one.model == REFERENCE_MODEL)
+            document["working"] = [figure_document(one) for one in (
+                *system_figures(system), *run_figures(dict(runs), system, (duration, utilization), steps),
+                *served_figures(sampled, sold, first),
+            )]  # fmt: skip
+        return document
+
+
+def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
+    """Answer ``computeledger frontier systems``."""
+    system = described_system(question.spec, question.samples, question.seed)
     if median(system.chips) < 1:
-        raise InputError(f"{shown(spec)}: that is less than one chip")
-    months = duration / MONTH_S
-    document = documents.system_document(system)
-    monthly = flop_per_month(system, utilization)
-    document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
-    runs = trains(system, duration, utilization)
-    timed = {name: run_steps(run, system.generations, name) for name, run in runs.items()}
-    document["trains"] = {"months": months, "utilization_fraction": utilization, "precision": "bf16"}
-    document["trains"] |= {name: documents.timed_run_document(run, timed[name]) for name, run in runs.items()}
+        raise InputError(f"{shown(question.spec)}: that is less than one chip")
+    runs = trains(system, middle(question.duration), middle(question.utilization))
     models = [load_model(REFERENCE_MODEL), *(run_model(run, name) for name, run in runs.items())]
-    rl = [reinforces(model, one) for model in models for one in system.generations]
-    served = [serves(model, one) for model in models for one in system.generations]
-    document |= documents.decoding_document(rl, served)
-    stock = text_facts()["stock_tokens"]
-    document["text"] = {"stock_tokens": documents.quantity(stock.value, "tokens"), "low": stock.low, "high": stock.high}
     names = [one.system.id for one in system.generations if one.system is not None]
-    domains = list(dict.fromkeys([*names, *SYSTEMS]))
-    fits = weights_fractions([*MODELS, *models[1:]], domains)
-    document["fits"] = documents.fits_document(fits)
-    document["assumptions"] = {
+    return SystemsAnswer(
+        question=question,
+        system=system,
+        runs=runs,
+        steps={name: run_steps(run, system.generations, name) for name, run in runs.items()},
+        rl=[reinforces(model, one) for model in models for one in system.generations],
+        served=[serves(model, one) for model in models for one in system.generations],
+        fits=weights_fractions([*MODELS, *models[1:]], list(dict.fromkeys([*names, *SYSTEMS]))),
+    )
+
+
+def _assumed(utilization: float) -> dict[str, Any]:
+    return {
         "utilization_fraction": utilization,
         "sequence_tokens": SEQUENCE_TOKENS,
         "reference_model": REFERENCE_MODEL,
@@ -114,35 +188,43 @@ def answer_systems(spec: str, options: Mapping[str, Any]) -> dict[str, Any]:
         "moe_tokens_ratio": MIXTURE.tokens_ratio,
         "moe_compute_ratio": MIXTURE.compute_ratio,
     }
-    if options["working"]:
-        steps = {name: document["trains"][name]["step_s"] for name in runs}
-        own = len(system.generations)
-        sampled = sum((one.sampled_tokens_per_s for one in rl[:own]), start=0.0)
-        sold = sum((one.output_tokens_per_s for one in served[:own]), start=0.0)
-        first = next(one for one in fits if one.model == REFERENCE_MODEL)
-        document["working"] = [figure_document(one) for one in (
-            *system_figures(system), *run_figures(runs, system, (duration, utilization), steps),
-            *served_figures(sampled, sold, first),
-        )]  # fmt: skip
-    return document
 
 
-def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Sites over time, and a claim about one of them."""
-    date = None if options["date"] is None else checked_day(options["date"], "--date")
-    if options["claim"] is not None and (options["site"] is None or date is None):
-        raise InputError("--claim needs --site and --date: power of which site, on which day")
-    folder = None if options["data"] is None else Path(options["data"])
+@dataclass(frozen=True, eq=False, slots=True)
+class SitesAnswer(Answer):
+    """Sites over time, a lab's chips, or a claim about a site.
+
+    Attributes
+    ----------
+    question : SitesQuestion
+        What was asked.
+    document : mapping
+        What was found.
+    working : tuple of mapping
+        Formulas, inputs and sources.
+    """
+
+    question: SitesQuestion
+    document: Mapping[str, Any]
+    working: tuple[Mapping[str, Any], ...] = ()
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger frontier sites --json`` prints it."""
+        return {**self.document, **({"working": list(self.working)} if working and self.working else {})}
+
+
+def answer_sites(question: SitesQuestion) -> SitesAnswer:
+    """Answer ``computeledger frontier sites``."""
+    date = None if question.date is None else checked_day(question.date, "--date")
+    folder = None if question.data is None else Path(question.data)
     timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
-    if options["html_file"] is not None and (options["claim"] is not None or options["lab"] is not None):
-        raise InputError("--html shows sites: it does not go with --claim or --lab")
-    if options["claim"] is not None:
-        found = check_claimed_power(options["site"], middle(options["claim"]), date or "", timelines)
-        return {"claim": documents.claim_document(found), "credit": CREDIT}
+    if question.claim is not None:
+        found = check_claimed_power(question.site or "", middle(question.claim), date or "", timelines)
+        return SitesAnswer(question, {"claim": documents.claim_document(found), "credit": CREDIT})
     chips = list(shipped_chips()) if folder is None else read_chips(folder)
-    if options["lab"] is not None:
-        dated = lab_timeline(options["lab"], chips)
-        return documents.lab_document([one for one in dated if date is None or one.date <= date])
+    if question.lab is not None:
+        dated = lab_timeline(question.lab, chips)
+        return SitesAnswer(question, documents.lab_document([one for one in dated if date is None or one.date <= date]))
     rows = site_rows(timelines, chips)
     shares = {
         "power_checked": share_within(rows),
@@ -150,78 +232,194 @@ def answer_sites(options: Mapping[str, Any]) -> dict[str, Any]:
         "counted": share_within(rows, counted=True),
         "counted_observed": share_within(rows, projected=False, counted=True),
     }
-    kept = [row for row in rows if options["site"] is None or options["site"].lower() in row.published.name.lower()]
+    asked = question.site
+    kept = [row for row in rows if asked is None or asked.lower() in row.published.name.lower()]
     if not kept:
-        raise InputError(f"--site {options['site']!r}: {nearest(options['site'], {r.published.name for r in rows})}")
+        raise InputError(f"--site {asked!r}: {nearest(asked or '', {r.published.name for r in rows})}")
     rows = [row for row in kept if date is None or row.published.date <= date]
-    working = {"working": [figure_document(one) for one in site_figures(rows, shares["power_checked"])]}
-    return documents.sites_document(rows, shares) | (working if options["working"] else {})
+    figures = tuple(figure_document(one) for one in site_figures(rows, shares["power_checked"]))
+    return SitesAnswer(question, documents.sites_document(rows, shares), figures)
 
 
-def _sites(options: Mapping[str, Any]) -> Any:
-    return None if options["data"] is None else read_timelines(Path(options["data"]))
+def _sites(data: str | None) -> Any:
+    return None if data is None else read_timelines(Path(data))
 
 
-def answer_backtest(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Forecasts from a cut-off beside what came."""
-    return documents.backtest_document(backtest(checked_day(options["cutoff"], "--cutoff"), _sites(options)))
+@dataclass(frozen=True, eq=False, slots=True)
+class BacktestAnswer(Answer):
+    """Forecasts from a cut-off beside what came.
+
+    Attributes
+    ----------
+    result : Backtest
+        By series and quarter.
+    """
+
+    result: Backtest
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger frontier backtest --json`` prints it."""
+        return documents.backtest_document(self.result)
 
 
-def answer_growth(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Fitted growth, and scenarios."""
-    first, last = (checked_day(options[name], f"--{name}") for name in ("first", "last"))
-    sites = _sites(options)
-    fits, dated = fitted_growth(first, last, sites), dated_quantities(sites)
-    years = np.arange(options["years"] + 1.0)
-    found = [project(one, fits, years) for one in load_scenarios(options["scenario"]).values()]
-    return {
-        **({"working": [figure_document(one) for one in growth_figures(fits)]} if options["working"] else {}),
-        "growth": [documents.growth_document(one, dated[one.name]) for one in fits.values()],
-        "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
-        "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
-        "scenarios": [documents.projection_document(one) for one in found],
-        "credit": CREDIT,
-    }
+def answer_backtest(question: BacktestQuestion) -> BacktestAnswer:
+    """Answer ``computeledger frontier backtest``."""
+    return BacktestAnswer(backtest(checked_day(question.cutoff, "--cutoff"), _sites(question.data)))
 
 
-def answer_forecast(flop: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """When a run is possible, and what it takes."""
-    target, duration, utilization = middle(flop), middle(options["duration"]), middle(options["utilization"])
-    for name, value in (("FLOP", target), ("--duration", duration), ("--utilization", utilization)):
-        check_positive(name, value)
+@dataclass(frozen=True, eq=False, slots=True)
+class GrowthAnswer(Answer):
+    """Growth fitted on data, and scenarios.
+
+    Attributes
+    ----------
+    question : GrowthQuestion
+        What was asked.
+    fits : mapping of str to Growth
+        By quantity.
+    dated : mapping
+        The points that were fitted.
+    projections : sequence of Projection
+        By scenario.
+    """
+
+    question: GrowthQuestion
+    fits: Mapping[str, Growth]
+    dated: Mapping[str, Any]
+    projections: Sequence[Projection]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger frontier growth --json`` prints it."""
+        fits = dict(self.fits)
+        return {
+            **({"working": [figure_document(one) for one in growth_figures(fits)]} if working else {}),
+            "growth": [documents.growth_document(one, self.dated[one.name]) for one in fits.values()],
+            "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
+            "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
+            "scenarios": [documents.projection_document(one) for one in self.projections],
+            "credit": CREDIT,
+        }
+
+
+def answer_growth(question: GrowthQuestion) -> GrowthAnswer:
+    """Answer ``computeledger frontier growth``."""
+    first, last = checked_day(question.first, "--first"), checked_day(question.last, "--last")
+    sites = _sites(question.data)
+    fits = fitted_growth(first, last, sites)
+    years = np.arange(question.years + 1.0)
+    projections = [project(one, fits, years) for one in load_scenarios(question.scenario).values()]
+    return GrowthAnswer(question, fits, dated_quantities(sites), projections)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ForecastAnswer(Answer):
+    """When a training run is possible, and what it takes.
+
+    Attributes
+    ----------
+    question : ForecastQuestion
+        What was asked.
+    reached : Reached
+        When the largest run reaches the size, with samples.
+    needed : Needed
+        System, model and text of the run.
+    steps : mapping of str to sequence of RunStep
+        From the operation model, dense and mixture of experts.
+    powered : Reached
+        When the largest site reaches the power.
+    ahead : mapping of str to mapping
+        The largest run and the largest site until 2030.
+    """
+
+    question: ForecastQuestion
+    reached: Reached
+    needed: Needed
+    steps: Mapping[str, Sequence[RunStep]]
+    powered: Reached
+    ahead: Mapping[str, Mapping[str, Any]]
+
+    def probability_by(self, date: str) -> float:
+        """Chance that the run is possible by a day, YYYY-MM-DD [-]."""
+        return self.reached.probability_by(checked_day(date, "date"))
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger frontier forecast --json`` prints it."""
+        question, needed = self.question, self.needed
+        document = documents.reached_document(self.reached)
+        if question.by is not None:
+            document["probability_by"] = {"date": question.by, "probability": self.reached.probability_by(question.by)}
+        if question.scenario is not None:
+            document["scenarios"] = _scenario_dates(question.scenario, self.reached.series, middle(question.flop))
+        document["needs"] = documents.system_document(needed.system)
+        document["trains"] = {
+            name: documents.timed_run_document(one, self.steps[name]) for name, one in needed.runs.items()
+        }
+        document["repetition"] = {name: documents.repetition_document(one) for name, one in needed.text.items()}
+        document["gpu_time"] = documents.gpu_time_document(needed)
+        document["largest_site_has_the_power"] = documents.reached_document(self.powered)
+        document |= self.ahead
+        document["known_systems"] = documents.known_systems_document(largest_systems())
+        document["fits"] = documents.fits_document(weights_fractions())
+        if working:
+            steps = {name: document["trains"][name]["step_s"] for name in needed.runs}
+            given = (middle(question.duration), middle(question.utilization))
+            document["working"] = [figure_document(one) for one in (
+                *reached_figures(self.reached), *system_figures(needed.system),
+                *run_figures(needed.runs, needed.system, given, steps),
+            )]  # fmt: skip
+        return document | {"credit": CREDIT}
+
+
+def forecast(question: ForecastQuestion | None = None, /, **given: Given) -> ForecastAnswer:
+    """When a training run of a size is possible, with what chance, and what it takes.
+
+    Parameters
+    ----------
+    question : ForecastQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.questions.frontier.ForecastQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    ForecastAnswer
+        The date with its interval, chips, power and money of the system, and the months that the run takes.
+
+    Raises
+    ------
+    InputError
+        For bad input.
+
+    Examples
+    --------
+    >>> answer = forecast(flop="1e28", samples=500)
+    >>> answer.probability_by("2027-12-31") < answer.probability_by("2032-12-31")
+    True
+    """
+    return from_python(ForecastQuestion, answer_forecast, question, given)
+
+
+def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
+    """Answer ``computeledger frontier forecast``."""
+    if question.by is not None:
+        question = replace(question, by=checked_day(question.by, "--by"))
+    target, duration, utilization = (middle(one) for one in (question.flop, question.duration, question.utilization))
     stage("the record so far")
     series = run_series()
-    reached = when_reached(series, target, options["samples"], options["seed"])
-    document = documents.reached_document(reached)
-    if options["by"] is not None:
-        day = checked_day(options["by"], "--by")
-        document["probability_by"] = {"date": day, "probability": reached.probability_by(day)}
-    if options["scenario"] is not None:
-        document["scenarios"] = _scenario_dates(options["scenario"], series, target)
-    needed = needed_system(target, options["accelerator"], duration, utilization)
-    document["needs"] = documents.system_document(needed.system)
-    document["trains"] = {
-        name: documents.timed_run_document(one, run_steps(one, needed.system.generations, name))
-        for name, one in needed.runs.items()
-    }
-    document["repetition"] = {name: documents.repetition_document(one) for name, one in needed.text.items()}
-    document["gpu_time"] = documents.gpu_time_document(needed)
-    powered = when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), options["samples"])
-    document["largest_site_has_the_power"] = documents.reached_document(powered)
-    ends, ahead = forecast_series(series, "2030-12-31")
-    document["ahead"] = documents.ahead_document(series, ends, ahead)
-    ends, ahead = forecast_series(site_series(), "2030-12-31")
-    document["sites_ahead"] = documents.ahead_document(site_series(), ends, ahead)
-    document["known_systems"] = documents.known_systems_document(largest_systems())
-    document["fits"] = documents.fits_document(weights_fractions())
-    if options["working"]:
-        steps = {name: document["trains"][name]["step_s"] for name in needed.runs}
-        given = (duration, utilization)
-        document["working"] = [figure_document(one) for one in (
-            *reached_figures(reached), *system_figures(needed.system),
-            *run_figures(needed.runs, needed.system, given, steps),
-        )]  # fmt: skip
-    return document | {"credit": CREDIT}
+    reached = when_reached(series, target, question.samples, question.seed)
+    needed = needed_system(target, question.accelerator, duration, utilization)
+    ahead = {}
+    for name, one in (("ahead", series), ("sites_ahead", site_series())):
+        ends, found = forecast_series(one, "2030-12-31")
+        ahead[name] = documents.ahead_document(one, ends, found)
+    return ForecastAnswer(
+        question=question,
+        reached=reached,
+        needed=needed,
+        steps={name: run_steps(one, needed.system.generations, name) for name, one in needed.runs.items()},
+        powered=when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), question.samples),
+        ahead=ahead,
+    )
 
 
 def _scenario_dates(given: str, series: Series, target: float) -> list[dict[str, Any]]:

@@ -1,9 +1,12 @@
-"""From a price sheet to what it reveals, as a document."""
+"""Answer what a price sheet reveals of the model behind it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from computeledger.economics.inversion import Inversion, PriceClues, invert_prices, premium_of
@@ -17,10 +20,13 @@ from computeledger.economics.price_readings import (
     store_or_resend_s,
 )
 from computeledger.economics.price_working import inversion_figures
-from computeledger.economics.prices import PriceSheet, read_sheet
+from computeledger.economics.prices import PriceSheet, PriceTier, Rate, read_sheet
 from computeledger.errors import InputError, nearest, shown
+from computeledger.fields import Given
 from computeledger.physics.efficiency import middle
+from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.documents.records import figure_document
+from computeledger.questions.invert import InvertQuestion
 from computeledger.questions.price_source import load_sheet
 from computeledger.units import format_si
 from computeledger.workloads.result import quantity
@@ -31,68 +37,129 @@ FEW_SAMPLES = 200
 _RATIO_TRIED = 4.0
 
 
-def find_sheet(options: Mapping[str, Any]) -> PriceSheet:
-    """The sheet of ``--model``, of a file, or of prices given by hand."""
-    given = [name for name in ("model", "sheet_file", "input_price") if options[name] is not None]
-    if not given and options["output_price"] is not None:
-        raise InputError("--input is missing: the price per million input tokens")
-    if len(given) != 1:
-        raise InputError("give one of --model provider/name, a SHEET.toml, or --input and --output")
-    if options["model"] is not None:
-        return load_sheet(options["model"])
-    if options["sheet_file"] is not None:
-        return read_sheet(options["sheet_file"])
-    if options["output_price"] is None:
-        raise InputError("--output is missing: the price per million output tokens")
-    from decimal import Decimal
+@dataclass(frozen=True, eq=False, slots=True)
+class InvertAnswer(Answer):
+    """What a price sheet reveals.
 
-    from computeledger.economics.prices import PriceTier, Rate
+    Attributes
+    ----------
+    question : InvertQuestion
+        What was asked.
+    sheet : PriceSheet
+        The prices.
+    clues : PriceClues
+        What was read off them.
+    result : Inversion
+        Intervals and weights of hypotheses.
+    """
 
-    for name in ("input_price", "output_price"):
-        if not (math.isfinite(options[name]) and options[name] > 0):
-            raise InputError(f"--{name.partition('_')[0]} {options[name]:g}: a price must be greater than 0")
-    tiers: tuple[PriceTier, ...] = ()
-    if options["threshold"] is not None:
-        threshold = middle(options["threshold"])
-        if not threshold >= 1:
-            raise InputError(f"--threshold {threshold:g}: expected a number of tokens of 1 or more")
-        tiers = (PriceTier(int(threshold), Decimal(str(options["input_price"])) * 2),)
-    rates = {
-        "input": Rate(Decimal(str(options["input_price"])), tiers),
-        "output": Rate(Decimal(str(options["output_price"]))),
-    }
-    return PriceSheet("given by hand", rates)
+    question: InvertQuestion
+    sheet: PriceSheet
+    clues: PriceClues
+    result: Inversion
+
+    @property
+    def n_params_active(self) -> Quantity:
+        """Parameters multiplied per token [params]."""
+        return _quantity(self.result.n_params_active)
+
+    @property
+    def n_params_total(self) -> Quantity:
+        """Parameters stored [params]."""
+        return _quantity(self.result.n_params_total)
+
+    @property
+    def gross_margin_fraction(self) -> Quantity:
+        """Price less cost, over price; prices alone do not identify it [-]."""
+        return Quantity.of(self.result.gross_margin_fraction, "")
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger invert --json`` prints it."""
+        sheet, clues, found = self.sheet, self.clues, self.result
+        document = inversion_document(found)
+        base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+        document["prices"] = base
+        document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
+        document["elasticities"] = _elasticities()
+        document["not_identified"] = [*_far(found, clues), *_not_identified(found)]
+        document["readings"] = _readings(sheet, clues)
+        document["questions"] |= {
+            f"cache lifetime, {kind}": _hypotheses(one) for kind, one in lifetime_readings(base).items()
+        }
+        document["size_times_margin"] = _line(clues)
+        document["assumptions"] = _assumptions(found, clues)
+        if working:
+            document["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
+        return document
 
 
-def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
+def invert(question: InvertQuestion | str | Path | None = None, /, **given: Given) -> InvertAnswer:
+    """What a price sheet reveals of the model behind it, and what it does not.
+
+    Parameters
+    ----------
+    question : InvertQuestion, str or Path, optional
+        What is asked, or the path of a price sheet; keywords change single fields.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.questions.invert.InvertQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    InvertAnswer
+        Sizes with their intervals, hypotheses with their weights.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a sheet without a price of input or output.
+
+    Examples
+    --------
+    >>> answer = invert(input=2, output=12, samples=2000)
+    >>> dearer = invert(answer.question, input=8, output=48)
+    >>> dearer.n_params_active.p50 > answer.n_params_active.p50
+    True
+    """
+    if isinstance(question, (str, Path)):
+        question, given = None, {**given, "sheet": str(question)}
+    return from_python(InvertQuestion, answer_invert, question, given)
+
+
+def answer_invert(question: InvertQuestion) -> InvertAnswer:
     """Answer ``computeledger invert``."""
-    sheet = find_sheet(options)
+    sheet = _sheet(question)
     missing = [kind for kind in ("input", "output") if kind not in sheet.rates or sheet.rates[kind].base <= 0]
     if missing:
         raise InputError(f"{sheet.name}: the {missing[0]} price is missing or 0, so nothing can be learnt from it")
     steps = sheet.rates["input"].tiers
-    provider = options["provider"] or sheet.name.partition("/")[0]
+    provider = question.provider or sheet.name.partition("/")[0]
     sellers = fit_sizes(shipped_points()).provider_effects
-    if options["provider"] and provider not in sellers:
+    if question.provider and provider not in sellers:
         raise InputError(f"--provider {shown(provider)}: no price of theirs is known: {nearest(provider, sellers)}")
-    premium, spread = premium_of(options["premium"], options["premium_spread"])
+    premium, spread = premium_of(question.premium, question.premium_spread)
     clues = PriceClues(
         float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
-        float(steps[0].threshold_tokens) if steps else None, premium, spread,
-        options["fast_price"], options["fast_speed"],
+        float(steps[0].threshold_tokens) if steps else None, premium, spread, question.fast_price, question.fast_speed,
     )  # fmt: skip
-    found = invert_prices(clues, options["samples"], options["seed"])
-    document = inversion_document(found)
-    document["prices"] = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
-    document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
-    document["elasticities"] = _elasticities()
-    document["not_identified"] = _not_identified(found)
-    document["readings"] = _readings(sheet, clues)
-    document["questions"] |= {
-        f"cache lifetime, {kind}": _hypotheses(found)
-        for kind, found in lifetime_readings({kind: float(rate.base) for kind, rate in sheet.rates.items()}).items()
-    }
-    document["size_times_margin"] = _line(clues)
+    return InvertAnswer(question, sheet, clues, invert_prices(clues, question.samples, question.seed))
+
+
+def _sheet(question: InvertQuestion) -> PriceSheet:
+    """The sheet of ``--model``, of a file, or of prices given by hand."""
+    if question.model is not None:
+        return load_sheet(question.model)
+    if question.sheet is not None:
+        return read_sheet(question.sheet)
+    price = Decimal(str(question.input))
+    tiers: tuple[PriceTier, ...] = ()
+    if question.threshold is not None:
+        tiers = (PriceTier(int(middle(question.threshold)), price * 2),)
+    return PriceSheet("given by hand", {"input": Rate(price, tiers), "output": Rate(Decimal(str(question.output)))})
+
+
+def _far(found: Inversion, clues: PriceClues) -> list[str]:
+    """What makes an answer rough: few samples, and prices beyond those of open models."""
+    out: list[str] = []
     known = shipped_points()
     for name, asked, logs in (
         ("input", clues.usd_per_mtok_input, known.log_input), ("output", clues.usd_per_mtok_output, known.log_output),
@@ -100,21 +167,28 @@ def answer_invert(options: Mapping[str, Any]) -> dict[str, Any]:
         low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
         if not low <= asked / clues.premium_ratio <= high:
             words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
-            document["not_identified"].insert(0, words)
+            out.insert(0, words)
     if found.effective_samples < FEW_SAMPLES:
         rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
-        document["not_identified"].insert(0, rough)
+        out.insert(0, rough)
+    return out
+
+
+def _assumptions(found: Inversion, clues: PriceClues) -> list[str]:
     markup = [math.exp(value) for value in found.markup.mean]
-    document["assumptions"] = [
+    return [
         f"prices {clues.premium_ratio:g} times those of the open market, log sd {clues.premium_spread:g}",
         "rent of the price edition; context 2K..32K, occupancy 30..80 %; chips, precisions, targets equally likely",
         (f"fitted on {found.markup.n_sheets} sheets of open models: input price {markup[0]:.2f} and output price "
         f"{markup[1]:.2f} times the cost so counted, log sd {found.markup.covariance[0, 0] ** 0.5:.2f} and "
         f"{found.markup.covariance[1, 1] ** 0.5:.2f}"),
     ]  # fmt: skip
-    if options.get("working"):
-        document["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
-    return document
+
+
+def _quantity(interval: Mapping[str, tuple[float, float]]) -> Quantity:
+    found = _size(interval)
+    p05, p10, p50, p90, p95 = (float(found[end]) for end in ("p05", "p10", "p50", "p90", "p95"))
+    return Quantity(p05, p10, p50, p90, p95, "params")
 
 
 def _size(interval: Mapping[str, tuple[float, float]]) -> dict[str, Any]:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from computeledger.economics.scaling import law_names, loss_law_names, read_law
 from computeledger.economics.scaling_forms import rl_recipe
 from computeledger.economics.scaling_sparsity import moe_multipliers
+from computeledger.questions.answer import Answer
 
 #: Budgets at which routing is judged: inside the fits, and far beyond them [FLOP].
 _BUDGETS = (1e19, 1e21, 1e25)
+
+
+@dataclass(frozen=True, slots=True)
+class LawsAnswer(Answer):
+    """The laws that ship."""
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger allocate --laws --json`` prints it."""
+        return laws_document()
 
 
 def laws_document() -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""From a routing question to its document."""
+"""Answer a routing question: policies by cost and success, with intervals."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,80 +19,206 @@ from computeledger.economics.routing_choice import (
     pareto_policies,
 )
 from computeledger.economics.routing_fit import fit_attempts, read_attempts
-from computeledger.economics.routing_task import MODEL_RANGE, RouteQuestion, at, read_route, route_task
+from computeledger.economics.routing_task import MODEL_RANGE, RouteCase, at, read_route, route_task
 from computeledger.economics.routing_working import route_figures
-from computeledger.errors import InputError
+from computeledger.fields import Given
 from computeledger.progress import counted
+from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.documents.records import figure_document
 from computeledger.questions.price_source import load_sheet
-from computeledger.validation.routing import check_attempts
+from computeledger.questions.route import RouteQuestion
+from computeledger.validation.routing import RoutingCheck, check_attempts
 from computeledger.workloads.result import quantity
 
 #: Draws of what is uncertain.
 DRAWS = 128
 
 
-def answer_route(options: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False, slots=True)
+class RouteAnswer(Answer):
+    """Policies for a task: each a model, retries, the best of several tries, or a cascade.
+
+    Attributes
+    ----------
+    case : RouteCase
+        Models, settings and difficulties as they were read.
+    facts : tuple of mapping
+        What fitted attempts say of each model.
+    outcomes : mapping of str to Outcome
+        Of every policy by difficulty, at the middle of all inputs.
+    outcome : Outcome
+        Of every policy, all difficulties together.
+    listed : tuple of int
+        Policies that are shown, the answer first.
+    draws : tuple of mapping
+        Outcomes of the listed policies by difficulty, one mapping for each draw of what is uncertain.
+    bound : Outcome
+        Of the listed policies if failures were independent.
+    least_success_fraction : float
+        What the answer must complete [-].
+    """
+
+    case: RouteCase
+    facts: tuple[dict[str, Any], ...]
+    outcomes: Mapping[str, Outcome]
+    outcome: Outcome
+    listed: tuple[int, ...]
+    draws: tuple[Mapping[str, Outcome], ...]
+    bound: Outcome
+    least_success_fraction: float
+
+    @property
+    def policy(self) -> str:
+        """The cheapest policy that completes enough of the tasks."""
+        return policy_words(self.outcome.policies[self.listed[0]], self._names)
+
+    @property
+    def usd_per_completed_task(self) -> Quantity:
+        """Its cost per completed task [USD]."""
+        return self._drawn("usd_per_completed_task", "USD")
+
+    @property
+    def success_fraction(self) -> Quantity:
+        """Share of the tasks that it completes [-]."""
+        return self._drawn("success_fraction", "")
+
+    @property
+    def _names(self) -> list[str]:
+        return [model.name for model in self.case.models]
+
+    def _drawn(self, name: str, unit: str) -> Quantity:
+        """A figure of the answer: its quantiles over the draws, around the value at the middle of all inputs."""
+        drawn = Quantity.of(np.array([getattr(one, name)[0] for one in self._mixed()]), unit)
+        return dataclasses.replace(drawn, p50=float(getattr(self.outcome, name)[self.listed[0]]))
+
+    def _mixed(self) -> list[Outcome]:
+        return [_mixed(one, self.case.difficulty) for one in self.draws]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger route --json`` prints it."""
+        case, out, listed, least = self.case, self.outcome, self.listed, self.least_success_fraction
+        singles, best = _singles(out), listed[0]
+        front = [int(place) for place in pareto_policies(out)]
+        mixed = self._mixed()
+        rows = [_row(out, place, self._names, (mixed, i), self.bound) for i, place in enumerate(listed)]
+        for row, place in zip(rows, listed, strict=True):
+            row["on_front"], row["break_even_price_ratio"] = place in front, break_even_price_ratio(out, place, best)
+            row["single"] = place in singles
+        document = {
+            "best": rows[0], "cheapest_without_a_floor": rows[listed.index(best_policy(out))],
+            "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
+            "policies_compared": len(out.policies),
+            "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in _bests(out, singles).items()},
+            "by_difficulty": _by_difficulty(self), "least_success_fraction": least,
+            "least_success_is": "the best single model's" if case.least_success_fraction is None else "stated",
+            "model_correlation": _shown(case.uncertain["model_correlation"]),
+            "retry_correlation": {model.name: _shown(model.retry_correlation_fraction) for model in case.models},
+            "attempts": list(self.facts) or None,
+            "assumptions": _assumptions(case), "remark": _remark(case, out, singles),
+        }  # fmt: skip
+        if working:
+            document["working"] = [figure_document(one) for one in route_figures(case, out.policies[best], rows[0])]
+        return {key: value for key, value in document.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RouteCheckAnswer(Answer):
+    """Cascades of real runs, predicted from half of the tasks.
+
+    Attributes
+    ----------
+    found : RoutingCheck
+        Errors and coverage.
+    """
+
+    found: RoutingCheck
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger route --check-attempts --json`` prints it."""
+        names = ("success", "success_if_independent", "cost", "retry_success")
+        found = self.found
+        sizes = {"n_tasks": found.n_tasks, "n_models": found.n_models}
+        return {**{name: asdict(getattr(found, name)) for name in names}, **sizes}
+
+
+def route(question: RouteQuestion | str | Path | None = None, /, **given: Given) -> RouteAnswer | RouteCheckAnswer:
+    """Which model, or which order of models, completes a task most cheaply.
+
+    Parameters
+    ----------
+    question : RouteQuestion, str or Path, optional
+        What is asked, or the path of a task; keywords change single fields.
+    **given : str, float or bool
+        Fields of :class:`~computeledger.questions.route.RouteQuestion`.
+
+    Returns
+    -------
+    RouteAnswer or RouteCheckAnswer
+        The cheapest policy that completes enough, with all others; with ``check_attempts``, how cascades of real runs
+        were predicted.
+
+    Raises
+    ------
+    InputError
+        For a file that is none of a task or of attempts.
+
+    Examples
+    --------
+    >>> answer = route("examples/money/route-support.toml")
+    >>> answer.success_fraction.p50 >= answer.least_success_fraction
+    True
+    """
+    if isinstance(question, (str, Path)):
+        question, given = None, {**given, "task": str(question)}
+    return from_python(RouteQuestion, answer_route, question, given)
+
+
+def answer_route(question: RouteQuestion) -> RouteAnswer | RouteCheckAnswer:
     """Answer ``computeledger route``."""
-    if options["check"]:
-        return _check(options)
-    return answer_question(*_question(options), options)
+    if question.check_attempts:
+        attempts = read_attempts(question.attempts or "", load_sheet)
+        return RouteCheckAnswer(check_attempts(attempts, seed=question.seed))
+    return answer_case(*_case(question), question.seed)
 
 
-def answer_question(
-    question: RouteQuestion, facts: tuple[dict[str, Any], ...], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Policies for a question that was read, with what fitted attempts say of it."""
-    kinds = list(question.difficulty)
-    tasks = {kind: route_task(question, kind) for kind in kinds}
+def answer_case(case: RouteCase, facts: tuple[dict[str, Any], ...] = (), seed: int = 0) -> RouteAnswer:
+    """Policies for a case that was read, with what fitted attempts say of it."""
+    kinds = list(case.difficulty)
+    tasks = {kind: route_task(case, kind) for kind in kinds}
     whole = {kind: evaluate_policies(task) for kind, task in tasks.items()}
-    out = _mixed(whole, question.difficulty)
-    front = [int(place) for place in pareto_policies(out)]
-    singles = [place for place, policy in enumerate(out.policies) if len(policy) == 1 and policy[0].kind == "once"]
-    least = question.least_success_fraction
+    out = _mixed(whole, case.difficulty)
+    singles = _singles(out)
+    least = case.least_success_fraction
     if least is None:
         least = float(out.success_fraction[singles].max())
-    best, freest = best_policy(out, least), best_policy(out)
     person = [place for place, policy in enumerate(out.policies) if not policy]
-    bests = _bests(out, singles)
-    by_kind = {kind: best_policy(one, min(least, float(one.success_fraction.max()))) for kind, one in whole.items()}
-    listed = list(dict.fromkeys([best, freest, *singles, *person, *bests.values(), *front, *by_kind.values()]))
-    drawn = _draws(question, [out.policies[place] for place in listed], options)
+    front = [int(place) for place in pareto_policies(out)]
+    by_kind = _best_by_kind(whole, least)
+    listed = list(dict.fromkeys([
+        best_policy(out, least), best_policy(out), *singles, *person, *_bests(out, singles).values(), *front,
+        *by_kind.values(),
+    ]))  # fmt: skip
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
-                   question.difficulty)  # fmt: skip
-    names = [model.name for model in question.models]
-    mixed = [_mixed(one, question.difficulty) for one in drawn]
-    rows = [_row(out, place, names, (mixed, i), bound) for i, place in enumerate(listed)]
-    for row, place in zip(rows, listed, strict=True):
-        row["on_front"], row["break_even_price_ratio"] = place in front, break_even_price_ratio(out, place, best)
-        row["single"] = place in singles
-    document = {
-        "best": rows[0], "cheapest_without_a_floor": rows[listed.index(freest)],
-        "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]), "policies_compared": len(out.policies),
-        "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in bests.items()},
-        "by_difficulty": _by_difficulty(whole, question, names, [(by_kind, listed, drawn)]),
-        "least_success_fraction": least,
-        "least_success_is": "the best single model's" if question.least_success_fraction is None else "stated",
-        "model_correlation": _shown(question.uncertain["model_correlation"]),
-        "retry_correlation": {model.name: _shown(model.retry_correlation_fraction) for model in question.models},
-        "attempts": list(facts) or None,
-        "assumptions": _assumptions(question), "remark": _remark(question, out, singles),
-    }  # fmt: skip
-    if options.get("working"):
-        figures = route_figures(question, out.policies[best], rows[0])
-        document["working"] = [figure_document(one) for one in figures]
-    return {key: value for key, value in document.items() if value is not None}
+                   case.difficulty)  # fmt: skip
+    return RouteAnswer(
+        case=case,
+        facts=facts,
+        outcomes=whole,
+        outcome=out,
+        listed=tuple(listed),
+        draws=tuple(_draws(case, [out.policies[place] for place in listed], seed)),
+        bound=bound,
+        least_success_fraction=least,
+    )
 
 
-def _check(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Predictions from half of the tasks against the other half."""
-    if options["attempts"] is None:
-        raise InputError("--check needs --attempts F.csv, the real runs to predict")
-    found = check_attempts(read_attempts(options["attempts"], load_sheet), seed=options["seed"])
-    names = ("success", "success_if_independent", "cost", "retry_success")
-    return {
-        **{name: asdict(getattr(found, name)) for name in names}, "n_tasks": found.n_tasks, "n_models": found.n_models,
-    }  # fmt: skip
+def _singles(out: Outcome) -> list[int]:
+    return [place for place, policy in enumerate(out.policies) if len(policy) == 1 and policy[0].kind == "once"]
+
+
+def _best_by_kind(whole: Mapping[str, Outcome], least: float) -> dict[str, int]:
+    """The best policy of each difficulty."""
+    return {kind: best_policy(one, min(least, float(one.success_fraction.max()))) for kind, one in whole.items()}
 
 
 def _shown(value: Any) -> Any:
@@ -98,7 +226,7 @@ def _shown(value: Any) -> Any:
     return {"p05": value.low, "p50": at(value, 0.0), "p95": value.high} if isinstance(value, Range) else value
 
 
-def _assumptions(question: RouteQuestion) -> list[str]:
+def _assumptions(question: RouteCase) -> list[str]:
     out = [words for model in question.models for words in model.is_assumed]
     if question.uncertain.get("model_correlation") is MODEL_RANGE:
         out.append(f"model_correlation {MODEL_RANGE.low:g}..{MODEL_RANGE.high:g}")
@@ -109,15 +237,13 @@ def _assumptions(question: RouteQuestion) -> list[str]:
     return out
 
 
-def _question(options: Mapping[str, Any]) -> tuple[RouteQuestion, tuple[dict[str, Any], ...]]:
-    if options["task_file"] is None and options["attempts"] is None:
-        raise InputError("TASK.toml is missing: computeledger route TASK.toml, or --attempts F.csv")
-    if options["attempts"] is None:
-        return read_route(options["task_file"], load_sheet), ()
-    fit = fit_attempts(read_attempts(options["attempts"], load_sheet), options["seed"])
-    given = RouteQuestion(fit.models, RouteTask((RouteModel("any", 0.5, 0.0, 0.0),)))
-    if options["task_file"] is not None:
-        given = read_route(options["task_file"], load_sheet)
+def _case(question: RouteQuestion) -> tuple[RouteCase, tuple[dict[str, Any], ...]]:
+    if question.attempts is None:
+        return read_route(question.task or "", load_sheet), ()
+    fit = fit_attempts(read_attempts(question.attempts, load_sheet), question.seed)
+    given = RouteCase(fit.models, RouteTask((RouteModel("any", 0.5, 0.0, 0.0),)))
+    if question.task is not None:
+        given = read_route(question.task, load_sheet)
     uncertain = {**given.uncertain, "model_correlation": fit.model_correlation_fraction}
     return replace(given, models=fit.models, difficulty=fit.difficulty, uncertain=uncertain), fit.facts
 
@@ -143,16 +269,12 @@ def _bests(out: Outcome, singles: list[int]) -> dict[str, int]:
     return {**found, "as_good_as_the_best_single": int(good[np.argmin(each[good])])}
 
 
-def _draws(
-    question: RouteQuestion, policies: list[tuple[Step, ...]], options: Mapping[str, Any]
-) -> list[dict[str, Outcome]]:
+def _draws(case: RouteCase, policies: list[tuple[Step, ...]], seed: int) -> list[dict[str, Outcome]]:
     # the same luck in every difficulty, since the same tasks or the same lent counts tell of them
     return [
         {
-            kind: evaluate_policies(
-                route_task(question, kind, np.random.default_rng([options["seed"], draw])), policies
-            )
-            for kind in question.difficulty
+            kind: evaluate_policies(route_task(case, kind, np.random.default_rng([seed, draw])), policies)
+            for kind in case.difficulty
         }
         for draw in counted(range(DRAWS), "draws")
     ]
@@ -190,23 +312,22 @@ def _row(
     }
 
 
-def _by_difficulty(
-    whole: Mapping[str, Outcome], question: RouteQuestion, names: list[str],
-    drawn: list[tuple[dict[str, int], list[int], list[dict[str, Outcome]]]],
-) -> dict[str, Any] | None:  # fmt: skip
+def _by_difficulty(answer: RouteAnswer) -> dict[str, Any] | None:
     """The best policy of each difficulty, where tasks are told apart before they are given out."""
+    whole, shares = answer.outcomes, answer.case.difficulty
     if len(whole) < 2:
         return None
-    ((by_kind, listed, draws),) = drawn
+    by_kind = _best_by_kind(whole, answer.least_success_fraction)
     rows, usd, success = {}, 0.0, 0.0
     for kind, out in whole.items():
-        place, at_row = by_kind[kind], listed.index(by_kind[kind])
-        usd += question.difficulty[kind] * float(out.usd_per_task[place])
-        success += question.difficulty[kind] * float(out.success_fraction[place])
-        cost = np.array([one[kind].usd_per_completed_task[at_row] for one in draws])
-        share = np.array([one[kind].success_fraction[at_row] for one in draws])
+        place, at_row = by_kind[kind], answer.listed.index(by_kind[kind])
+        usd += shares[kind] * float(out.usd_per_task[place])
+        success += shares[kind] * float(out.success_fraction[place])
+        cost = np.array([one[kind].usd_per_completed_task[at_row] for one in answer.draws])
+        share = np.array([one[kind].success_fraction[at_row] for one in answer.draws])
         rows[kind] = {
-            "policy": policy_words(out.policies[place], names), "share_of_tasks": question.difficulty[kind],
+            "policy": policy_words(out.policies[place], [model.name for model in answer.case.models]),
+            "share_of_tasks": shares[kind],
             "success_fraction": float(out.success_fraction[place]),
             "usd_per_completed_task": float(out.usd_per_completed_task[place]),
             "interval": {"usd_per_completed_task": quantity(cost, "USD"), "success_fraction": quantity(share, "")},
@@ -214,7 +335,7 @@ def _by_difficulty(
     return {"policies": rows, "success_fraction": success, "usd_per_task": usd, "usd_per_completed_task": usd / success}
 
 
-def _remark(question: RouteQuestion, out: Outcome, singles: list[int]) -> str:
+def _remark(question: RouteCase, out: Outcome, singles: list[int]) -> str:
     """Whether the cheapest attempt is the dearest completed task."""
     models = [question.models[out.policies[place][0].model] for place in singles]
     names = [model.name for model in models]

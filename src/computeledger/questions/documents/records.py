@@ -179,7 +179,13 @@ def efficiency_document(profile: str = DEFAULT_ENGINE, overrides: Mapping[str, A
         if name in given:
             value = given[name]
             low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
-            out[name] = {"low": low, "high": high, "kind": "plan", "why": "the plan's own", "source": "assumption"}
+            out[name] = {
+                "low": low,
+                "high": high,
+                "kind": "plan",
+                "why": f"the plan's own: efficiency.{name}",
+                "source": "assumption",
+            }
             continue
         ends = (
             (factor.value.low, factor.value.high) if isinstance(factor.value, Range) else (factor.value, factor.value)

@@ -12,6 +12,7 @@ from computeledger.physics.transformer import n_params_active
 from computeledger.simulation import rl_loop
 from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.rl import RLClockResult
+from computeledger.simulation.search import LoadPoint
 from computeledger.simulation.serving import ServingClockResult
 from computeledger.simulation.state import Times
 from computeledger.simulation.steady import Estimate, Steady
@@ -109,6 +110,11 @@ def steady_document(requests_per_s: float, carried: Estimate, steady: Steady | N
             "converged": steady.end_to_end_s.has_converged and steady.requests_per_s.has_converged,
         }
     return found
+
+
+def point_document(point: LoadPoint) -> dict[str, Any]:
+    """A simulated load."""
+    return {name: getattr(point, name) for name in LoadPoint.__dataclass_fields__} | {"saturated": point.is_saturated}
 
 
 def _estimate(one: Estimate) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""An allocation or a route as one HTML page: marginal returns, the contour of the loss, cost against success."""
+"""Plots about money as specifications: shares and returns of a budget, contours of the loss, cost and success."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,9 @@ import numpy as np
 from computeledger.economics.allocation import PHASES
 from computeledger.economics.scaling import LossLaw, pretraining_loss
 from computeledger.interfaces import plot_parts as parts
-from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plot_parts import SERIES, Spec, rounded
-from computeledger.questions.wording import PHASE_NAMES, joined, point, route_words, show
-from computeledger.units import format_percent, format_si, format_usd
-from computeledger.writing import write_file
-
-_CONTOUR_WORDS = "Lines of equal loss; along the dotted line the pretraining compute is the same."
+from computeledger.questions.wording import PHASE_NAMES, point
+from computeledger.units import format_si, format_usd
 
 
 def _axes(height: float, x: str, y: str, scale: str = "log") -> Spec:
@@ -114,62 +110,3 @@ def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:
     down = [max(0.0, 100 * (at - low)) for low, at in zip(ends[0], middle, strict=True)]
     return {"type": "data", "symmetric": False, "array": rounded(up), "arrayminus": rounded(down),
             "color": parts.faint(color, 0.45), "thickness": 1.2, "width": 0}  # fmt: skip
-
-
-def write_allocation(path: str, document: Mapping[str, Any]) -> None:
-    """Write the page of an allocation."""
-    figures = [
-        ("shares", "As the demand grows", "The same total, at other demands.", shares_figure(document)),
-        (
-            "returns",
-            "Marginal returns",
-            "What one more GPU-hour takes off the loss as one ledger shrinks or grows; balanced where all meet at 1.",
-            returns_figure(document),
-        ),
-        (
-            "contour",
-            "Loss by size and tokens",
-            _CONTOUR_WORDS,
-            contour_figure(document),
-        ),
-    ]
-    rows = [(PHASE_NAMES[phase], format_si(point(document[f"tokens_{phase}"]), "tokens"),
-             format_si(point(document["flop"][phase]), "FLOP"),
-             format_percent(point(document["shares"]["gpu_time"][phase]))) for phase in PHASES]  # fmt: skip
-    title = f"{format_si(point(document['n_params_active']))} parameters on {rows[0][1]}"
-    _write(path, title, figures, (("ledger", "tokens", "FLOP", "share of GPU-time"), rows),
-           [*([document["warning"]] if document["warning"] else []), *document["assumptions"]])  # fmt: skip
-
-
-def _between(row: Mapping[str, Any], key: str, form: Callable[[float], str]) -> str:
-    """A figure with its 90 % interval."""
-    low, high = (form(point(row["interval"][key], end)) for end in ("p05", "p95"))
-    return form(row[key]) if low == high else f"{form(row[key])} ({joined(low, high)})"
-
-
-def write_route(path: str, document: Mapping[str, Any]) -> None:
-    """Write the page of a route."""
-    figures = [("front", "Cost against success", document["remark"], front_figure(document))]
-    rows = [
-        (row["policy"].replace(" checked", ""), _between(row, "usd_per_completed_task", format_usd),
-         _between(row, "success_fraction", format_percent), show(row["seconds"], "s"))
-        for row in document["options"] if row["on_front"]
-    ]  # fmt: skip
-    title = route_words(document)[0]
-    head = ("policy", "cost per completed task", "success", "time")
-    _write(path, title, figures, (head, rows), document["assumptions"])
-
-
-def _write(
-    path: str, title: str, figures: Sequence[tuple[str, str, str, Spec]],
-    table: tuple[Sequence[str], Sequence[Sequence[str]]],
-    assumptions: Sequence[str],
-) -> None:  # fmt: skip
-    data = {"figures": {name: spec for name, _, _, spec in figures}, "config": parts.CONFIG,
-            "templates": {"light": parts.template(), "dark": parts.template(dark=True)}}  # fmt: skip
-    page = page_template("money.html").render(
-        title=title, figures=[one[:3] for one in figures], head=table[0], rows=table[1], assumptions=assumptions,
-        version=version(), data=script_json(data), plotly=plotly_script(), style=assets("report.css"),
-        script=assets("draw.js"),
-    )  # fmt: skip
-    write_file(path, page)

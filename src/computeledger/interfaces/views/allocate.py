@@ -1,0 +1,153 @@
+"""The view of a budget that was split, of ledgers that were judged, and of the laws that ship."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.economics.allocation import PHASES
+from computeledger.interfaces.plots_money import contour_figure, returns_figure, shares_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import PHASE_NAMES, percent, point, words
+from computeledger.units import format_si
+
+_READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Of a split or a judgement, or of the laws."""
+    document = answer.to_dict(working=working)
+    return _laws(document) if "laws" in document else _split(document)
+
+
+def _split(document: Mapping[str, Any]) -> View:
+    size, tokens, law = document["n_params_active"], document["tokens_pretraining"], document["law"]
+    said = f"{words(point(size), 'params')} active parameters on {words(point(tokens), 'tokens')}"
+    best, over = point(document["tokens_per_param_compute_optimal"]), point(document["overtraining_ratio"])
+    headline = (
+        f"{said}: {words(point(document['tokens_per_param']), '')} tokens per parameter, {format_si(over)} times the "
+        f"law's {format_si(best)}."
+    )
+    if "diagnosis" in document:
+        headline += f" {document['diagnosis']['reading']}: {document['diagnosis']['better']}."
+    return View(
+        title=said,
+        asked=(
+            f"loss law {law['name']} ({law['source']}), {law['fit']}",
+            *(f"on top: {one}" for one in law["changes"]),
+        ),
+        headline=headline,
+        tiles=_tiles(document),
+        plots=_plots(document),
+        tables=(_ledgers(document), _curve(document), *_levers(document), *_sparsities(document)),
+        notes=(f"warning: {document['warning']}",) if document["warning"] else (),
+        grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
+        overline="allocate",
+    )
+
+
+def _tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    ends = [f"{point(document['loss'], end):.4f}" for end in ("p05", "p50", "p95")]
+    band = f"{ends[0]} – {ends[2]}" if ends[0] != ends[2] else ""
+    total = (tile(document, "n_params_total", "Total parameters", "params"),) if "n_params_total" in document else ()
+    return (
+        tile(document, "n_params_active", "Active parameters", "params"),
+        *total,
+        tile(document, "tokens_pretraining", "Pretraining tokens", "tokens"),
+        tile(document, "tokens_per_param", "Tokens per parameter", ""),
+        Tile("Loss", ends[1], band, point(document["loss"]), "loss"),
+    )
+
+
+def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    return (
+        Plot("shares", "As the demand grows", "Shares of the FLOP when the same budget meets another demand.",
+             shares_figure(document)),
+        Plot("returns", "Marginal returns", "What one more GPU-hour takes off the loss as one ledger shrinks or grows; "
+             "balanced where all meet at 1.", returns_figure(document)),
+        Plot("contour", "Loss by size and tokens",
+             "Lines of equal loss; along the dotted line the pretraining compute is the same.",
+             contour_figure(document), is_wide=True),
+    )  # fmt: skip
+
+
+def _ledgers(document: Mapping[str, Any]) -> Table:
+    rows: list[list[str | Cell]] = []
+    for phase in PHASES:
+        shares = [point(document["shares"][kind][phase]) for kind in ("flop", "gpu_time")]
+        rows.append([
+            PHASE_NAMES.get(phase, phase), quantity_cell(document[f"tokens_{phase}"], ""),
+            words(point(document["flop"][phase]), ""), words(point(document["gpu_hours"][phase]), ""),
+            *(share_cell(one, percent(one)) for one in shares),
+            f"{point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
+        ])  # fmt: skip
+    columns = ("", "tokens #", "FLOP #", "GPU-hours #", "of FLOP", "of GPU-time", "return #")
+    return Table("The three ledgers", columns, rows, note="return: loss that one more GPU-hour of the ledger takes off")
+
+
+def _curve(document: Mapping[str, Any]) -> Table:
+    rows = [
+        [format_si(row["inference_over_pretraining_tokens_ratio"], digits=2), format_si(row["n_params_active"]),
+         format_si(row["tokens_per_param"]), "yes" if row["one_order"] else "no"]
+        for row in document["curve"]
+    ]  # fmt: skip
+    columns = ("served / trained tokens #", "active parameters #", "tokens per parameter #", "within one order")
+    note = "within one order: whether the three ledgers' FLOP lie within a factor of ten"
+    return Table("The same budget at other demands", columns, rows, note=note)
+
+
+def _levers(document: Mapping[str, Any]) -> list[Table]:
+    """GPU-time with a lever over GPU-time without, per ledger."""
+    rows = [
+        [row["lever"], *(f"x{row[phase]:.2f}" for phase in PHASES), row["how"]] for row in document.get("levers", ())
+    ]
+    columns = ("", *(f"{PHASE_NAMES[phase]} #" for phase in PHASES), "how")
+    return [Table("Levers: GPU-time with over without", columns, rows)] if rows else []
+
+
+def _sparsities(document: Mapping[str, Any]) -> list[Table]:
+    """Sparsities at this budget, without and with the limit of fresh tokens."""
+    if "sparsities" not in document:
+        return []
+    rows = [
+        [percent(row["sparsity_fraction"]), f"x{row['multiplier']:.3g}", format_si(row["n_params_active"]),
+         format_si(row["tokens"]), f"{row['epochs']:.3g}", f"{row['loss_unlimited']:.4f}", f"{row['loss_limited']:.4f}",
+         f"{row['loss_abnar_2025']:.4f}"]
+        for row in document["sparsities"]
+    ]  # fmt: skip
+    columns = ("sparsity #", "worth #", "active #", "tokens #", "epochs #", "loss, all fresh #", "loss, limited #",
+               "Abnar's #")  # fmt: skip
+    note = "worth and Abnar's were read in notes only; no law here makes 98 % worse than 90 % when data are scarce"
+    return [Table("Sparsity at this budget, with fresh and with limited data", columns, rows, note=note)]
+
+
+def _laws(document: Mapping[str, Any]) -> View:
+    """Which laws there are."""
+    laws = [
+        [row["name"].replace("_", "-") if row["for_allocate"] else row["name"],
+         "yes" if row["on"] else "with --unverified", _READ[row["read"]], row["fit"], row["source"]]
+        for row in document["laws"]
+    ]  # fmt: skip
+    moe = [
+        [f"{row['flop']:.0e}", row["law"], row["multiplies"], f"x{row['multiplier']:.2f}",
+         "yes" if row["in_fit"] else "no"]
+        for row in document["moe_multipliers"]
+    ]  # fmt: skip
+    sigmoids = [
+        [name, f"{row['C_mid']:g}", f"{row['B']:g}", percent(row["A"])] for name, row in document["rl_recipes"].items()
+    ]
+    names = "names with hyphens go into --law, the others are called in Python; --unverified switches on what is off"
+    on = sum(row["on"] for row in document["laws"])
+    return View(
+        title="Loss laws and constants",
+        headline=f"{len(laws)} laws and tables of constants; {on} are on, the others were read in notes only.",
+        tables=(
+            Table("Laws", ("name", "on", "read in", "fitted on", "source"), laws, note=names),
+            Table("What routing over experts is worth", ("FLOP #", "law", "times the dense", "factor #",
+                  "inside its fit"), moe),
+            Table("ScaleRL's sigmoids, for --rl-recipe", ("recipe", "half at [GPU-hours of GB200] #", "steepness #",
+                  "asymptote #"), sigmoids),
+        ),
+        overline="allocate",
+    )  # fmt: skip

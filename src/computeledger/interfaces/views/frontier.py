@@ -1,0 +1,433 @@
+"""The views of what power and money can train, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from computeledger.frontier.growth import GROWTH_WORDS
+from computeledger.interfaces import plots_frontier as plots
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
+from computeledger.interfaces.working import working_view
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import interval_words, joined, percent, point, show, span, words
+from computeledger.units import MONTH_S, format_percent, format_si
+
+Document = Mapping[str, Any]
+#: Time with stops over that without beyond which a run hardly advances.
+MOST_STOPPED = 10.0
+#: Site-dates that are listed, at most.
+_MOST_ROWS = 400
+_RUN_NAMES = {"dense": "dense model", "moe": "mixture of experts"}
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Of a system, a forecast, sites, growth or a back-test."""
+    document = answer.to_dict(working=working)
+    name, make = _VIEWS[type(answer).__name__]
+    credit = (document["credit"],) if "credit" in document else ()
+    made = make(document)
+    return replace(
+        made,
+        grounds=(*made.grounds, *credit),
+        working=tuple(working_view(document)) if working else (),
+        overline=f"frontier {name}",
+    )
+
+
+def _heading(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_STEPS = ("model", "batch #", "over critical #", "step #", "MFU #", "months, no stop #", "with stops #", "layout")
+
+
+def _steps(trains: Document) -> Table:
+    rows = [
+        (said, words(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:.2g}x", *_step_cells(row))
+        for name, said in _RUN_NAMES.items()
+        for row in trains[name]["batches"]
+    ]
+    title = "The step, from the operation model, at the critical batch and at both ends of its 90 % interval"
+    note = "with stops: every failure stops the whole job, at rates measured on up to 16K GPUs"
+    return Table(title, _STEPS, rows, "dense.step_s", note)
+
+
+def _step_cells(row: Document) -> tuple[str, ...]:
+    if row["problem"]:
+        return "", "", "", "", row["problem"]
+    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
+    return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
+
+
+def _system_tables(system: Document, trains: Document) -> list[Table]:
+    runs = [
+        quantity_table(f"The run: {said}", run_rows(said, trains[name]), f"{name}.flop")
+        for name, said in _RUN_NAMES.items()
+    ]
+    return [_steps(trains), quantity_table("The system", system_rows(system), "chips"), *runs]
+
+
+_BATCHES = (
+    "The dense model and the mixture of experts that fill the time, at the critical batch and at both ends of its 90 % "
+    "interval: what lies beyond it costs loss per token."
+)
+_POWER = (
+    "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
+    "largest one, from revisions of the data."
+)
+_FITS = "8-bit weights over the HBM of a scale-up domain, in percent, or a multiple; from 100 on they do not fit."
+
+
+def _forecast(document: Document) -> View:
+    date, target = document["date"], format_si(document["target"], "FLOP")
+    reached = f"90 % interval {date['p05']} to {date['p95']}" if date["p05"] != date["p95"] else "reached already"
+    plots_ = (
+        Plot("runs", "Training compute", "The largest training run known at the end of each quarter, and its forecast.",
+             plots.ahead_figure(document["ahead"], document["target"]), "growth_per_year"),
+        Plot("sites", "Power of the largest site", "Facility power; projections of the data are left out.",
+             plots.ahead_figure(document["sites_ahead"], point(document["needs"]["power_w"]["facility"])), "date"),
+        Plot("cost", "Cost against compute", "Capital of the sites as they stand, in dollars of 2025, and of this "
+             "system.", plots.cost_figure(document), "capex_usd"),
+        Plot("fits", "What fits where", _FITS, plots.fits_figure(document), "date", is_wide=True),
+    )  # fmt: skip
+    return View(
+        title=f"A run of {target}",
+        headline=f"The trend of the largest runs reaches {target} on {date['p50']}, {reached}.",
+        tiles=_forecast_tiles(document),
+        plots=plots_,
+        tables=(*_scenario_dates(document), *_system_tables(document["needs"], document["trains"]), _hours(document)),
+        notes=tuple(_forecast_notes(document)),
+    )
+
+
+def _forecast_tiles(document: Document) -> tuple[Tile, ...]:
+    date, needs, by = document["date"], document["needs"], document.get("probability_by")
+    chance = Tile("Latest", date["p95"], "95 % of the paths are there", key="date")
+    if by:
+        chance = Tile(f"Chance by {by['date']}", percent(by["probability"]), "share of the sampled paths", key="date")
+    return (
+        Tile("Median date", date["p50"], f"{date['p05']} to {date['p95']}", key="date"),
+        chance,
+        Tile("Chips", words(point(needs["chips"]), ""), needs["generations"][0]["accelerator"], key="chips"),
+        Tile("Capital", words(point(needs["capex_usd"]), "USD"), interval_words(needs["capex_usd"], "USD"),
+             key="capex_usd"),
+    )  # fmt: skip
+
+
+def _scenario_dates(document: Document) -> list[Table]:
+    rows = [[one["scenario"], one["note"], one["date"] or "not within 50 years"]
+            for one in document.get("scenarios", ())]  # fmt: skip
+    return [Table("If growth follows a scenario", ("scenario", "assumes", "date"), rows, "date")] if rows else []
+
+
+def _forecast_notes(document: Document) -> list[str]:
+    powered = document["largest_site_has_the_power"]["date"]
+    ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
+    out = [f"the largest site has that power: {powered['p50']} ({ends})"]
+    for name, one in document["repetition"].items():
+        worth, chance = percent(point(one["worth_fraction"])), percent(point(one["exceeds_fraction"]))
+        out.append(f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")
+    return out
+
+
+def _hours(document: Document) -> Table:
+    """GPU-hours of the three ledgers."""
+    hours, rates = document["gpu_time"], document["gpu_time"]["utilization"]
+    rows = [(name.split("_")[0], value, "GPU-hours") for name, value in hours.items() if name != "utilization"]
+    used = ", ".join(f"{name.replace('_', ' ')} {percent(value)}" for name, value in rates.items() if name != "basis")
+    note = f"utilisation of bf16 peak: {used}; {rates['basis']}"
+    return replace(quantity_table("GPU-hours", rows, "dense.flop"), note=note)
+
+
+def _systems(document: Document) -> View:
+    counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
+    headline = (
+        f"{words(point(document['chips']), '')} chips, {counts[0]} H100-equivalents in bf16 and {counts[1]} in 8 bit. "
+        f"{system_sentence(document)}."
+    )
+    assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
+    months = [(name, value, "FLOP") for name, value in document["flop_per_month"].items()]
+    return View(
+        title=document["spec"],
+        headline=headline,
+        tiles=_system_tiles(document),
+        plots=(
+            Plot("batches", "MFU by batch", _BATCHES, plots.batches_figure(document), "dense.step_s"),
+            Plot("fits", "What fits where", _FITS, plots.fits_figure(document), "weights_fraction", is_wide=True),
+        ),
+        tables=(_rl(document), _served(document), *_system_tables(document, document["trains"]),
+                quantity_table("FLOP of a month", months, "dense.flop")),
+        grounds=(f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else (),
+    )  # fmt: skip
+
+
+def _system_tiles(document: Document) -> tuple[Tile, ...]:
+    dense = document["trains"]["dense"]
+    step = "none" if dense["step_s"] is None else words(dense["step_s"], "s")
+    allowed = f"at the critical batch; a run in time allows {words(point(dense['step_s_allowed']), 's')}"
+    chips = " + ".join(one["accelerator"] for one in document["generations"])
+    return (
+        Tile("Chips", words(point(document["chips"]), ""), chips, key="chips"),
+        Tile("Facility power", words(point(document["power_w"]["facility"]), "W"), "cooling and losses included",
+             key="power_w"),
+        Tile("Capital", words(point(document["capex_usd"]), "USD"), interval_words(document["capex_usd"], "USD"),
+             key="capex_usd"),
+        Tile("Step, dense", step, allowed, key="dense.step_s"),
+    )  # fmt: skip
+
+
+def _rl(document: Document) -> Table:
+    """RL by model and chip."""
+    rows = []
+    for row in document["rl"]["by"]:
+        fits = "no: " + row["problem"] if row["problem"] else "fits" if row["is_efficient"] else "fits, inefficiently"
+        cells = ["", "", "", ""]
+        if not row["problem"]:
+            cells = [format_si(row["rollouts_per_world"]), words(row["longest_trace_tokens"], "tokens"),
+                     words(point(row["sampled_tokens_per_s"]), "tokens/s"), row["layout"]]  # fmt: skip
+        rows.append([row["model"], row["accelerator"], fits, *cells])
+    title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
+    columns = ("model", "chip", "in one scale-up world", "rollouts there #", "efficient up to #", "sampled #", "layout")
+    return Table(title, columns, rows, "sampled_tokens_per_s")
+
+
+def _served(document: Document) -> Table:
+    """Serving by model and chip."""
+    given = document["assumptions"]
+    lengths = f"{given['served_input_tokens']:,.0f} tokens in, {given['served_output_tokens']:,.0f} out"
+    rows = []
+    for row in document["serves"]["by"]:
+        cells = ["", "", row["problem"]]
+        if not row["problem"]:
+            cells = [words(point(row["output_tokens_per_s"]), "tokens/s"), words(row["tpot_s"], "s"), row["layout"]]
+        rows.append([row["model"], row["accelerator"], *cells])
+    title = f"Serves requests of {lengths}, a token in {words(given['served_tpot_s'], 's')} at most"
+    return Table(title, ("model", "chip", "all chips #", "token #", "layout"), rows, "sampled_tokens_per_s")
+
+
+def _sites(document: Document) -> View:
+    if "claim" in document:
+        return _claim(document["claim"])
+    if "lab" in document:
+        return _lab(document["lab"])
+    agree = document["agreement"]["power_checked"]
+    rows = [row for row in document["sites"] if row["published_h100e_8bit"]]
+    largest = max(rows, key=lambda row: 0.0 if row["projected"] else row["facility_w"] or 0.0)
+    within = f"{agree['within_10_percent']} of {agree['compared']}"
+    key = "sites.facility_w"
+    return View(
+        title="Sites",
+        headline="Facility power and H100-equivalents over time.",
+        tiles=(
+            Tile("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows)} dates with capacity",
+                 key=key),
+            Tile("Largest now", words(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}",
+                 key=key),
+            Tile("Recomputed within 10 %", within, "the rest has its reason below", key="agreement"),
+        ),
+        plots=(
+            Plot("power", "Power of the sites", _POWER, plots.power_figure(document), key),
+            Plot("recomputed", "H100-equivalents", "Recomputed from the chips that the files count, against the "
+                 "published.", plots.recomputed_figure(document), "h100e_8bit"),
+        ),
+        tables=(_site_table(rows),),
+        notes=tuple(_interval_notes(document)),
+        grounds=tuple(f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}"
+                      for name, one in document["agreement"].items()),
+    )  # fmt: skip
+
+
+def _site_table(rows: list[Document]) -> Table:
+    shown = []
+    for row in rows[-_MOST_ROWS:]:
+        power = Cell("")
+        if row["facility_w"] is not None:
+            low, high = row["facility_w_interval"]
+            power = Cell(words(row["facility_w"], "W"), below=span(low, high, "W"))
+        remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
+        found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
+        shown.append([row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, remark])
+    hidden = len(rows) - len(shown)
+    note = f"{hidden} earlier rows are not shown; --site NAME or --json" if hidden else ""
+    columns = ("site", "date", "facility #", "published H100e #", "recomputed #", "remark")
+    return Table("Sites", columns, shown, "sites.facility_w", note)
+
+
+def _claim(one: Document) -> View:
+    claimed, found = (words(one[name], "W") for name in ("claimed_w", "facility_w"))
+    when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
+    ends = joined(*(words(value, "W") for value in one["interval_w"]))
+    text = f"{one['name']}, {one['date']}: claimed {claimed}, the data have {found} ({ends}): {one['verdict']}; {when}"
+    return View(title=f"A claim about {one['name']}", headline=f"{text}.", notes=tuple(_interval_notes(one)))
+
+
+def _lab(rows: list[Document]) -> View:
+    cells = [
+        [row["lab"], row["date"] + (" (projected)" if row["projected"] else ""),
+         *(format_si(row[name]) for name in ("low", "mid", "high")), str(len(row["sites"]))]
+        for row in rows
+    ]  # fmt: skip
+    columns = ("lab", "date", "confident #", "likely #", "all #", "sites #")
+    return View(
+        title="Chips of a lab",
+        headline="H100-equivalents at the sites that the data name: a lower bound of the fleet.",
+        tables=(Table("H100-equivalents at 8 bit", columns, cells),),
+    )
+
+
+def _interval_notes(document: Document) -> list[str]:
+    """What a site's interval rests on."""
+    out = []
+    for name, one in document["interval_from"].items():
+        ends = f"{one['low_ratio']:.2f} to {one['high_ratio']:.2f} times what was {name}"
+        idle = percent(one["not_running_fraction"])
+        out.append(f"interval from three earlier copies: {ends} (90 %); {idle} did not run yet; {one['n_sites']} pairs")
+    return out
+
+
+def _growth(document: Document) -> View:
+    rows = document["growth"]
+    tiles = tuple(
+        Tile(_heading(GROWTH_WORDS[one["name"]][0]), f"{one['ratio']:.2f}x",
+             f"{one['low']:.2f}x to {one['high']:.2f}x a year", key=f"growth.{one['name']}")
+        for one in rows
+        if one["name"] in ("run_flop", "site_w", "site_usd", "h100e_per_usd")
+    )  # fmt: skip
+    figures = [
+        Plot(one["name"], _heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']} points, {one['first']} to "
+             f"{one['last']}.", plots.growth_figure(document, one["name"], GROWTH_WORDS[one["name"]][1]),
+             f"growth.{one['name']}")
+        for one in rows
+    ]  # fmt: skip
+    figures.append(Plot("scenarios", "Scenarios", "Compute of the largest system over today's.",
+                        plots.scenarios_figure(document), "growth.run_flop"))  # fmt: skip
+    share = document["hbm_capex_fraction"]
+    cost, margin = (percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
+    return View(
+        title="Growth",
+        headline=f"If funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower.",
+        tiles=tiles,
+        plots=tuple(figures),
+        tables=(_fits(rows), _scenarios(document["scenarios"])),
+        notes=(f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it",),
+    )
+
+
+def _fits(rows: list[Document]) -> Table:
+    cells = [
+        [GROWTH_WORDS[one["name"]][0], *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")), str(one["n"]),
+         f"{one['first']} to {one['last']}"]
+        for one in rows
+    ]  # fmt: skip
+    columns = ("quantity", "fit #", "5 % #", "95 % #", "points #", "window")
+    return Table("Growth per year", columns, cells, "growth.run_flop")
+
+
+def _scenarios(rows: list[Document]) -> Table:
+    years = range(len(rows[0]["compute_ratio_by_year"]))
+    cells = [
+        [one["scenario"], one["note"], *(f"{x:.3g}x" for x in one["compute_ratio_by_year"]), one["binds_by_year"][-1]]
+        for one in rows
+    ]
+    columns = ("scenario", "assumes", *(f"+{n} years #" for n in years), "binds at the end")
+    return Table("Compute of the largest system, over today's", columns, cells, "growth.run_flop")
+
+
+def _backtest(document: Document) -> View:
+    figures = tuple(
+        Plot(f"series-{place}", _heading(one["series"]),
+             f"Model: {one['model']}, by the score of its intervals before the cut-off.",
+             plots.backtest_figure(document, place))
+        for place, one in enumerate(document["series"])
+    )  # fmt: skip
+    return View(
+        title=f"Back-test from {document['cutoff']}",
+        headline=f"Forecast from what was known on {document['cutoff']}, and what came.",
+        tiles=(
+            Tile("Inside the 90 % interval", percent(document["coverage_90"]), f"of {document['n']} quarters"),
+            Tile("Median error", f"{document['median_abs_log10_error']:.2f}", "powers of ten"),
+            Tile("Median width", f"{document['median_width_log10_90']:.2f}", "powers of ten"),
+            Tile("Widest interval", f"{document['largest_width_log10_90']:.2f}", "powers of ten"),
+        ),
+        plots=figures,
+        tables=tuple(_quarters(one) for one in document["series"]),
+    )
+
+
+def _quarters(one: Document) -> Table:
+    rows = [
+        [row["date"], *(words(row[name], one["unit"]) for name in ("p50", "p05", "p95", "observed")),
+         "yes" if row["inside"] else "no"]
+        for row in one["quarters"]
+    ]  # fmt: skip
+    columns = ("quarter", "forecast #", "5 % #", "95 % #", "came #", "inside")
+    return Table(f"{_heading(one['series'])} ({one['model']})", columns, rows)
+
+
+def system_rows(document: Document) -> list[tuple[str, Any, str]]:
+    """What a system has and costs: label, quantity, unit."""
+    power = document["power_w"]
+    rows = [("chips", document["chips"], ""), ("compute dies", document["dies"], "")]
+    rows += [
+        ("H100-equivalents, bf16", document["h100e_bf16"], ""),
+        ("H100-equivalents, 8 bit", document["h100e_8bit"], ""),
+    ]
+    rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
+    rows += [(f"power, {'IT' if name == 'it' else name}", power[name], "W") for name in ("chip", "it", "facility")]
+    rows += [("HBM", document["hbm_bytes"], "B")]
+    for one in document["generations"]:
+        if one["scale_up_worlds"] is not None:
+            world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
+            rows.append((f"scale-up worlds of {world}", one["scale_up_worlds"], ""))
+    rows += [("capital", document["capex_usd"], "USD")]
+    rows += [(f"capital per {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
+    return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
+
+
+def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
+    """What a run trains: label, quantity, unit."""
+    rows = [(f"{name}: FLOP of the run", run["flop"], "FLOP"), ("active parameters", run["n_params_active"], "")]
+    rows += [("total parameters", run["n_params_total"], "")]
+    rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
+    rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
+    rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
+    allowed = run.get("step_s_allowed", run["step_s"])
+    rows += [("a step may take, to end in time", allowed, "s")]
+    return [*rows, ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
+
+
+def step_months(row: Document) -> tuple[str, str]:
+    """Months of a run without stops and with them; where stops leave less than a tenth of the time, only that."""
+    busy, calendar = (row[key] / MONTH_S for key in ("busy_s", "calendar_s"))
+    return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else "hardly advances"
+
+
+def system_sentence(document: Document) -> str:
+    """What the system trains, with the utilisation and the months that the operation model gives."""
+    trains = document["trains"]
+    run, given = trains["dense"], format_percent(trains["utilization_fraction"])
+    size, tokens = show(point(run["n_params_active"]), ""), show(point(run["tokens"]), "tokens")
+    work, months = show(point(run["flop"]), "FLOP"), f"{trains['months']:.3g} months"
+    asked = f"{work}, {months} of the bf16 peak at {given}, make a dense model of {size} parameters on {tokens}"
+    row = next(one for one in run["batches"] if one["batch_over_critical"] == 1)
+    if row["problem"]:
+        return f"{asked}; the operation model finds no step: {row['problem']}"
+    busy, stops = step_months(row)
+    stopped = f"{stops} with stops" if stops[0].isdigit() else f"with stops it {stops}"
+    others = [step_months(one)[0] for one in run["batches"] if not one["problem"]]
+    ends = f" ({others[-1]} to {others[0]} over that batch's interval)" if len(others) > 1 else ""
+    return (
+        f"{asked}. By the operation model, at the critical batch, it runs at {format_percent(row['mfu_fraction'])} MFU "
+        f"and takes {busy} months without a stop{ends}, {stopped}"
+    )
+
+
+_VIEWS: dict[str, tuple[str, Callable[[Document], View]]] = {
+    "ForecastAnswer": ("forecast", _forecast),
+    "SystemsAnswer": ("systems", _systems),
+    "SitesAnswer": ("sites", _sites),
+    "GrowthAnswer": ("growth", _growth),
+    "BacktestAnswer": ("backtest", _backtest),
+}

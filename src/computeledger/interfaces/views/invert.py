@@ -1,0 +1,133 @@
+"""The view of what a price sheet reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.interfaces.plot_parts import PHASE_COLORS
+from computeledger.interfaces.plots_bars import bars_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.tiers import span_words
+from computeledger.interfaces.working import working_view
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import interval_words, point, words
+
+_NAMES = {
+    "n_params_active": ("Active parameters", "params"),
+    "n_params_total": ("Total parameters", "params"),
+    "gross_margin_fraction": ("Gross margin", "fraction"),
+    "decode_batch": ("Decode batch", ""),
+    "utilization_fraction": ("Utilisation", "fraction"),
+    "kv_bytes_per_token": ("KV cache per token", "B"),
+}
+_WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Sizes, hypotheses and what stays unknown."""
+    document = answer.to_dict(working=working)
+    active, sheet = document["n_params_active"], document["sheet"]
+    unknown = sum(not one for one in document["identified"].values())
+    prices = ", ".join(f"{kind.replace('_', ' ')} {words(price, 'USD')}" for kind, price in document["prices"].items())
+    return View(
+        title=f"{sheet['name']}: what its prices reveal",
+        asked=(f"per million tokens: {prices}", sheet["origin"], *sheet["notes"]),
+        headline=(
+            f"About {words(point(active), 'params')} active parameters, {interval_words(active, 'params')} with 90 % "
+            f"confidence. {unknown} of {len(document['identified'])} quantities are not identified by prices."
+        ),
+        tiles=tuple(_tile(document, key) for key in _NAMES),
+        plots=_plots(document),
+        tables=(_clues(document), _weights(document), _margins(document), *_rejected(document)),
+        facts=tuple(_facts(document["readings"])),
+        notes=tuple(document["not_identified"]),
+        grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
+        working=tuple(working_view(document)) if working else (),
+        overline="invert",
+    )
+
+
+def _tile(document: Mapping[str, Any], key: str) -> Tile:
+    label, unit = _NAMES[key]
+    known = "" if document["identified"][key] else " (not identified)"
+    value = document[key]
+    return Tile(label + known, words(point(value), unit), interval_words(value, unit), point(value), key)
+
+
+def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    told = {key: max(value, 0.0) for key, value in document["bits"].items() if document["identified"].get(key)}
+    bits = {_NAMES[key][0]: value for key, value in told.items() if key in _NAMES}
+    rest = ", ".join(label.lower() for key, (label, _) in _NAMES.items() if key not in told)
+    likely = [one for one in document["hypotheses"] if one["rejected"] is None]
+    weights = {one["name"].rpartition(", ")[0]: one["weight"] for one in likely}
+    speeds = dict.fromkeys(", ".join(one["name"].split(", ")[1:]) for one in likely)
+    return (
+        Plot("bits", "What the prices told", "Bits by which each interval is narrower than before any price was seen. "
+             f"Not identified, so that their intervals rest on what is assumed: {rest}.",
+             bars_figure(bits, "bits", PHASE_COLORS["pretraining"]), "bits"),
+        Plot("hypotheses", "Hypotheses", "Weight of each chip, precision and speed target that the prices allow: "
+             f"{'; '.join(speeds)}.",
+             bars_figure(weights, "fraction", PHASE_COLORS["inference"], most=10), "hypotheses"),
+    )  # fmt: skip
+
+
+def _clues(document: Mapping[str, Any]) -> Table:
+    """Bits that all clues tell together, and each alone."""
+    alone = document["informed_by"]
+    rows = []
+    for key, (label, _) in _NAMES.items():
+        together = f"{document['bits'][key]:.2f}" if document["identified"][key] else "–"
+        each = (bits.get(key) for bits in alone.values())
+        rows.append([label, together, *("" if bits is None else f"{bits:.2f}" for bits in each)])
+    columns = ("", "all clues #", *(f"{name} #" for name in alone))
+    note = "–: prices do not identify it; its interval rests on what is assumed and on physics"
+    return Table("Bits learnt, from all clues and from each alone", columns, rows, "bits", note)
+
+
+def _weights(document: Mapping[str, Any]) -> Table:
+    """Answers to each question with their weights."""
+    rows = []
+    for question, group in document["questions"].items():
+        for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
+            weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
+            rows.append([question if place == 0 else "", one["name"], weight, one["rejected"] or ""])
+    return Table("Hypotheses", ("question", "answer", "weight #", "rejected because"), rows, "hypotheses")
+
+
+def _margins(document: Mapping[str, Any]) -> Table:
+    rows = [
+        [f"{one['extra_margin_ratio']:g} ×", words(one["n_params_active"], "params")]
+        for one in document["size_times_margin"]
+    ]
+    return Table("Size and margin are one product", ("extra margin", "active parameters #"), rows, "n_params_active")
+
+
+def _rejected(document: Mapping[str, Any]) -> list[Table]:
+    """Combinations of chip, precision and speed that the prices exclude, by reason."""
+    steps = {one["name"] for one in document["questions"].get("price step", ())}
+    refused: dict[str, list[str]] = {}
+    for one in document["hypotheses"]:
+        if one["rejected"] and one["name"] not in steps:
+            refused.setdefault(one["rejected"], []).append(one["name"])
+    rows: list[list[str | Cell]] = [[why, "; ".join(names)] for why, names in refused.items()]
+    return [Table("Hypotheses that cannot be", ("why", "chip, precision, speed"), rows, "hypotheses")] if rows else []
+
+
+def _facts(readings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    out = []
+    for kind, name in _WRITES.items():
+        if f"store_or_resend_s_{kind}" in readings:
+            reads, span_s = readings[f"reads_to_break_even_{kind}"], readings[f"store_or_resend_s_{kind}"]
+            out.append((name[:1].upper() + name[1:], write_words(reads, span_s)))
+    if "fast_mode_batch_ratio" in readings:
+        out.append(("Fast mode", f"batch / {readings['fast_mode_batch_ratio']:.3g} at equal margin"))
+    return out
+
+
+def write_words(reads: float, span_s: float) -> str:
+    """From how many reads a write to the cache pays."""
+    return (
+        f"pays from {reads:.2f} reads within its life: for a prefix that comes back within {span_words(span_s)}, on "
+        "average"
+    )

@@ -1,0 +1,306 @@
+"""The view of a plan's ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from computeledger.economics.ledger import Ledger
+from computeledger.interfaces import plots
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell
+from computeledger.interfaces.working import working_view
+from computeledger.questions.documents.records import operations_document
+from computeledger.questions.wording import (
+    PHASE_NAMES,
+    UTILIZATION_WORDS,
+    choice_words,
+    input_phrase,
+    interval_words,
+    model_words,
+    percent,
+    point,
+    span,
+    step_words,
+    words,
+)
+from computeledger.sources import load_sources
+from computeledger.workloads.result import quantity
+
+#: Rows of the ledger: what, where it stands in a phase, its unit; experiments are GPU-time and money alone.
+PHASE_ROWS = (
+    ("tokens, not cached", "tokens", ""), ("FLOP", "flop", ""), ("GPU-hours", "gpu_hours", ""),
+    ("utilisation", "utilization_fraction", "fraction"), ("cost", "usd", "USD"), ("energy", "energy_j", "J"),
+)  # fmt: skip
+_NOT_OF_EXPERIMENTS = ("tokens", "flop", "utilization_fraction")
+_TILES = (("gpu_hours", "GPU-hours", ""), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
+          ("flop", "FLOP", ""))  # fmt: skip
+#: Inputs that drive the spread: how many are shown, and named in the first sentence.
+_DRIVERS, _NAMED = 8, 2
+
+
+def view(answer: Any, working: bool) -> View:
+    """Of a plan's answer; with its working, down to the operations of each step."""
+    document, ledger = answer.to_dict(working=working), answer.ledger
+    found = ledger_view(document, ledger)
+    if not working:
+        return found
+    more = [
+        Plot("usd", "Cost of each phase", "Median and 90 % interval; the hill is the distribution.",
+             plots.phases_figure(ledger, "usd"), "usd"),
+    ]  # fmt: skip
+    if any(phase.operations for phase in ledger.phases.values()):
+        more.append(Plot("roofline", "Roofline", _ROOFLINE, plots.roofline_figure(ledger), "utilization_fraction"))
+    return replace(
+        found,
+        plots=(*found.plots, *more),
+        tables=(*found.tables, *_details(ledger), *_operations(ledger)),
+        working=tuple(working_view(document)),
+        sources=_sources(document),
+    )
+
+
+_ROOFLINE = (
+    "Each point is an operation of one step on the busiest GPU; its size is its share of the step's time. Left of the "
+    "ridge the memory binds, right of it the arithmetic; points far below the roof wait for the network, launches or "
+    "the host. Operations that only move or only compute have no place here."
+)
+
+
+def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
+    """Of a ledger and its document."""
+    return View(
+        title=document["title"],
+        asked=_asked(document),
+        headline=_headline(document),
+        notes=tuple(_notes(document)),
+        tiles=tuple(_tile(document, *one) for one in _TILES),
+        plots=_plots(document, ledger),
+        tables=(_ledger(document), *_shares(document), *_balance(document), *_drivers(document)),
+        grounds=tuple(_grounds(document)),
+        overline="plan",
+    )  # fmt: skip
+
+
+def _tile(document: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
+    """A total; its unit stands in the label where the word is long."""
+    total = document["total"][key]
+    return Tile(label, words(point(total), unit), interval_words(total, unit), point(total), key)
+
+
+def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
+    models = {f"{one['model']} on {one['accelerator']}" for one in document["phases"].values()}
+    return (*sorted(models), f"medians of {document['n_samples']:,} samples, seed {document['seed']}")
+
+
+def _headline(document: Mapping[str, Any]) -> str:
+    total = document["total"]
+    hours, usd = words(point(total["gpu_hours"]), "GPU-hours"), words(point(total["usd"]), "USD")
+    said = f"{hours} and {usd} over the model's life{', experiments included' if document['experiments'] else ''}"
+    said = f"{said}. {_currencies(document['shares'])}".strip()
+    drivers = " and ".join(input_phrase(one["name"]) for one in document["drivers"][:_NAMED])
+    return f"{said} The spread comes mostly from {drivers}." if drivers else said
+
+
+def _currencies(shares: Mapping[str, Any]) -> str:
+    """Which phase takes the most in each currency."""
+    flop, time = shares["flop"], shares["gpu_time"]
+    if len(time) < 2:
+        return "".join(f"Its only phase is {PHASE_NAMES[name]}." for name in time)
+    most_flop, most_time = (_largest(one) for one in (flop, time))
+    by_flop, by_time = (" and ".join(PHASE_NAMES[name] for name in one) for one in (most_flop, most_time))
+    in_flop, in_time = percent(flop[most_flop[0]]), percent(time[most_time[0]])
+    if len(most_time) == len(time):
+        return f"Its {len(time)} phases take equal GPU-time ({in_time} each); in FLOP, {by_flop} takes {in_flop}."
+    if most_flop == most_time:
+        return f"{by_time} dominates in both currencies, with {in_time} of the GPU-time and {in_flop} of the FLOP."
+    but = " and ".join(percent(flop[name]) for name in most_time)
+    return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {by_flop} the most FLOP ({in_flop})."
+
+
+def _largest(shares: Mapping[str, Any]) -> list[str]:
+    """The phases that take the most, more than one where they are level to a percent."""
+    top = max(point(share) for share in shares.values())
+    return [name for name, share in shares.items() if point(share) > top - 0.01]
+
+
+def _notes(document: Mapping[str, Any]) -> list[str]:
+    out = [f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()]
+    out += choice_words(document["phases"])
+    for name, phase in document["phases"].items():
+        details = phase["details"]
+        modelled = details.get("modelled_gpu_hours")
+        if modelled is not None and point(modelled) != point(phase["gpu_hours"]):
+            out.append(f"{PHASE_NAMES[name]}: the model gives {_in_band(modelled, 'GPU-hours')}")
+        if "unpaid_gpu_time_fraction" in details:
+            share = _in_band(details["unpaid_gpu_time_fraction"], "fraction")
+            out.append(f"{PHASE_NAMES[name]}: of its GPU-time nobody pays for {share}")
+    return out
+
+
+def _in_band(value: Any, unit: str) -> str:
+    band = interval_words(value, unit)
+    return f"{words(point(value), unit)} ({band})" if band else words(point(value), unit)
+
+
+def _every_phase(document: Mapping[str, Any]) -> dict[str, Any]:
+    extra = {"experiments": document["experiments"]} if document["experiments"] else {}
+    return {**document["phases"], **extra}
+
+
+def _ledger(document: Mapping[str, Any]) -> Table:
+    phases = _every_phase(document)
+    rows: list[list[str | Cell]] = []
+    for label, key, unit in PHASE_ROWS:
+        cells: list[str | Cell] = [
+            "–" if name == "experiments" and key in _NOT_OF_EXPERIMENTS else quantity_cell(phase[key], unit)
+            for name, phase in phases.items()
+        ]
+        total = document["total"].get(key)
+        rows.append([label, *cells, "–" if total is None else quantity_cell(total, unit)])
+    rows.append(["accelerator", *(phase["accelerator"] for phase in phases.values()), ""])
+    columns = ("", *(f"{PHASE_NAMES[name]} #" for name in phases), "Total #")
+    return Table("The ledger", columns, rows, "gpu_hours", UTILIZATION_WORDS, is_stacked=True)
+
+
+def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
+    if not flop:
+        return ()
+    rows: list[tuple[str | Cell, ...]] = [
+        (PHASE_NAMES[name], *(share_cell(point(one[name]), _in_band(one[name], "fraction")) for one in (flop, time)))
+        for name in flop
+    ]
+    return (Table("Shares of the three phases", ("", "in FLOP", "in GPU-time"), rows, "gpu_hours"),)
+
+
+_BALANCE = (
+    ("overtraining_ratio", "x", "pretraining tokens over Chinchilla's 20 per active parameter"),
+    ("inference_efficiency", "", "e: FLOP per GPU-hour of inference over that of pretraining"),
+    ("tokens_inference_balanced", "", "inference tokens that equal pretraining in GPU-time, D_inf = 3 e D_pre"),
+    ("inference_over_balanced", "x", "inference GPU-time over pretraining GPU-time"),
+    ("beta_flop", "", "RL's coefficient in FLOP per sampled token and active parameter; pretraining has 6"),
+    ("beta_gpu_time", "", "RL's coefficient in GPU-time, pretraining token = 6"),
+    ("tokens_rl_balanced", "", "RL tokens that equal pretraining in GPU-time, D_RL = (6 / beta) D_pre"),
+    ("rl_over_balanced", "x", "RL GPU-time over pretraining GPU-time"),
+)
+
+
+def _balance(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    rows: list[tuple[str | Cell, ...]] = []
+    for key, unit, said in _BALANCE:
+        if key in document["balance"]:
+            is_own = key == "beta_gpu_time" and "pretraining" in document["skipped"]
+            label = "RL's coefficient in GPU-time, a token in its own trainer = 6" if is_own else said
+            rows.append((label, quantity_cell(document["balance"][key], unit)))
+    note = "Balanced means equal GPU-time: a point of comparison, not a goal."
+    return (Table("Balance", ("", "median and 90 % interval #"), rows, "gpu_hours", note),) if rows else ()
+
+
+def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    rows = []
+    for one in document["drivers"][:_DRIVERS]:
+        rho = one["rank_correlation"]
+        bars = (share_cell(abs(rho[key]), f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
+        rows.append((one["name"], span(one["low"], one["high"], one["unit"]), *bars))
+    columns = ("input", "90 % interval", "of GPU-hours", "of cost")
+    return (Table("What drives the spread (rank correlation)", columns, rows, "gpu_hours"),) if rows else ()
+
+
+def _grounds(document: Mapping[str, Any]) -> list[str]:
+    silent = [f"{one['name']} = {words(point(one['value']), one['unit'])}" for one in document["assumptions"]]
+    out = [f"assumed because the plan is silent: {'; '.join(silent)}"] if silent else []
+    editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
+    return [
+        *out,
+        f"editions: {editions}; efficiency factors are fitted or assumed, each with its source under --working",
+    ]
+
+
+def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
+    found = []
+    if len(document["shares"]["flop"]) > 1:
+        found.append(
+            Plot("shares", "Three phases, two currencies", "The same life counted in FLOP and in GPU-time: what is "
+                 "cheap in one is dear in the other.", plots.shares_figure(document), "gpu_hours")
+        )  # fmt: skip
+    found += [
+        Plot("phases", "GPU-hours of each phase", "Median and 90 % interval; the hill is the distribution.",
+             plots.phases_figure(ledger), "gpu_hours"),
+    ]  # fmt: skip
+    if any(phase.operations for phase in ledger.phases.values()):
+        found.append(Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.",
+                          plots.bounds_figure(ledger), "utilization_fraction"))  # fmt: skip
+    if document["drivers"]:
+        found.append(Plot("drivers", "What drives the spread", "Rank correlation of each uncertain input with the "
+                          "totals: narrow the upper ones first.", plots.drivers_figure(document, 6),
+                          "gpu_hours"))  # fmt: skip
+    if "inference" in ledger.phases and ledger.phases["inference"].curves:
+        found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
+                          plots.speed_figure(ledger), "busy_gpu_hours"))  # fmt: skip
+    return tuple(found)
+
+
+#: Figures of a phase that its name in the document does not say plainly.
+_DETAILS = {
+    "mfu_fraction": "MFU, attention counted", "hfu_fraction": "HFU, recompute counted", "step_s": "step time",
+    "modelled_gpu_hours": "GPU-hours by the model", "flop_with_attention": "FLOP with attention", "days": "duration",
+    "beta_flop": "beta in FLOP", "beta_gpu_time": "beta in GPU-time", "steps": "optimiser steps",
+    "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
+    "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled",
+    "cached_tokens": "read from the cache", "output_tokens": "generated", "goodput_fraction": "goodput",
+    "unpaid_gpu_time_fraction": "GPU-time that nobody pays for",
+}  # fmt: skip
+
+
+def _details(ledger: Ledger) -> list[Table]:
+    """Further figures of each phase, and the price of speed of its engines."""
+    out = []
+    for name, phase in ledger.phases.items():
+        rows: list[tuple[str | Cell, ...]] = [
+            ("dense bf16 peak of a GPU", words(phase.peak_flop_per_s, "FLOP/s")),
+            *(_detail(name, key, *found) for key, found in phase.details.items()),
+        ]
+        for label, curve in phase.curves.items():
+            floor, plateau = words(curve.latency_floor_s, "s"), words(curve.usd_per_mtok_output_plateau, "USD/Mtok")
+            engine = "" if label == name else f"{label}: "
+            dear = f"{floor} per token, {words(curve.fast_mode_costs_ratio, '')} times the cost"
+            saves = f"{plateau}: going slower saves at most {percent(curve.slow_mode_saves_fraction)}"
+            rows += [(f"{engine}batch 1", dear), (f"{engine}batch {curve.options[-1].batch}, the largest", saves)]
+        title = f"{PHASE_NAMES[name]}: {model_words(phase.model)} on {phase.accelerator}"
+        out.append(Table(title, ("", "median and 90 % interval #"), rows))
+    return out
+
+
+def _detail(phase: str, key: str, value: Any, unit: str) -> tuple[str, Cell]:
+    stream, _, measure = key.rpartition(": ")
+    label, shown = _DETAILS.get(measure, measure.replace("_", " ")), unit
+    if measure.endswith("_fraction"):
+        shown = "fraction"
+        label = _DETAILS.get(measure, f"GPU-time: {measure.removesuffix('_fraction')}")
+    label = f"{stream}: {label}" if stream not in ("", phase) else label
+    return label, quantity_cell(quantity(value, unit), shown)
+
+
+_STEP_COLUMNS = ("operation", "FLOP #", "HBM #", "network #", "time #", "share", "bound")
+
+
+def _operations(ledger: Ledger) -> list[Table]:
+    """Operations of every step, longest first."""
+    out = []
+    for name, phase in ledger.phases.items():
+        for step, operations in phase.operations.items():
+            rows: list[tuple[str | Cell, ...]] = []
+            for one in sorted(operations_document(operations), key=lambda one: -float(one["share_fraction"])):
+                kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))
+                work = [words(one[key], unit) if one[key] else "" for key, unit in kinds]
+                share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
+                rows.append((one["name"], *work, quantity_cell(one["time_s"], "s"), share, one["bound"]))
+            out.append(Table(f"{step_words(name, step)}, one step on {phase.accelerator}", _STEP_COLUMNS, rows))
+    return out
+
+
+def _sources(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Sources of the figures and of the efficiency factors."""
+    factors = {one["source"] for one in document["efficiency"].values()}
+    return tuple(sorted(key for key in {*document["sources"], *factors} if key in load_sources()))

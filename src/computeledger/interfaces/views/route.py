@@ -1,0 +1,151 @@
+"""The view of a route: which policy completes a task most cheaply, and how well cascades are predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots_money import front_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.working import working_view
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import interval_words, joined, percent, point, route_words, words
+
+#: Rows of the front that are shown, about.
+_ROWS = 18
+_TILES = (
+    ("usd_per_completed_task", "A completed task costs", "USD"),
+    ("success_fraction", "Completes", "fraction"),
+    ("seconds", "Takes", "s"),
+    ("wrong_fraction", "Delivered though wrong", "fraction"),
+)
+_KINDS = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
+          "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
+_CHECKED = {"success": "success of a cascade", "success_if_independent": "the same, if independent",
+            "cost": "cost of a cascade", "retry_success": "success of two attempts"}  # fmt: skip
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Of policies, or of a check against real runs."""
+    document = answer.to_dict(working=working)
+    return _check(document) if "retry_success" in document else _policies(document, working)
+
+
+def _policies(document: Mapping[str, Any], working: bool) -> View:
+    best = document["best"]
+    headline = " ".join(_sentence(text) for text in (*route_words(document), document["remark"]))
+    return View(
+        title=f"{_name(best)}: the cheapest of {document['policies_compared']:,} policies for this task",
+        headline=headline,
+        tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
+        plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
+                    front_figure(document), "usd_per_task"),),
+        tables=(_front(document), _bests(document), *_by_difficulty(document)),
+        notes=tuple(_notes(document)),
+        grounds=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
+        working=tuple(working_view(document)) if working else (),
+        overline="route",
+    )  # fmt: skip
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
+    return Tile(label, words(row[key], unit), interval_words(row["interval"][key], unit), point(row[key]), key)
+
+
+def _front(document: Mapping[str, Any]) -> Table:
+    """Policies that none beats, and single models; the answer stands out."""
+    on_it = [row for row in document["options"] if row["on_front"] or row["single"]]
+    shown = _spread(on_it, document["best"]["policy"])
+    rows: list[list[str | Cell]] = [
+        [_name(row), _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
+         percent(row["independent_upper_bound_success_fraction"]), percent(row["wrong_fraction"]),
+         words(row["seconds"], "s") if row["seconds"] else ""]
+        for row in shown
+    ]  # fmt: skip
+    columns = ("policy", "a completed task #", "completes #", "if independent, at most #", "delivered wrong #",
+               "takes #")  # fmt: skip
+    strong = tuple(place for place, row in enumerate(shown) if row["policy"] == document["best"]["policy"])
+    title = "Policies that none beats, and single models, by cost per completed task"
+    note = "x2: two tries, each checked; best of 2: two tries at once, the check chooses. If failures were independent "
+    note += "more would complete: an upper bound, no forecast."
+    return Table(title, columns, rows, "usd_per_completed_task", note, strong)
+
+
+def _spread(rows: Sequence[Mapping[str, Any]], best: str) -> list[Mapping[str, Any]]:
+    """Rows evenly over all; single models and the answer are kept."""
+    step = max(len(rows) / _ROWS, 1.0)
+    places = {round(k * step) for k in range(_ROWS)} | {len(rows) - 1}
+    return [row for place, row in enumerate(rows) if place in places or row["single"] or row["policy"] == best]
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row["policy"]).replace(" checked", "")
+
+
+def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
+    """A figure, and its 90 % interval below."""
+    return Cell(words(row[key], unit), below=interval_words(row["interval"][key], unit))
+
+
+def _bests(document: Mapping[str, Any]) -> Table:
+    """The cheapest policy of each kind, and what it would have to cost to draw level with the answer."""
+    by_name = {row["policy"]: row for row in document["options"]}
+    rows: list[list[str]] = []
+    for kind, policy in document["best_of"].items():
+        row = by_name[policy]
+        rows.append([_KINDS[kind], _name(row), words(row["usd_per_completed_task"], "USD"),
+                     percent(row["success_fraction"]), f"x{row['break_even_price_ratio']:.2g}"])  # fmt: skip
+    columns = ("", "policy", "a completed task #", "completes #", "breaks even at #")
+    note = "breaks even at: with its prices times this, a completed task costs what the answer's does"
+    return Table("The cheapest of each kind", columns, rows, "usd_per_completed_task", note)
+
+
+def _by_difficulty(document: Mapping[str, Any]) -> list[Table]:
+    """The best policy of each difficulty, where tasks are told apart."""
+    if "by_difficulty" not in document:
+        return []
+    found = document["by_difficulty"]
+    rows: list[list[str | Cell]] = [
+        [kind, percent(row["share_of_tasks"]), _name(row), _cell(row, "usd_per_completed_task", "USD"),
+         _cell(row, "success_fraction", "fraction")]
+        for kind, row in found["policies"].items()
+    ]  # fmt: skip
+    whole = words(found["usd_per_completed_task"], "USD"), percent(found["success_fraction"])
+    rows.append(["all", "", "each its own", *whole])
+    columns = ("difficulty", "tasks #", "policy", "a completed task #", "completes #")
+    return [Table("If the difficulty is known beforehand", columns, rows, "usd_per_completed_task")]
+
+
+def _notes(document: Mapping[str, Any]) -> list[str]:
+    out = []
+    for row in document.get("attempts", ()):
+        text = f"{row['model']}: {row['successes']} of {row['attempts']} attempts at {row['tasks']} tasks"
+        broke = row.get("tool_failure_fraction")
+        out.append(text if broke is None else f"{text}, tools failed in {percent(broke)}")
+    models = document["model_correlation"]
+    ends = joined(*(f"{point(models, end):.2f}" for end in ("p05", "p95")))
+    return [*out, f"failures of models at one task correlate: {point(models):.2f} ({ends})"]
+
+
+def _check(document: Mapping[str, Any]) -> View:
+    """How cascades of real runs were predicted."""
+    rows = []
+    for key, name in _CHECKED.items():
+        row = document[key]
+        if not row["n"]:
+            continue
+        cover = [percent(row[f"coverage_{level}"]) if key != "success_if_independent" else "" for level in (80, 90)]
+        rows.append([name, str(row["n"]), percent(row["median_abs_error"]), percent(row["p90_abs_error"]),
+                     f"{row['bias']:.3f}", *cover])  # fmt: skip
+    columns = ("", "n #", "median error #", "90 % below #", "bias #", "in 80 % #", "in 90 % #")
+    error = document["success"]["median_abs_error"]
+    return View(
+        title=f"{document['n_models']} models on {document['n_tasks']} tasks: half fitted, the other half predicted",
+        headline=f"The success of a cascade is predicted with a median error of {percent(error)}.",
+        tables=(Table("Predicted against observed, over splits of the tasks", columns, rows),),
+        overline="route",
+    )

@@ -1,0 +1,247 @@
+"""The views of simulated serving and of a simulated RL run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.interfaces import plots_simulate as plots
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
+from computeledger.interfaces.views.grounds import assumed_words, price_said
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import percent, words
+from computeledger.units import format_count
+
+#: Times of a simulation as readers know them.
+TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",
+         "end_to_end_s": "end to end"}  # fmt: skip
+#: Errors of tables below this are not worth a number.
+_LEAST_ERROR = 1e-4
+_SATURATED = {
+    "serve": "Saturated: the load is more than this fleet can carry; its queue and all times grow without end.",
+    "rl": "Saturated: the verifiers work all the time; more of them would shorten the steps.",
+}
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Of either simulation; neither has a working."""
+    document = answer.to_dict(working=working)
+    return (_serving if document["kind"] == "serve" else _rl)(document)
+
+
+def _serving(document: Mapping[str, Any]) -> View:
+    load, times = document["load"], document["percentiles"]
+    rate = f"{document['throughput']['requests_per_s']:.3g} requests/s"
+    first, each = (words(times[name]["p50"], "s") for name in ("ttft_s", "tpot_s"))
+    layouts = " + ".join(f"{n} x {one}" for n, one in zip(document["replicas"], document["layouts"], strict=True))
+    arriving = "all at once" if load["requests_per_s"] is None else f"{load['requests_per_s']:.3g} requests/s"
+    lengths = " and ".join(f"{words(load[f'mean_{name}_tokens'], '')} {name}" for name in ("input", "output"))
+    kind = "from beginning to end" if document["steady"] is None else "steady state"
+    return View(
+        title=f"{document['model']} on {document['system']}, {layouts} ({format_count(document['n_gpus'], 'GPU')})",
+        asked=(
+            f"{arriving}, {lengths} tokens each on average",
+            f"routing by {document['routing']}",
+            f"{kind}, {format_count(load['requests'], 'request')} measured",
+        ),
+        headline=f"The fleet completes {rate}; the median request gets its first token after {first}, then one every "
+        f"{each}.",
+        warnings=(_SATURATED["serve"],) if document["saturated"] else (),
+        tiles=_serving_tiles(document),
+        tile_heading="",
+        facts=tuple(_serving_facts(document)),
+        plots=_serving_plots(document),
+        tables=(_percentiles(document), _phases(document), *_loads(document)),
+        grounds=(f"GPU-hour: {price_said(document['price'])}", *_grounds(document)),
+        overline="simulate serve",
+    )
+
+
+def _serving_tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    times, throughput = document["percentiles"], document["throughput"]
+    goal = [
+        f"{name} {words(document['slo'][key], 's')}"
+        for key, name in (("ttft_s", "TTFT"), ("tpot_s", "TPOT"))
+        if document["slo"][key] is not None
+    ]
+    label = f"Goodput within {' and '.join(goal)}" if goal else "Requests completed"
+    good = document["goodput_requests_per_s"]
+    return (
+        *(
+            Tile(f"{label}, p50", words(times[name]["p50"], "s"), f"p99 {words(times[name]['p99'], 's')}",
+                 times[name]["p50"])
+            for name, label in (("ttft_s", "Time to first token"), ("tpot_s", "Time per output token"))
+        ),
+        Tile(label, words(good, "requests/s"), f"{percent(document['good_fraction'])} of them" if goal else "", good),
+        Tile("Output", words(document["usd_per_mtok_output"], "USD/Mtok"),
+             f"input included; {words(document['usd'], 'USD')} in all", document["usd_per_mtok_output"]),
+        Tile("Output per GPU", words(throughput["output_tokens_per_s_per_gpu"], "tokens/s"),
+             f"utilisation {percent(document['utilization_fraction'])}", throughput["output_tokens_per_s_per_gpu"]),
+    )  # fmt: skip
+
+
+def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    out = []
+    capacity, steady, best = document["capacity"], document["steady"], document["most_load"]
+    if capacity["p50"] is not None and capacity["load_fraction"] is not None:
+        share = percent(capacity["load_fraction"])
+        out.append(("Largest stable load", f"{capacity['p50']:.3g} requests/s; this load is {share} of it"))
+    if best is not None:
+        goal = any(document["slo"][key] is not None for key in ("ttft_s", "tpot_s"))
+        label = "Largest load within the objective" if goal else "Largest stable load found, to one percent"
+        good = f"; {percent(best['good_fraction'])} are good" if goal else ""
+        out.append((label, f"{best['requests_per_s']:.3g} requests/s, {best['ratio']:.3g} times this one{good}"))
+    if steady is not None and not document["saturated"]:
+        time = steady["end_to_end_s"]
+        spread = f"{words(time['p05'], 's')} to {words(time['p95'], 's')} (90 % interval of the simulation)"
+        out.append(("Mean end to end", spread if steady["converged"] else f"NOT CONVERGED: {spread}"))
+    out.append(("Prompt tokens found in the prefix cache", percent(document["cached_fraction"])))
+    out.append(("Preempted for lack of KV memory", format_count(document["preemptions"], "sequence")))
+    return out + _failures(document)
+
+
+def _failures(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [("Failures of replicas", str(document["failures"]))] if document["failures"] else []
+
+
+def _loads(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    if not document["sweep"]:
+        return ()
+    rows = [
+        (
+            *(f"{one[f'{name}requests_per_s']:.3g}" for name in ("", "throughput_", "goodput_")),
+            percent(one["good_fraction"]), words(one["ttft_p90_s"], "s"), words(one["tpot_p90_s"], "s"),
+            "saturated" if one["saturated"] else "",
+        )
+        for one in document["sweep"]
+    ]  # fmt: skip
+    columns = ("requests/s", "completed/s #", "goodput #", "good #", "TTFT p90 #", "TPOT p90 #", "")
+    return (Table("Other loads", columns, rows),)
+
+
+def _serving_plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    load = (
+        Plot("load", "Goodput against load", "Good requests per second over those that arrive; a cross is a load at "
+             "which the queue grows without end.", plots.load_figure(document)),
+    ) if document["sweep"] else ()  # fmt: skip
+    return (
+        Plot("timeline", "In flight", "Requests that are queued, prefilling and decoding.",
+             plots.timeline_figure(document)),
+        Plot("latency", "Latency", "Share of requests that take at most this long.", plots.latency_figure(document)),
+        *load,
+        _phases_plot(document),
+    )  # fmt: skip
+
+
+def _phases_plot(document: Mapping[str, Any]) -> Plot:
+    caption = "All phases together are the number of GPUs times wall time."
+    return Plot("phases", "Where GPU-time goes", caption, plots.phases_figure(document))
+
+
+def _percentiles(document: Mapping[str, Any]) -> Table:
+    rows = [
+        (label, *(words(document["percentiles"][name][key], "s") for key in ("p50", "p90", "p99")))
+        for name, label in TIMES.items()
+    ]
+    what = "requests" if document["kind"] == "serve" else "rollouts"
+    return Table(f"Times of {what}", ("", "p50 #", "p90 #", "p99 #"), rows)
+
+
+def _phases(document: Mapping[str, Any]) -> Table:
+    rows = [
+        (name, words(part["gpu_hours"], ""), share_cell(part["fraction"], percent(part["fraction"])))
+        for name, part in document["phases"].items()
+        if part["gpu_hours"]
+    ]
+    return Table("GPU-time by phase", ("phase", "GPU-hours #", "share"), rows)
+
+
+def _rl(document: Mapping[str, Any]) -> View:
+    generation, training = document["generation"], document["training"]
+    steady, mean = words(document["steady_step_s"], "s"), words(document["step_s"], "s")
+    rest = "" if steady == mean else f", {steady} once the pipeline is full"
+    where = (
+        f"generation and training take turns on {format_count(training['n_gpus'], 'GPU')}"
+        if document["colocated"]
+        else f"generation on {format_count(generation['n_gpus'], 'GPU')}, training on {training['n_gpus']:,g}"
+    )
+    return View(
+        title=f"RL of {document['model']}, {format_count(document['n_steps'], 'step')}",
+        asked=(
+            where,
+            f"{generation['replicas']} x {generation['layout']} to generate",
+            f"{document['rollouts_per_step']:,} rollouts per step, policy lag at most {document['max_lag']}",
+        ),
+        headline=f"A step takes {mean} on average{rest}; GPUs work {percent(document['busy_fraction'])} of the time.",
+        warnings=(_SATURATED["rl"],) if document["saturated"] else (),
+        tiles=_rl_tiles(document),
+        tile_heading="",
+        facts=tuple(_rl_facts(document)),
+        plots=_rl_plots(document),
+        tables=(_percentiles(document), _phases(document), *_lags(document)),
+        grounds=tuple(_grounds(document)),
+        overline="simulate rl",
+    )
+
+
+def _rl_tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    stale, verifiers, busy = document["staleness_steps"], document["verifiers"], document["busy_fraction"]
+    full = f"{words(document['steady_step_s'], 's')} once the pipeline is full"
+    return (
+        Tile("Step", words(document["step_s"], "s"), full, document["step_s"]),
+        Tile("GPUs at work", percent(busy), f"utilisation {percent(document['utilization_fraction'])}", busy),
+        Tile("Staleness", f"{stale['mean']:.3g} steps", f"{stale['max']} at most", stale["mean"]),
+        Tile("Verifiers busy", percent(verifiers["busy_fraction"]), f"{verifiers['n']} of them",
+             verifiers["busy_fraction"]),
+        Tile("Cost of a step", words(document["usd_per_step"], "USD"), "on average", document["usd_per_step"]),
+    )  # fmt: skip
+
+
+def _rl_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    weights = document["weights"]
+    rate = words(weights["bytes_per_s_to_arrive_within_a_step"], "B/s")
+    kinds = ", ".join(f"{name} {words(value, '')}" for name, value in document["tokens"].items() if value)
+    return [
+        ("Tokens", kinds),
+        ("Weights", f"{words(weights['bytes'], 'B')}; to reach another site within a step they need {rate}"),
+        *_failures(document),
+    ]
+
+
+def _rl_plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    return (
+        _phases_plot(document),
+        Plot("gantt", "Steps", "Each batch from the release of its rollouts to the end of its training.",
+             plots.gantt_figure(document)),
+        Plot("timeline", "Rollouts", "Rollouts that are queued, are generated, wait for a verdict, wait for training.",
+             plots.timeline_figure(document)),
+        Plot("staleness", "Staleness", "Versions of the weights between the start of a rollout and its training.",
+             plots.staleness_figure(document)),
+    )  # fmt: skip
+
+
+def _lags(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    if not document["lags"]:
+        return ()
+    rows: list[list[str | Cell]] = []
+    for one in document["lags"]:
+        idle = sum(part["fraction"] for name, part in one["phases"].items() if "waiting" in name)
+        waiting = share_cell(idle, percent(idle))
+        rows.append([str(one["max_lag"]), words(one["step_s"], "s"), f"{one['mean_staleness']:.3g}", waiting])
+    columns = ("largest lag", "step #", "mean staleness #", "GPU-time spent waiting")
+    return (Table("Other policy lags, on the same GPUs and with the same seed", columns, rows),)
+
+
+def _grounds(document: Mapping[str, Any]) -> list[str]:
+    """What was assumed, and the seed."""
+    assumptions = dict(document["assumptions"])
+    silent, error = assumptions.pop("silent", ()), assumptions.pop("step_time_fit_error_fraction")
+    efficiency = assumptions.pop("efficiency")
+    out = [f"assumed because the plan is silent: {'; '.join(silent)}"] if silent else []
+    within = percent(error) if error >= _LEAST_ERROR else f"less than {percent(_LEAST_ERROR)}"
+    return [
+        *out,
+        *assumed_words({"assumptions": assumptions}),
+        f"efficiency: {efficiency}; step times come from tables, which depart from the model by {within}",
+        f"seed {document['seed']}",
+    ]

@@ -1,0 +1,98 @@
+"""The question of ``computeledger allocate``: how a budget is split over size, pretraining, RL and inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import asked
+from computeledger.questions.setup import OF_PEAK, Sampled
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocateQuestion(Sampled):
+    """Split a budget by equal marginal returns, or judge three ledgers that exist."""
+
+    law: str = asked("text", "Loss law.", "besiroglu_2024", metavar="NAME")
+    unverified: bool = asked("switch", "Allow laws and constants that were read in notes only.", False)
+    unique_tokens: Uncertain | None = asked("tokens", "Fresh data there are; more repeats.", unit="tokens", metavar="N")
+    sparsity_ratio: float | None = asked("count", "Total over active parameters of a sparse model.", metavar="R")
+    sparsity_multiplier: Uncertain | None = asked(
+        "ratio", "Dense compute it is worth; left out: read off.", metavar="M"
+    )
+    train_precision: str | None = asked(
+        "text", "Bits of weights, activations and cache in training, such as 8/8/16: Kumar et al.'s law.",
+        metavar="W/A/KV", aliases=("train_bits",),
+    )  # fmt: skip
+    budget: str | None = asked("text", "'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.", metavar="AMOUNT")
+    inference_tokens: Uncertain | None = asked("tokens", "Tokens served.", unit="tokens", metavar="N")
+    rate: Uncertain | None = asked(
+        "tokens_per_s", "Tokens served per second; with --life.", unit="tokens/s", metavar="N/s"
+    )
+    life: Uncertain | None = asked("s", "Time in service; with --rate.", unit=None, metavar="TIME")
+    rl_tokens: Uncertain | None = asked("tokens", "Tokens of RL.", unit="tokens", metavar="N")
+    beta_flop: Uncertain | None = asked(
+        "ratio", "FLOP of RL per parameter and token.", is_open=True, blank="8 to 12, median 10", aliases=("beta",)
+    )
+    samples_per_kept: Uncertain | None = asked(
+        "ratio", "RL samples per one trained on: sets beta.", is_open=True, metavar="N"
+    )
+    rl_gain: Uncertain | None = asked("ratio", "Loss that unlimited RL is worth; with --rl-mid.", metavar="LOSS")
+    rl_mid: Uncertain | None = asked("flop", "RL compute at which half of it is reached.", unit="FLOP", metavar="FLOP")
+    rl_recipe: str | None = asked(
+        "text", "ScaleRL's sigmoid instead of --rl-mid: scalerl, 32k, scout, ...", metavar="NAME"
+    )
+    rl_exponent: Uncertain | None = asked("ratio", "Steepness of the sigmoid; 1 when left out.", metavar="B")
+    elasticity: str = asked("text", "Demand falls as price^-elasticity; a number, or 'published'.", "0")
+    at_n_params: Uncertain | None = asked("count", "Size of that demand.", metavar="N")
+    utilization_pretraining: Uncertain | None = asked(
+        "fraction", f"FLOP over peak; {OF_PEAK} assumed.", is_open=True, metavar="F"
+    )
+    utilization_rl: Uncertain | None = asked(
+        "fraction", "Of RL, waiting included; that of published steps.", is_open=True, metavar="F"
+    )
+    utilization_inference: Uncertain | None = asked(
+        "fraction", "Of inference; a third assumed.", is_open=True, metavar="F"
+    )
+    system: str = asked("text", "System whose GPUs are counted.", "h100-nvl8")
+    price: Uncertain | None = asked(
+        "usd_per_hour", "GPU-hour.", unit="$/h", metavar="$/h", blank="rent of the price edition"
+    )
+    n_params: Uncertain | None = asked("count", "Judge ledgers that exist: active parameters.", metavar="N")
+    tokens: Uncertain | None = asked("tokens", "And pretraining tokens.", unit="tokens", metavar="N")
+    preset: str | None = asked("text", "Judge an assumed lab: consumer-app or api-only.", metavar="NAME")
+    levers: str | None = asked(
+        "text", "What sparsity, caches, drafts, bits and routing do, on this model.", metavar="MODEL"
+    )
+
+    def check(self) -> None:
+        """Refuse parts that contradict one another."""
+        if self.sparsity_ratio is not None and not isinstance(self.sparsity_ratio, (int, float)):
+            raise InputError("--sparsity-ratio: one number is expected, not a range")
+        if self.budget is None and self.n_params is None and self.preset is None:
+            raise InputError(
+                "--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)"
+            )
+        if (self.n_params is not None or self.preset is not None) and self.budget is not None:
+            raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
+        if self.n_params is not None and self.preset is None and self.tokens is None:
+            raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if (self.rate is None) != (self.life is None):
+            raise InputError("--rate and --life go together: tokens served are their product")
+        if self.rate is not None and (self.inference_tokens is not None or self.preset is not None):
+            raise InputError("--inference-tokens is what --rate and --life multiply to: give one of them")
+        if self.rl_recipe is not None and self.rl_mid is not None:
+            raise InputError(
+                "--rl-recipe says where half of the gain is reached, and so does --rl-mid: give one of them"
+            )
+        if (self.rl_gain is None) != (self.rl_mid is None and self.rl_recipe is None):
+            raise InputError(
+                "--rl-gain goes with --rl-mid or --rl-recipe: what RL is worth, and where half of it is reached"
+            )

@@ -1,0 +1,113 @@
+"""The questions of ``computeledger simulate serve`` and ``simulate rl``: serving and RL through time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import asked, shared
+from computeledger.questions.serve import ServeQuestion
+from computeledger.questions.setup import Simulated
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+    from computeledger.economics.plan import Plan
+
+#: Loads, and lags, that one command simulates.
+MOST_LOADS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateServeQuestion(Simulated):
+    """A fleet under a load, request by request; ranges are taken at their medians."""
+
+    model: str = shared(ServeQuestion, "model")
+    system: str = shared(ServeQuestion, "system")
+    layout: str | None = shared(ServeQuestion, "layout", help="Parallel layout of one replica.", metavar="tp8-ep8")
+    precision: str | None = shared(
+        ServeQuestion, "precision", help="bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", blank="as stored"
+    )
+    kv_precision: str = shared(ServeQuestion, "kv_precision")
+    price: Uncertain | None = shared(ServeQuestion, "price")
+    backend: str = shared(ServeQuestion, "backend", default="vllm", blank="")
+    replicas: int = asked("whole", "Replicas; the most, where they scale.", 1, least=1, metavar="N")
+    prefill_replicas: int | None = asked(
+        "whole", "Further replicas that only prefill (disaggregated).", least=1, metavar="N"
+    )
+    prefill_layout: str | None = asked(
+        "text", "Layout of one of those.", metavar="tp4", blank="that of the other replicas"
+    )
+    transfer_bytes_per_s: Uncertain | None = asked(
+        "bytes_per_s", "Rate at which a KV cache moves between them.", unit="GB/s", is_open=True, metavar="B/s",
+        blank="one replica's NICs", aliases=("transfer",),
+    )  # fmt: skip
+    max_batch: int | None = asked(
+        "whole", "Most live sequences of a replica.", least=1, metavar="B", blank="what memory holds"
+    )
+    chunk_tokens: int = asked("whole", "Prompt tokens that a rank prefills per step.", 8192, least=1, metavar="N")
+    routing: str = asked(
+        "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
+    )
+    no_prefix_cache: bool = asked("switch", "Prefill every prompt in full.", False)
+    trace: str | None = asked(
+        "text", "Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
+        metavar="FILE",
+    )  # fmt: skip
+    arrivals: str | None = asked("text", "poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s.", metavar="P")
+    requests: int | None = asked(
+        "whole", "How many to measure at least.", least=1, metavar="N", blank="2000, or the whole trace"
+    )
+    pace: float = asked(
+        "count", "Speed of the arrivals over the trace's own.", 1.0, is_open=True, is_single=True, metavar="X"
+    )
+    input_tokens: str = asked(
+        "text", "A length, lognormal:P50:P95, uniform:LOW:HIGH or exponential:MEAN.", "1024", metavar="L",
+        takes_number=True,
+    )  # fmt: skip
+    output_tokens: str = asked("text", "The same for the output.", "256", metavar="L", takes_number=True)
+    load_curve: str | None = asked("text", "Load over the day, such as 0:0.4,9:1,15:1.6,22:0.8.", metavar="H:LOAD,...")
+    ttft: Uncertain | None = shared(ServeQuestion, "ttft", help="Longest good time to first token, such as 2s.")
+    tpot: Uncertain | None = shared(ServeQuestion, "tpot", help="Longest good time per output token, such as 50ms.")
+    good_fraction: float = asked(
+        "fraction", "Share of requests that must be good.", 0.9, is_open=True, most=1.0, is_single=True, metavar="F",
+        aliases=("good",),
+    )  # fmt: skip
+    find_load: bool = asked("switch", "Find the largest stable load, within --ttft and --tpot.", False)
+    sweep: int | None = asked(
+        "whole", "Simulate N loads from a quarter to twice this one.", least=2, most=MOST_LOADS, metavar="N",
+    )  # fmt: skip
+    autoscale: int | None = asked("whole", "Scale between N and --replicas.", least=1, metavar="N")
+    target_requests: float = asked(
+        "count", "Requests in flight that a replica is meant to carry.", 32.0, is_open=True, is_single=True,
+        metavar="N",
+    )  # fmt: skip
+    tick: Uncertain = asked("s", "Time between two decisions.", 60.0, unit=None, is_open=True, metavar="T",
+                            blank="60s")  # fmt: skip
+    start: Uncertain = asked("s", "Time until a new replica serves.", 300.0, unit=None, metavar="T", blank="300s")
+    failures: Uncertain | None = asked(
+        "s", "Mean time between failures of a replica.", unit=None, is_open=True, metavar="T", blank="never"
+    )
+    repair: Uncertain = asked("s", "Time until it is back.", 900.0, unit=None, metavar="T", blank="900s")
+
+    def check(self) -> None:
+        """Refuse parts that contradict one another."""
+        super().check()
+        if (self.trace is None) == (self.arrivals is None):
+            raise InputError("give --trace FILE or --arrivals poisson:RATE, one of them")
+        if self.trace is not None and self.load_curve is not None:
+            raise InputError("--load-curve shapes --arrivals; a trace has its own")
+        if self.prefill_layout is not None and self.prefill_replicas is None:
+            raise InputError("--prefill-layout needs --prefill-replicas")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateRLQuestion(Simulated):
+    """The RL section of a plan, rollout by rollout."""
+
+    plan: str | Plan = asked("text", "Plan file.", ..., metavar="PLAN.toml", takes_record=True)
+    steps: int = asked("whole", "Training steps to simulate.", 20, least=1, metavar="N")
+    lags: tuple[int, ...] = asked(
+        "whole", "Compare these largest policy lags, on the same GPUs and the same seed.", (), is_list=True,
+        most=MOST_LOADS, metavar="0,1,4",
+    )  # fmt: skip
