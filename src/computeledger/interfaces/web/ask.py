@@ -9,11 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from computeledger.errors import InputError
-<<<<<<< HEAD
-from computeledger.fields import SWITCH, Record, fields_of, question_from, read_value
-=======
-from computeledger.fields import SWITCH, Field, Record, fields_of, question_from
->>>>>>> main
+    changed = {key: text for key, text in named.items() if read_value(known[key], text, key) != known[key].default}
+    options = [text if key == argument else spelt_option(known[key], text) for key, text in changed.items()]
 from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -160,13 +157,6 @@ def ask_question(
     known = fields_of(question)
     named = {key.replace("-", "_"): text for key, text in values.items()}
     found = answer(question_from(question, named, lambda one: one.option))
-<<<<<<< HEAD
-    options = [
-        known[key].option if known[key].dimension == SWITCH else f"{known[key].option}={text}"
-        for key, text in named.items()
-        if read_value(known[key], text, key) != known[key].default
-    ]
-=======
-    options = [text if key == argument else spelt_option(known[key], text) for key, text in named.items()]
->>>>>>> main
+    changed = {key: text for key, text in named.items() if read_value(known[key], text, key) != known[key].default}
+    options = [text if key == argument else spelt_option(known[key], text) for key, text in changed.items()]
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)
