@@ -40,7 +40,7 @@ MORE_QUESTIONS = [
     ("deepseek-v3", "h200-nvl8", "tp8-ep8", "fp8", 2000, 1000),
     ("deepseek-v3", "h200-nvl8", "tp1-dp8-ep8", "fp8", 2000, 1000),
     ("deepseek-v3", "h100-nvl8", "tp1-dp32-ep32", "fp8", 2000, 1000),
-    ("gpt-oss-120b", "h100-nvl8", "tp2", "bf16", 3000, 300),
+    ("gpt-oss-120b", "h100-nvl8", "tp4", "bf16", 3000, 300),
 ]
 Question = tuple[str, str, str, str, int, int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -33,15 +33,16 @@ def print_view(view: View) -> None:
         out.print(Text(f"{label}  ", style="bold").append(_plain(text), style="not bold"))
     for table in view.tables:
         _print_table(out, table)
-    for plot in view.plots:
-        if plot.text:
-            out.print(Text(plot.title, style="bold"))
-            out.print(Text(plot.text), soft_wrap=True)
+    _print_blocks(out, [(plot.title, plot.text) for plot in view.plots if plot.text])
     for figure in view.working:
         _print_figure(out, figure)
     for text in view.grounds:
         note(out, _plain(text))
-    for title, text in view.blocks:
+    _print_blocks(out, view.blocks)
+
+
+def _print_blocks(out: Console, blocks: Sequence[tuple[str, str]]) -> None:
+    for title, text in blocks:
         out.print(Text(title, style="bold"))
         out.print(Text(text), soft_wrap=True)
 

@@ -69,6 +69,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
             *([stops_table(document["stops"])] if step is not None else []),
         ),
         notes=tuple(_notes(document)),
+        warnings=() if document["fits"] else (f"this configuration does not fit: {_fit_words(document)}",),
         grounds=(price_ground(document),),
         blocks=_blocks(document),
         working=tuple(working_view(document)) if working else (),
@@ -122,7 +123,7 @@ def _how_words(one: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    out = [] if document["fits"] else [f"this configuration does not fit: {_fit_words(document)}"]
+    out: list[str] = []
     if "lora" in document:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"

@@ -40,6 +40,7 @@ def view(answer: RLAnswer, working: bool) -> View:
         plots=_plots(document),
         tables=tuple(_tables(document)),
         notes=tuple(_notes(document)),
+        warnings=() if document["fits"] else ("does not fit: weights and one longest rollout need more memory",),
         grounds=(price_ground(document),),
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
@@ -77,8 +78,7 @@ def _headline(document: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    crowded = [] if document["fits"] else ["DOES NOT FIT: weights and one longest rollout need more memory"]
-    return [*crowded, f"interval class: {document['interval']['class']}", f"beta: {document['beta']['convention']}"]
+    return [f"interval class: {document['interval']['class']}", f"beta: {document['beta']['convention']}"]
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:

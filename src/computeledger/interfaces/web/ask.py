@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from computeledger.errors import InputError
-from computeledger.fields import SWITCH, Field, Record, fields_of, question_from
+    spelt = known | {alias: one for one in known.values() for alias in one.aliases}
+    changed = {key: text for key, text in named.items() if read_value(spelt[key], text, key) != spelt[key].default}
+    options = [text if key == argument else spelt_option(spelt[key], text) for key, text in changed.items()]
 from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -157,5 +159,6 @@ def ask_question(
     named = {key.replace("-", "_"): text for key, text in values.items()}
     found = answer(question_from(question, named, lambda one: one.option))
     spelt = known | {alias: one for one in known.values() for alias in one.aliases}
-    options = [text if key == argument else spelt_option(spelt[key], text) for key, text in named.items()]
+    changed = {key: text for key, text in named.items() if read_value(spelt[key], text, key) != spelt[key].default}
+    options = [text if key == argument else spelt_option(spelt[key], text) for key, text in changed.items()]
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)

@@ -384,7 +384,7 @@ function draw(place, view, other, heading) {
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
     place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
-      ...(view.tiles.length ? [tiles] : []), plots,
+      ...(view.tiles.length ? [tiles] : []), element("dl", { class: "facts" }), plots,
       element("div", { class: "tables" }), element("ul", { class: "notes" }));
   }
   view.tiles.forEach((one, index) => {
@@ -402,7 +402,9 @@ function draw(place, view, other, heading) {
     want(canvas, one.figure);
   });
   place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "")));
-  place.querySelector(".notes").replaceChildren(...view.notes.map((text) => element("li", {}, text)));
+  place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
+  for (const [title, text] of view.blocks) place.querySelector(".tables").append(element("section", {}, element("h2", {}, title), element("pre", {}, text)));
+  place.querySelector(".notes").replaceChildren(...[...view.notes, ...view.grounds].map((text) => element("li", {}, text)));
 }
 
 const why = (key, label) => element("button", { type: "button", class: "why", onclick: (event) => work(key, event.currentTarget),
@@ -420,8 +422,9 @@ function cellParts(cell) {
   // long units may break behind a stroke
   const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
   if (typeof cell === "string") return parts;
+  const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
   const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
-  return [...text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
+  return [...bar, ...text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
 }
 
 // columns of prose share the width by how much they say
@@ -440,7 +443,7 @@ function table(one, whose) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
   const isLong = one.rows.some((row) => row.some((cell) => cell.below));
-  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row) => element("tr", { role: "row" }, ...row.map((cell, i) =>
+  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
@@ -448,7 +451,7 @@ function table(one, whose) {
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.rows.length > 40 ? finder(one.title + whose, body) : null), rows);
+    one.rows.length > 40 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
 }
 
 function finder(title, body) {
