@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from computeledger.errors import InputError
-    changed = {key: text for key, text in named.items() if read_value(known[key], text, key) != known[key].default}
-    options = [text if key == argument else spelt_option(known[key], text) for key, text in changed.items()]
+from computeledger.fields import SWITCH, Field, Record, fields_of, question_from, read_value
 from computeledger.interfaces.cli_options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
