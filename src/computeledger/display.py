@@ -33,12 +33,6 @@ class Displayed:
 def display_with(**drawings: Callable[..., Any]) -> None:
     """Register what draws results.
 
-    Parameters
-    ----------
-    **drawings : callable
-        ``html`` and ``text``: from a result to a fragment of a page and to lines for a terminal, empty for a result
-        that they do not know; ``view`` and ``page``: from an answer to its view and to its report.
-
     Examples
     --------
     >>> import computeledger  # registers the package's own, which are loaded when the first is used
@@ -50,16 +44,6 @@ def display_with(**drawings: Callable[..., Any]) -> None:
 
 def drawing(kind: str) -> Callable[..., Any]:
     """What was registered under a name.
-
-    Parameters
-    ----------
-    kind : str
-        As in :func:`display_with`.
-
-    Returns
-    -------
-    callable
-        Loaded when it is called.
 
     Examples
     --------

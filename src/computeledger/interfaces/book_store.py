@@ -47,25 +47,7 @@ _EXPORTED = {"entries": (*_LISTED, "file_sha256"), "phases": ("entry", "phase", 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is written down.
-
-    Attributes
-    ----------
-    kind : str
-        ``plan``, ``run`` or ``reconciliation``.
-    name, note : str
-        Of the plan or run; what its owner says about it.
-    happened : str
-        When a run began; when a plan was written down. ISO 8601.
-    amounts : mapping of str to float or None
-        By :data:`AMOUNTS`.
-    phases : mapping of str to mapping
-        The same by phase.
-    document : mapping
-        The whole answer, as JSON holds it.
-    file_sha256 : str
-        Of the file it was read from.
-    """
+    """What is written down."""
 
     kind: str
     name: str

@@ -68,11 +68,6 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: exit code 2 and one line for bad input, no traceback.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Command and options; the process's own when left out.
-
     Examples
     --------
     >>> main(["--version"])

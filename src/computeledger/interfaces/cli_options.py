@@ -90,15 +90,7 @@ else:  # click 8.1 has it without a type of its own
 
 
 class SingleNumber(_ParamType):
-    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction.
-
-    Parameters
-    ----------
-    dimension : str
-        Key of :data:`computeledger.units.DIMENSIONS` that needs no unit.
-    is_whole : bool
-        Whether it counts something.
-    """
+    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction."""
 
     def __init__(self, dimension: str = "count", is_whole: bool = False) -> None:
         self.dimension, self.is_whole = dimension, is_whole
@@ -106,20 +98,6 @@ class SingleNumber(_ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read one option; a default is a number already.
-
-        Parameters
-        ----------
-        value : str, int or float
-            As given.
-        param : Parameter or None
-            Whose name an error carries.
-        ctx : Context or None
-            Of the command.
-
-        Returns
-        -------
-        int or float
-            In the dimension's own unit.
 
         Examples
         --------

@@ -26,13 +26,7 @@ _BAR = re.compile("[\u2588\u00b7 ]{4,}")
 
 
 class Page(Console):
-    """A console as wide as the terminal, as ``COLUMNS`` says, or as a page; numbers stay with their units.
-
-    Parameters
-    ----------
-    **options : Any
-        Of a console of rich.
-    """
+    """A console as wide as the terminal, as ``COLUMNS`` says, or as a page; numbers stay with their units."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, **options)
@@ -40,32 +34,12 @@ class Page(Console):
             self.width = WIDE
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print, with texts wrapped between words that may be parted.
-
-        Parameters
-        ----------
-        *objects : Any
-            Texts and tables.
-        **options : Any
-            Of the print of rich.
-        """
+        """Print, with texts wrapped between words that may be parted."""
         super().print(*(wrapped(one, self.width) if isinstance(one, str | Text) else one for one in objects), **options)
 
 
 def wrapped(text: str | Text, width: int) -> Text:
     """Break a text into lines, never between a number and its unit.
-
-    Parameters
-    ----------
-    text : str or Text
-        Its own line breaks stay.
-    width : int
-        Columns [-].
-
-    Returns
-    -------
-    Text
-        With line breaks; a word longer than a line stays whole.
 
     Examples
     --------

@@ -68,19 +68,7 @@ Row = tuple[str, Sequence[Cell]]
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A result as text.
-
-    Attributes
-    ----------
-    title : str
-        What it is of.
-    rows : sequence of tuple
-        A label, and a cell for every column.
-    columns : tuple of str
-        Headings; none for a list of figures.
-    notes : tuple of str
-        Quiet lines below.
-    """
+    """A result as text."""
 
     title: str
     rows: Sequence[Row]
@@ -90,16 +78,6 @@ class Sheet:
 
 def notebook_html(result: object) -> str:
     """A result as a fragment of HTML without script; empty where it has no table.
-
-    Parameters
-    ----------
-    result : object
-        Such as a :class:`computeledger.economics.ledger.Ledger`.
-
-    Returns
-    -------
-    str
-        Escaped, in the colours of the page it stands in.
 
     Examples
     --------
@@ -113,16 +91,6 @@ def notebook_html(result: object) -> str:
 
 def notebook_text(result: object) -> str:
     """The same as lines, for IPython in a terminal.
-
-    Parameters
-    ----------
-    result : object
-        As for :func:`notebook_html`.
-
-    Returns
-    -------
-    str
-        Lines; empty where it has no table.
 
     Examples
     --------

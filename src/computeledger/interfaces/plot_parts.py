@@ -37,16 +37,6 @@ LEGEND = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "
 def template(dark: bool = False) -> Spec:
     """Colours of text, grid and hover boxes, for the ``template`` of a layout.
 
-    Parameters
-    ----------
-    dark : bool
-        Whether the page is dark.
-
-    Returns
-    -------
-    dict
-        A plotly template.
-
     Examples
     --------
     >>> template(dark=True)["layout"]["font"]["color"]
@@ -70,20 +60,6 @@ def template(dark: bool = False) -> Spec:
 def layout(height: float, notes: list[Spec], **parts: Any) -> Spec:
     """The layout that every plot shares: as wide as its place, no zoom, room for the axis below.
 
-    Parameters
-    ----------
-    height : float
-        Of the plot in pixels [-].
-    notes : list of dict
-        Annotations.
-    **parts : Any
-        What differs.
-
-    Returns
-    -------
-    dict
-        A plotly layout.
-
     Examples
     --------
     >>> layout(100.0, [], barmode="stack")["barmode"]
@@ -98,20 +74,6 @@ def layout(height: float, notes: list[Spec], **parts: Any) -> Spec:
 def note(text: str, y: float, axis: str = "y") -> Spec:
     """A line of text at the left edge, which stays readable at any width.
 
-    Parameters
-    ----------
-    text : str
-        Escaped.
-    y : float
-        Height on the axis [-].
-    axis : str
-        The axis.
-
-    Returns
-    -------
-    dict
-        A plotly annotation.
-
     Examples
     --------
     >>> note("a", 1.0)["x"]
@@ -123,16 +85,6 @@ def note(text: str, y: float, axis: str = "y") -> Spec:
 
 def corner(text: str) -> Spec:
     """A text in the upper left corner, where a roof or a price of speed leaves room.
-
-    Parameters
-    ----------
-    text : str
-        Escaped.
-
-    Returns
-    -------
-    dict
-        A plotly annotation.
 
     Examples
     --------
@@ -147,20 +99,6 @@ def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_p
     """The 90 % interval as a band, the 80 % interval as a darker one, the median as a mark.
 
     All rows share two traces: a browser's time to draw grows with traces, hardly with points.
-
-    Parameters
-    ----------
-    rows : sequence of (float or dict, float, str, str)
-        Of each: a document's quantity in its own unit, its height on the axis [-], colour and mark of the median.
-    unit : str
-        For the hover text.
-    row_px : float
-        Pixels that stand for 1 on the axis of rows [-].
-
-    Returns
-    -------
-    list of dict
-        Plotly traces, for a layout whose bars overlay.
 
     Examples
     --------
@@ -197,20 +135,6 @@ def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_p
 def hill(samples: np.ndarray[Any, np.dtype[np.float64]], row: float, color: str) -> list[Spec]:
     """The distribution of samples over their logarithm; nothing where the value is exact.
 
-    Parameters
-    ----------
-    samples : array
-        Of a quantity, in its own unit.
-    row : float
-        Height of its foot on the axis [-].
-    color : str
-        ``#RRGGBB``.
-
-    Returns
-    -------
-    list of dict
-        Plotly traces.
-
     Examples
     --------
     >>> hill(np.asarray(2.0), 0.0, "#0072B2"), len(hill(np.asarray([1.0, 2.0, 2.0, 4.0]), 0.0, "#0072B2"))
@@ -233,16 +157,6 @@ def hill(samples: np.ndarray[Any, np.dtype[np.float64]], row: float, color: str)
 def bar_text(*colors: str) -> Spec:
     """Where and in what colour bars carry their labels.
 
-    Parameters
-    ----------
-    *colors : str
-        Of each bar, or of all.
-
-    Returns
-    -------
-    dict
-        Part of a plotly trace.
-
     Examples
     --------
     >>> bar_text("#D55E00")["insidetextfont"]["color"]
@@ -257,20 +171,6 @@ def bar_text(*colors: str) -> Spec:
 
 def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float = 0.06) -> Spec:
     """A logarithmic axis over values, with ticks that read as people write numbers.
-
-    Parameters
-    ----------
-    values : iterable of float
-        Positive numbers to be seen [-].
-    label : callable
-        How a tick is written.
-    pad : float
-        Room at both ends, in decades [-].
-
-    Returns
-    -------
-    dict
-        A plotly axis.
 
     Examples
     --------
@@ -291,18 +191,6 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
 def faint(color: str, alpha: float) -> str:
     """A colour that lets the page through.
 
-    Parameters
-    ----------
-    color : str
-        ``#RRGGBB``.
-    alpha : float
-        Opacity, 0..1 [-].
-
-    Returns
-    -------
-    str
-        For plotly.
-
     Examples
     --------
     >>> faint("#0072B2", 0.5)
@@ -315,16 +203,6 @@ def faint(color: str, alpha: float) -> str:
 def plain(text: str) -> str:
     """Text that plotly must not read as markup.
 
-    Parameters
-    ----------
-    text : str
-        From a plan.
-
-    Returns
-    -------
-    str
-        Escaped.
-
     Examples
     --------
     >>> plain("<b>a</b>")
@@ -335,16 +213,6 @@ def plain(text: str) -> str:
 
 def rounded(values: Iterable[float]) -> list[float]:
     """Numbers with four digits: a plot cannot show more.
-
-    Parameters
-    ----------
-    values : iterable of float
-        Coordinates [-].
-
-    Returns
-    -------
-    list of float
-        For JSON [-].
 
     Examples
     --------

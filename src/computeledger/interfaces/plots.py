@@ -42,16 +42,6 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     Two stacked bars joined by ribbons show how the life-cycle shears between the currencies: medians as shares of their
     sum, since medians of shares need not add up to one. Below, each ledger's two shares with their 90 % intervals.
 
-    Parameters
-    ----------
-    document : mapping
-        Of :func:`computeledger.questions.documents.records.plan_document`.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-
     Examples
     --------
     >>> half = {"pretraining": 0.5, "inference": 0.5}
@@ -126,20 +116,7 @@ def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
 
 
 def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
-    """GPU-hours or cost of each ledger as a distribution with its 90 % interval and median.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        With its samples.
-    measure : str
-        ``gpu_hours`` or ``usd``.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-    """
+    """GPU-hours or cost of each ledger as a distribution with its 90 % interval and median."""
     unit, title = {"gpu_hours": ("GPU-hours", "GPU-hours"), "usd": ("USD", "cost, USD")}[measure]
     data: list[Spec] = []
     notes: list[Spec] = []
@@ -166,18 +143,7 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
 
 
 def roofline_figure(ledger: Ledger) -> Spec:
-    """Operations of every phase under the roof of its accelerator, log-log.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        With the operations of its phases.
-
-    Returns
-    -------
-    dict
-        A plotly figure; points grow with their share of the step's time.
-    """
+    """Operations of every phase under the roof of its accelerator, log-log."""
     groups: list[tuple[str, str, str, list[Spec]]] = []
     for name, phase in ledger.phases.items():
         for index, (step, operations) in enumerate(phase.operations.items()):
@@ -189,18 +155,6 @@ def roofline_figure(ledger: Ledger) -> Spec:
 
 def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelerators: Sequence[str]) -> Spec:
     """Operations of named steps under the roofs of their accelerators, log-log.
-
-    Parameters
-    ----------
-    groups : sequence of (str, str, str, sequence of dict)
-        Of each step: its name, a colour, a mark, and its operations as a document carries them.
-    accelerators : sequence of str
-        Ids, in the order of their line styles.
-
-    Returns
-    -------
-    dict
-        A plotly figure; points grow with their share of the step's time.
 
     Examples
     --------
@@ -301,18 +255,7 @@ def _roofs(chip: Any, dash: str, reach: tuple[float, float]) -> tuple[list[Spec]
 
 
 def bounds_figure(ledger: Ledger) -> Spec:
-    """What binds each step: its time split into compute, memory, network and overhead.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        With the operations of its phases.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-    """
+    """What binds each step: its time split into compute, memory, network and overhead."""
     steps = [(name, step, one) for name, phase in ledger.phases.items() for step, one in phase.operations.items()]
     rows = list(range(len(steps)))[::-1]
     fractions = [bound_fractions(operations) for _, _, operations in steps]
@@ -344,18 +287,7 @@ def bounds_figure(ledger: Ledger) -> Spec:
 
 
 def speed_figure(ledger: Ledger) -> Spec:
-    """Cost of a million output tokens against the speed one user sees, over batches of each inference engine.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        With the curves of its inference phase.
-
-    Returns
-    -------
-    dict
-        A plotly figure; the ring is the batch in use, its whiskers the 90 % intervals.
-    """
+    """Cost of a million output tokens against the speed one user sees, over batches of each inference engine."""
     phase = ledger.phases["inference"]
     data: list[Spec] = []
     ends: list[tuple[float, float, str, str, int]] = []
@@ -421,18 +353,6 @@ def _in_use(speed: Any, cost: Any, color: str, name: str) -> Spec:
 
 def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
     """What drives the spread: rank correlation of each uncertain input with GPU-hours and with cost.
-
-    Parameters
-    ----------
-    document : mapping
-        Of :func:`computeledger.questions.documents.records.plan_document`.
-    most : int
-        How many inputs to show [-].
-
-    Returns
-    -------
-    dict
-        A plotly figure.
 
     Examples
     --------

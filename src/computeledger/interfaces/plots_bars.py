@@ -21,22 +21,6 @@ SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC
 def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) -> Spec:
     """Quantities as bars from zero with their 90 % intervals, the largest first; what is too small to see is left out.
 
-    Parameters
-    ----------
-    rows : mapping of str to float or dict
-        Name and quantity, as documents carry it, in one unit.
-    unit : str
-        Of :func:`computeledger.questions.wording.words`.
-    color : str
-        ``#RRGGBB``.
-    most : int
-        How many to show [-].
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-
     Examples
     --------
     >>> bars_figure({"a": 1.0, "b": 2.0, "none": 0.0}, "s", "#0072B2")["data"][0]["x"]
@@ -76,20 +60,6 @@ def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) 
 
 def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, unit: str = "fraction") -> Spec:
     """Parts of a whole as one bar, and below it a line for each, so that no part is too small to be read.
-
-    Parameters
-    ----------
-    parts_of : mapping of str to float or dict
-        Name and size, in one unit.
-    colors : sequence of str
-        ``#RRGGBB``, in the order of the parts.
-    unit : str
-        Of :func:`computeledger.questions.wording.words`.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
 
     Examples
     --------
@@ -134,18 +104,6 @@ def _line(name: str, color: str, said: str, band: str, y: float) -> Spec:
 
 def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
     """What happens one after the other on each side, as bars over time; what waits is hatched.
-
-    Parameters
-    ----------
-    sides : mapping of str to mapping
-        By side, phase and how long it takes [s].
-    order : iterable of str
-        Phases in the order of their colours, where another plot shows them too.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
 
     Examples
     --------

@@ -19,36 +19,14 @@ _TENANTS = {"weights": "weights", "kv_cache": "KV cache", "activations": "activa
 
 
 def serving_roofline(document: Mapping[str, Any]) -> Spec:
-    """Operations of prefill and decode under the roof of their accelerator.
-
-    Parameters
-    ----------
-    document : mapping
-        Of :func:`computeledger.questions.answers.serve.answer_serve`.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-    """
+    """Operations of prefill and decode under the roof of their accelerator."""
     marks = {"decode": "circle", "prefill": "square"}
     groups = [(step, STEP_COLORS[step], marks[step], document["components"][step]) for step in STEP_COLORS]
     return roofline_of(groups, [document["accelerator"]])
 
 
 def pareto_figure(document: Mapping[str, Any]) -> Spec:
-    """Cost of a million output tokens against the speed one user sees: layouts nobody beats, and the one in use.
-
-    Parameters
-    ----------
-    document : mapping
-        With ``pareto`` where layouts were searched; the curve over batches of the one layout otherwise.
-
-    Returns
-    -------
-    dict
-        A plotly figure; the ring is the answer, its whiskers the 90 % intervals.
-    """
+    """Cost of a million output tokens against the speed one user sees: layouts nobody beats, and the one in use."""
     speed, cost = "output_tokens_per_s_per_user", "usd_per_mtok_output"
     curve = document["price_of_speed"]["curve"]
     data = [_line([1 / one["tpot_s"] for one in curve], [one[cost] for one in curve],
@@ -98,16 +76,6 @@ def _answer(speed: Any, cost: Any) -> Spec:
 def memory_figure(document: Mapping[str, Any]) -> Spec:
     """The memory of the busiest GPU by tenant, and what is free.
 
-    Parameters
-    ----------
-    document : mapping
-        With ``memory_bytes``.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-
     Examples
     --------
     >>> held = {"weights": 2e10, "kv_cache": 1e10, "activations": 1e9, "workspace": 2e9, "capacity": 8e10}
@@ -122,16 +90,6 @@ def memory_figure(document: Mapping[str, Any]) -> Spec:
 
 def step_bounds(document: Mapping[str, Any]) -> Spec:
     """A decode step's time by operation, coloured by what binds it.
-
-    Parameters
-    ----------
-    document : mapping
-        With ``components``.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
 
     Examples
     --------

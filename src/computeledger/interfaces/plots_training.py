@@ -29,16 +29,6 @@ LOSS_NAMES = {
 def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
     """Every pass of every microbatch on every stage of a pipeline.
 
-    Parameters
-    ----------
-    drawn : mapping
-        As :func:`computeledger.questions.documents.training.timeline_document` gives it.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-
     Examples
     --------
     >>> bars = [[0, "forward", 0, 0, 0.0, 1.0], [0, "backward", 0, 0, 1.0, 3.0]]
@@ -115,16 +105,6 @@ def _labels(bars: Sequence[Sequence[Any]]) -> list[Spec]:
 def operations_figure(step: Mapping[str, Any]) -> Spec:
     """Time of each operation, the part that the datasheet's peaks would take, and communication that is hidden.
 
-    Parameters
-    ----------
-    step : mapping
-        As :func:`computeledger.questions.documents.training.step_document` gives it.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-
     Examples
     --------
     >>> one = {"name": "a", "bound": "compute", "time_s": 1.0, "share_fraction": 1.0, "limit_fraction": 0.5,
@@ -193,16 +173,6 @@ def operations_figure(step: Mapping[str, Any]) -> Spec:
 
 def goodput_figure(spent: Mapping[str, Any]) -> Spec:
     """Where a run's time on the calendar goes.
-
-    Parameters
-    ----------
-    spent : mapping
-        As :func:`computeledger.questions.documents.training.goodput_document` gives it.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
 
     Examples
     --------

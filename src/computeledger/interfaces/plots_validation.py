@@ -28,20 +28,6 @@ CROWD = 300
 def scatter_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     """Predicted over measured, log-log, a colour and a mark per value of a column, intervals as whiskers.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        Predictions beside measurements.
-    quantity : str
-        One of its quantities.
-    column : str
-        Column that the marks tell apart.
-
-    Returns
-    -------
-    dict
-        A plotly figure: the diagonal is a perfect prediction, the band around it is 20 % off.
-
     Examples
     --------
     >>> comparison = Comparison([{"chip": "a"}], {"tpot": np.ones(1)}, {"tpot": np.ones((1, 3))}, {})
@@ -133,20 +119,6 @@ def _hover(comparison: Comparison, one: Deviation, unit: str) -> str:
 def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     """Ratio of predicted to measured by value of a column: the median, the middle half, and from p05 to p95.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        Predictions beside measurements.
-    quantity : str
-        One of its quantities.
-    column : str
-        Whose values are the rows.
-
-    Returns
-    -------
-    dict
-        A plotly figure.
-
     Examples
     --------
     >>> comparison = Comparison([{"chip": "a"}], {"tpot": np.ones(1)}, {"tpot": np.ones((1, 3))}, {})
@@ -209,18 +181,6 @@ def _ratio_band(n_rows: int) -> list[Spec]:
 
 def columns_to_color(comparison: Comparison, asked: Sequence[str]) -> list[str]:
     """Columns that a plot can tell apart: those asked for, else the usual ones that have more than one value.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Predictions beside measurements.
-    asked : sequence of str
-        Columns of ``--by``.
-
-    Returns
-    -------
-    list of str
-        At least one.
 
     Examples
     --------

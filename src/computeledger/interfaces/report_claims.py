@@ -22,16 +22,6 @@ _MEANINGS = {
 def claims_report(document: Mapping[str, Any]) -> str:
     """Render checked claims.
 
-    Parameters
-    ----------
-    document : mapping
-        As :func:`computeledger.questions.documents.claims.claims_document` gives it.
-
-    Returns
-    -------
-    str
-        A whole HTML page with its styles and script inside.
-
     Examples
     --------
     >>> "<title>" in claims_report({"claims": []})

@@ -26,22 +26,6 @@ MOST_SLICES = 40
 def validation_report(comparison: Comparison, by: Sequence[str], worst: int, data_file: str | None) -> str:
     """Render predictions beside measurements.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        With its samples.
-    by : sequence of str
-        Columns to slice by; the usual ones when empty.
-    worst : int
-        Rows per quantity with their breakdown [-].
-    data_file : str or None
-        Where the measurements came from; None for the shipped ones.
-
-    Returns
-    -------
-    str
-        A whole HTML page with its styles, scripts and data inside.
-
     Examples
     --------
     >>> "<title>" in validation_report(Comparison([], {}, {}, {}), [], 1, None)

@@ -42,18 +42,6 @@ _PLURAL = {"chip": "chips", "GPU": "GPUs", "token": "tokens", "yr": "years", "pa
 def claim_number(value: float, unit: str) -> str:
     """A number of a claim as people read it.
 
-    Parameters
-    ----------
-    value : float
-        In its own unit.
-    unit : str
-        As the claims are given: ``FLOP``, ``token/s``, ``USD/chip``, ``fraction``, ``ratio``, ...
-
-    Returns
-    -------
-    str
-        With a prefix and three digits.
-
     Examples
     --------
     >>> claim_number(3.2856e24, "FLOP"), claim_number(62500.0, "USD/GPU"), claim_number(2.76e-5, "probability")
@@ -85,20 +73,6 @@ def _time(value: float) -> str:
 
 def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: str = "equals") -> str:
     """A number or a range of a claim, a dash where there is none.
-
-    Parameters
-    ----------
-    value : float, sequence of float or None
-        As in the document.
-    unit : str
-        As for :func:`claim_number`.
-    relation : str
-        ``at_least`` and ``at_most`` are written before the number.
-
-    Returns
-    -------
-    str
-        Such as ``"23.3 .. 39.2 ms"``.
 
     Examples
     --------

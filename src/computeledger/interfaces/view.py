@@ -12,19 +12,7 @@ from computeledger.sources import load_sources
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure, large.
-
-    Attributes
-    ----------
-    label, text, band : str
-        What it is, its median, its interval.
-    value : float or None
-        The median as a number, for comparing two scenarios [-].
-    key : str
-        Of the working that explains it.
-    reference : str
-        What it is compared with; the view says what that is.
-    """
+    """One figure, large."""
 
     label: str
     text: str
@@ -36,21 +24,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing with its caption.
-
-    Attributes
-    ----------
-    name, title, caption : str
-        Its id, what it shows, and how to read it.
-    figure : mapping
-        A plotly specification without a theme.
-    key : str
-        Of the working that explains it.
-    is_wide : bool
-        Whether it needs the width of two.
-    text : str
-        The same in characters, for a terminal.
-    """
+    """A drawing with its caption."""
 
     name: str
     title: str
@@ -63,19 +37,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table that is more than its text.
-
-    Attributes
-    ----------
-    text : str
-        What it says.
-    href : str
-        Where it leads.
-    below : str
-        A second line, quieter: an interval, a formula, a place in a source.
-    share : float or None
-        Drawn as a bar before the text [-].
-    """
+    """A cell of a table that is more than its text."""
 
     text: str
     href: str = ""
@@ -85,25 +47,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text.
-
-    Attributes
-    ----------
-    title : str
-        What it lists.
-    columns : sequence of str
-        Headings; one that ends in ``#`` is a column of numbers.
-    rows : sequence of sequence of str or Cell
-        Cells.
-    key : str
-        Of the working that explains it.
-    note : str
-        How to read it.
-    strong : tuple of int
-        Rows that stand out.
-    is_stacked : bool
-        Whether a terminal writes a cell's second line below its first.
-    """
+    """Rows of text."""
 
     title: str
     columns: Sequence[str]
@@ -116,41 +60,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An answer as it is shown.
-
-    Attributes
-    ----------
-    headline : str
-        The answer in one sentence.
-    tiles, plots, tables : tuple
-        In reading order.
-    notes : tuple of str
-        How sure the answer is, and what a reader must know of it.
-    chosen : mapping of str to str
-        What the engine took for boxes that were left empty.
-    title : str
-        What was asked, in a few words.
-    asked : tuple of str
-        The rest of the question.
-    reference : str
-        What the tiles' references are, such as ``physical limit``.
-    facts : tuple of tuple of str
-        Labels with a sentence each.
-    grounds : tuple of str
-        What the answer rests on: prices, factors, assumptions.
-    blocks : tuple of tuple of str
-        Titles with texts that stay as they are, such as a launch command.
-    working : tuple of mapping
-        Figures with formula, inputs and sources, in words.
-    overline : str
-        Of the report: which command it is of.
-    warnings : tuple of str
-        What must not be missed, such as a load that no queue survives.
-    sources : tuple of str
-        Keys of what the answer rests on; a report lists them, with BibTeX.
-    tile_heading : str
-        What a terminal writes above the tiles' values.
-    """
+    """An answer as it is shown."""
 
     headline: str
     tiles: tuple[Tile, ...] = ()
@@ -198,18 +108,6 @@ def quantity_table(title: str, rows: Iterable[tuple[str, Any, str]], key: str = 
 
 def cited(source: str, locator: str) -> Cell:
     """Where a figure was read: the publication with its address, and the place in it.
-
-    Parameters
-    ----------
-    source : str
-        Key.
-    locator : str
-        Page, table or line.
-
-    Returns
-    -------
-    Cell
-        For a table.
 
     Examples
     --------

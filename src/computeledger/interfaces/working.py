@@ -15,16 +15,6 @@ BELOW = "facts and factors"
 def working_view(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Figures of a document with their formulas and inputs, in words; the facts and factors behind them last.
 
-    Parameters
-    ----------
-    document : mapping
-        An answer with its working.
-
-    Returns
-    -------
-    list of dict
-        In the document's order.
-
     Examples
     --------
     >>> term = {"name": "N", "value": 8e9, "unit": "params", "origin": "fact", "ground": "llama-3-report, 2024"}

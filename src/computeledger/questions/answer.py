@@ -22,15 +22,7 @@ _A = TypeVar("_A")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A figure of an answer: its median and its quantiles over the sampled inputs.
-
-    Attributes
-    ----------
-    p05, p10, p50, p90, p95 : float
-        All equal where the figure is exact.
-    unit : str
-        Of all of them.
-    """
+    """A figure of an answer: its median and its quantiles over the sampled inputs."""
 
     p05: float
     p10: float
@@ -42,18 +34,6 @@ class Quantity:
     @classmethod
     def of(cls, value: Num, unit: str) -> Quantity:
         """Quantiles of samples.
-
-        Parameters
-        ----------
-        value : float or ndarray
-            Samples [unit].
-        unit : str
-            Of the samples.
-
-        Returns
-        -------
-        Quantity
-            Of that unit.
 
         Examples
         --------
@@ -91,27 +71,6 @@ class Answer(Displayed):
 
 def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | None, given: Mapping[str, Given]) -> _A:
     """Answer a question given as a record, as keywords, or as a record with changes.
-
-    Parameters
-    ----------
-    record : type
-        Of the question.
-    answer : callable
-        From the question to its answer.
-    question : record or None
-        As made before.
-    given : mapping
-        Fields by name.
-
-    Returns
-    -------
-    Answer
-        What ``answer`` returns.
-
-    Raises
-    ------
-    InputError
-        With fields spelt as in Python.
 
     Examples
     --------

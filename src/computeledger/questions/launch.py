@@ -41,35 +41,7 @@ _SHARES = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What an engine is to run.
-
-    Attributes
-    ----------
-    model : str
-        Id.
-    layout : Layout
-        Of one replica.
-    batch : int
-        Sequences per replica [-].
-    context_tokens : int
-        Longest request [token].
-    cached : bool
-        Whether prompts share prefixes.
-    kv : str
-        Precision of the cache.
-    online_fp8 : bool
-        Whether stored bf16 weights are to be cut to fp8 on loading.
-    role : str
-        ``prefill`` or ``decode`` where the two are apart, else empty.
-    whole_fraction, static_fraction : float
-        Share of HBM for everything, and for weights and cache alone [-].
-    short : bool
-        Whether the answer's own batch needs more than an engine may take.
-    drafts : int
-        Tokens drafted per step [-]; 0 without speculative decoding.
-    is_drafted_by_mtp : bool
-        Whether the model's own multi-token-prediction layers draft them.
-    """
+    """What an engine is to run."""
 
     model: str
     layout: Layout

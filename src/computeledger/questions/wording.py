@@ -68,18 +68,6 @@ def show(value: float, unit: str) -> str:
 def words(value: float, unit: str) -> str:
     """A number as people read it, for every unit that a fact, a plan or a result may carry.
 
-    Parameters
-    ----------
-    value : float
-        In its own unit.
-    unit : str
-        Unit of a result, or dimension of a plan's key.
-
-    Returns
-    -------
-    str
-        With a prefix, a few digits, and spaces that do not break.
-
     Examples
     --------
     >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split()
@@ -96,18 +84,6 @@ def words(value: float, unit: str) -> str:
 
 def span(low: float, high: float, unit: str) -> str:
     """An interval, with a unit that both ends share written once; empty where the printed ends are equal.
-
-    Parameters
-    ----------
-    low, high : float
-        Its ends, in their own unit.
-    unit : str
-        As for :func:`words`.
-
-    Returns
-    -------
-    str
-        Such as ``"16.9M – 37.4M"``.
 
     Examples
     --------
@@ -208,18 +184,6 @@ def joined(first: str, last: str) -> str:
 def interval_words(value: Any, unit: str) -> str:
     """The 90 % interval of a document's quantity, empty where it is exact to the printed digits.
 
-    Parameters
-    ----------
-    value : float or dict
-        A quantity as :func:`computeledger.workloads.result.quantity` renders it, in its own unit.
-    unit : str
-        As for :func:`words`.
-
-    Returns
-    -------
-    str
-        Such as ``"16.9M – 37.4M"``.
-
     Examples
     --------
     >>> interval_words({"p05": 1.0, "p50": 2.0, "p95": 3.0}, ""), interval_words(2.0, "")
@@ -230,16 +194,6 @@ def interval_words(value: Any, unit: str) -> str:
 
 def fact_words(name: str) -> str:
     """Name of a fact in words; its unit stands with its value.
-
-    Parameters
-    ----------
-    name : str
-        Dotted, such as ``peak_flop_per_s.bf16``.
-
-    Returns
-    -------
-    str
-        Such as ``"peak FLOP/s, bf16"``.
 
     Examples
     --------
@@ -255,16 +209,6 @@ def fact_words(name: str) -> str:
 def price_words(price: Mapping[str, Any]) -> str:
     """Where the price of a GPU-hour comes from.
 
-    Parameters
-    ----------
-    price : mapping
-        As documents carry it.
-
-    Returns
-    -------
-    str
-        With its source and date, where it is not the reader's own.
-
     Examples
     --------
     >>> price_words({"origin": "given", "edition": None})
@@ -278,16 +222,6 @@ def price_words(price: Mapping[str, Any]) -> str:
 def percent(share: Any) -> str:
     """The median of a share.
 
-    Parameters
-    ----------
-    share : float or dict
-        A fraction, as a document's quantity, in its own unit.
-
-    Returns
-    -------
-    str
-        In percent.
-
     Examples
     --------
     >>> percent(0.346).split()
@@ -298,16 +232,6 @@ def percent(share: Any) -> str:
 
 def input_words(name: str) -> str:
     """Name of an uncertain input in words.
-
-    Parameters
-    ----------
-    name : str
-        As the samples go by, such as ``inference.traffic1.rate``.
-
-    Returns
-    -------
-    str
-        Such as ``"Inference, stream 1: rate"``.
 
     Examples
     --------
@@ -329,16 +253,6 @@ def input_words(name: str) -> str:
 def input_phrase(name: str) -> str:
     """Name of an uncertain input inside a sentence.
 
-    Parameters
-    ----------
-    name : str
-        As the samples go by.
-
-    Returns
-    -------
-    str
-        Such as ``"inference occupancy"``.
-
     Examples
     --------
     >>> input_phrase("inference.occupancy"), input_phrase("rl.rollout"), input_phrase("plan.price")
@@ -354,18 +268,6 @@ def input_phrase(name: str) -> str:
 def step_words(phase: str, step: str) -> str:
     """Name of a phase's step.
 
-    Parameters
-    ----------
-    phase : str
-        Such as ``rl``.
-    step : str
-        Key of the phase's operations, such as ``rollout decode``.
-
-    Returns
-    -------
-    str
-        Such as ``"RL · rollout decode"``.
-
     Examples
     --------
     >>> step_words("rl", "rollout decode"), step_words("inference", "inference: decode")
@@ -377,16 +279,6 @@ def step_words(phase: str, step: str) -> str:
 def model_words(model: str) -> str:
     """Name of a model: its id, or the end of the path to the user's own configuration.
 
-    Parameters
-    ----------
-    model : str
-        Id or path.
-
-    Returns
-    -------
-    str
-        Without the folders above the configuration's own.
-
     Examples
     --------
     >>> model_words("deepseek-ai/DeepSeek-V3"), model_words("/home/me/plans/own-moe/config.json")
@@ -397,16 +289,6 @@ def model_words(model: str) -> str:
 
 def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     """The answer of a route in one sentence, and the cheaper policy that a lower success would allow, if any.
-
-    Parameters
-    ----------
-    document : mapping
-        Of the route.
-
-    Returns
-    -------
-    tuple of str
-        The second empty where no policy that fails more often is cheaper.
 
     Examples
     --------

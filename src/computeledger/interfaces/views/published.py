@@ -17,18 +17,6 @@ _PHASES = ("pretraining", "context_extension", "post_training")
 def published_hours(known: Mapping[str, Fact], modelled: Any) -> tuple[Table, ...]:
     """GPU-hours of a model's published run beside the modelled ones; empty where nothing was published.
 
-    Parameters
-    ----------
-    known : mapping of str to Fact
-        What is published about the model.
-    modelled : float or dict
-        GPU-hours of pretraining that the engine gives [GPU-hours].
-
-    Returns
-    -------
-    tuple of Table
-        One at most.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model

@@ -23,17 +23,7 @@ OK, BAD_INPUT = 200, 422
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an address asks.
-
-    Attributes
-    ----------
-    kind : str
-        ``api`` for the command's document, ``csv`` for its numbers, ``view`` for what the page shows.
-    page : str
-        Name of a page.
-    items : tuple of (str, str)
-        Controls and their texts, in the order of the address.
-    """
+    """What an address asks."""
 
     kind: str
     page: str
@@ -42,17 +32,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered.
-
-    Attributes
-    ----------
-    status : int
-        Of HTTP.
-    body : bytes
-        What it says.
-    media : str
-        What the body is.
-    """
+    """What is answered."""
 
     status: int
     body: bytes
@@ -61,20 +41,6 @@ class Reply:
 
 def refused(status: int, message: str, control: str = "") -> Reply:
     """Refuse in one line.
-
-    Parameters
-    ----------
-    status : int
-        Of HTTP.
-    message : str
-        What was given and what is allowed.
-    control : str
-        The box that it is about.
-
-    Returns
-    -------
-    Reply
-        ``{"control", "message"}``.
 
     Examples
     --------
@@ -86,16 +52,6 @@ def refused(status: int, message: str, control: str = "") -> Reply:
 
 def answered(question: Question) -> Reply:
     """Answer an address, with no text of it taken for the path of a file.
-
-    Parameters
-    ----------
-    question : Question
-        As asked.
-
-    Returns
-    -------
-    Reply
-        The answer, or one line about what was asked.
 
     Examples
     --------

@@ -29,18 +29,6 @@ Ask = Callable[[Question, Progress], Reply | None]
 def answered_here(question: Question, heard: Progress) -> Reply | None:
     """Answer in this process, without a budget: for tests and programs that call the app themselves.
 
-    Parameters
-    ----------
-    question : Question
-        As asked.
-    heard : Progress
-        Is told how far the work is; its ``is_stopped`` ends it.
-
-    Returns
-    -------
-    Reply or None
-        None where the visitor has gone.
-
     Examples
     --------
     >>> answered_here(Question("api", "claims", (("id", "C9999"),)), Progress()).status
@@ -55,18 +43,6 @@ def answered_here(question: Question, heard: Progress) -> Reply | None:
 
 def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
     """Make the application.
-
-    Parameters
-    ----------
-    token : str or None
-        What a visitor from elsewhere must know; None serves this machine alone.
-    ask : callable
-        Has a question answered, in a thread.
-
-    Returns
-    -------
-    FastAPI
-        To be run by a server, or called by a test.
 
     Examples
     --------

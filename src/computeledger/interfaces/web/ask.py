@@ -20,18 +20,6 @@ _Q = TypeVar("_Q", bound=Record)
 def arguments_of(command: click.Command, values: Mapping[str, str]) -> list[str]:
     """Arguments of a command from values of controls, which are named as its options.
 
-    Parameters
-    ----------
-    command : click.Command
-        Whose options they are.
-    values : mapping of str to str
-        ``on`` for a switch.
-
-    Returns
-    -------
-    list of str
-        Such as ``["--batch=32"]``; the command's own arguments last.
-
     Examples
     --------
     >>> arguments_of(click.Command("c", params=[click.Option(["--batch"])]), {"batch": "32"})
@@ -65,29 +53,6 @@ def ask(
 ) -> Answer:
     """Ask a command's question.
 
-    Parameters
-    ----------
-    name : sequence of str
-        Words of the command after ``computeledger``.
-    command : click.Command
-        Reads the options.
-    answer : callable
-        From its parsed options to the document that it prints.
-    values : dict of str to str
-        Of the controls.
-    working : bool
-        Whether formulas, inputs and sources are wanted too.
-
-    Returns
-    -------
-    Answer
-        The document and the command line that gives it.
-
-    Raises
-    ------
-    InputError
-        For bad input, with the command's own words.
-
     Examples
     --------
     >>> command = click.Command("search", params=[click.Option(["--kind"])])
@@ -119,31 +84,6 @@ def ask_question(
     argument: str = "",
 ) -> Answer:
     """Ask a question by the values of controls, which are named as its fields.
-
-    Parameters
-    ----------
-    name : str
-        Of the command.
-    question : type
-        Its record.
-    answer : callable
-        From the record to the answer.
-    values : dict of str to str
-        Of the controls.
-    working : bool
-        Whether formulas, inputs and sources are wanted too.
-    argument : str
-        Field that the command takes without its name.
-
-    Returns
-    -------
-    Answer
-        With the answer itself as its source, and the command line that gives it.
-
-    Raises
-    ------
-    InputError
-        For bad input, with fields spelt as options.
 
     Examples
     --------

@@ -23,20 +23,7 @@ Task = asyncio.Task[Reply | None]
 
 
 async def attended(work: Callable[[Progress], Reply | None], request: Request) -> Response:
-    """Run work in a thread while its reader waits.
-
-    Parameters
-    ----------
-    work : callable
-        Makes the reply, None where its reader has gone; tells the progress that it is given.
-    request : Request
-        Of the reader.
-
-    Returns
-    -------
-    Response
-        That of the work, or a stream of lines where it is long and the reader takes them.
-    """
+    """Run work in a thread while its reader waits."""
     heard = Progress()
     task = asyncio.create_task(run_in_threadpool(work, heard))
     gone = asyncio.create_task(_left(request, heard))

@@ -14,18 +14,6 @@ _KINDS = {SWITCH: "switch", TEXT: "text"}
 def controls_of(question: type[Record], looks: Mapping[str, Mapping[str, Any]]) -> tuple[Control, ...]:
     """A control for each field that has a label; ``looks`` says what is the page's own, such as a first value.
 
-    Parameters
-    ----------
-    question : type
-        A record of fields.
-    looks : mapping of str to mapping
-        Attributes of controls by the name of the field; the fields named here come first, in this order.
-
-    Returns
-    -------
-    tuple of Control
-        By group, in the order in which groups are first met.
-
     Examples
     --------
     >>> from computeledger.questions.serve import ServeQuestion

@@ -18,16 +18,6 @@ Row = tuple[str, str, str, Any, Any, Any]
 def csv_text(document: Mapping[str, Any]) -> str:
     """The numbers of a document as CSV.
 
-    Parameters
-    ----------
-    document : mapping
-        An answer, as a command prints it with ``--json``.
-
-    Returns
-    -------
-    str
-        A line of columns, then one line per number; texts are left out, except where they name a row.
-
     Examples
     --------
     >>> hours = {"p05": 1.0, "p50": 2.0, "p95": 3.0, "unit": "GPU-hours"}
@@ -68,16 +58,6 @@ def _label(one: Any) -> str:
 
 def unit_of(name: str) -> str:
     """The unit that a quantity's name ends in.
-
-    Parameters
-    ----------
-    name : str
-        Of the nomenclature.
-
-    Returns
-    -------
-    str
-        Empty where the name has none.
 
     Examples
     --------

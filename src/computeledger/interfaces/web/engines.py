@@ -49,21 +49,7 @@ Send = Callable[[int, Reply | _Said | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a question may take.
-
-    Attributes
-    ----------
-    engines : int
-        Questions at once, each in a process of its own [-].
-    waiting : int
-        Questions that may wait for one of them [-].
-    time_s : float
-        From asking to the answer, waiting included [s].
-    memory_bytes : int
-        Beyond what a process holds when it starts [byte].
-    grace_s : float
-        For work that was told to stop; then its process is ended [s].
-    """
+    """What a question may take."""
 
     engines: int = 2
     waiting: int = 32
@@ -131,18 +117,6 @@ class Engines:
     """A few processes that answer.
 
     Each starts as a copy of one that has loaded the package, in about ten milliseconds.
-
-    Parameters
-    ----------
-    budget : Budget
-        Of each question.
-    answer : callable
-        What each process answers with; importable by name.
-
-    Attributes
-    ----------
-    waiting : int
-        Questions that wait for a process now [-].
     """
 
     def __init__(self, budget: Budget, answer: Answer = answered) -> None:
@@ -155,20 +129,7 @@ class Engines:
         self._closed = False
 
     def ask(self, question: Question, heard: Progress) -> Reply | None:
-        """Have a question answered; called in a thread of its visitor's.
-
-        Parameters
-        ----------
-        question : Question
-            As asked.
-        heard : Progress
-            Is told how far the work is; its ``is_stopped`` ends it.
-
-        Returns
-        -------
-        Reply or None
-            The answer, a refusal, or None where the visitor has gone.
-        """
+        """Have a question answered; called in a thread of its visitor's."""
         deadline_s = time.monotonic() + self.budget.time_s
         engine = self._taken(question.page, heard, deadline_s)
         if engine is None:

@@ -31,15 +31,7 @@ Next = Callable[[Request], Awaitable[Response]]
 
 
 class Guard:
-    """Refuses strangers before anything is asked.
-
-    Parameters
-    ----------
-    token : str or None
-        What a visitor must know; None serves this machine alone.
-    now_s : callable
-        A monotonic clock [s].
-    """
+    """Refuses strangers before anything is asked."""
 
     def __init__(self, token: str | None, now_s: Callable[[], float] = time.monotonic) -> None:
         self._token = token
@@ -47,20 +39,7 @@ class Guard:
         self._tries: dict[str, tuple[int, float]] = {}
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
-        """Answer, or refuse in one line.
-
-        Parameters
-        ----------
-        request : Request
-            Of a visitor.
-        call_next : callable
-            Answers it.
-
-        Returns
-        -------
-        Response
-            With the headers that keep other pages out.
-        """
+        """Answer, or refuse in one line."""
         response = self._refusal(request) or self._without_token(request) or await call_next(request)
         response.headers.update(_HEADERS)
         return response
@@ -105,18 +84,6 @@ class Guard:
 
 def plain(status: int, message: str) -> Response:
     """Say one line as JSON.
-
-    Parameters
-    ----------
-    status : int
-        Of HTTP.
-    message : str
-        The line.
-
-    Returns
-    -------
-    Response
-        ``{"control", "message"}``.
 
     Examples
     --------

@@ -45,16 +45,6 @@ _CONTROLS = (
 def task_text(values: Values) -> str:
     """The TASK.toml that the controls describe.
 
-    Parameters
-    ----------
-    values : dict of str to str
-        Of the page.
-
-    Returns
-    -------
-    str
-        TOML.
-
     Examples
     --------
     >>> print(task_text({"small.success": "0.5", "task.model_correlation": "0.4..0.8"}), end="")

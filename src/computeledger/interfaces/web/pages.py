@@ -32,16 +32,6 @@ _BY_NAME = {one.name: one for one in PAGES}
 def page_named(name: str) -> Page:
     """A page by the last part of its address.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``serve``.
-
-    Returns
-    -------
-    Page
-        Of :data:`PAGES`.
-
     Examples
     --------
     >>> page_named("serve").title

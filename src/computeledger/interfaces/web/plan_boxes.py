@@ -39,16 +39,6 @@ PLANS = ("deepseek-v3", "llama-3.1-405b")
 def plan_toml(name: str) -> str:
     """Text of a plan that the app carries, the same as the file of this name in ``examples/``.
 
-    Parameters
-    ----------
-    name : str
-        Of :data:`PLANS`.
-
-    Returns
-    -------
-    str
-        TOML.
-
     Examples
     --------
     >>> plan_toml("deepseek-v3").splitlines()[1]
@@ -60,18 +50,6 @@ def plan_toml(name: str) -> str:
 
 def boxes_of(name: str, controls: Sequence[Control]) -> Values:
     """What the boxes show of a plan.
-
-    Parameters
-    ----------
-    name : str
-        Of the plan.
-    controls : sequence of Control
-        Whose names are the plan's dotted keys.
-
-    Returns
-    -------
-    dict of str to str
-        Empty where the plan is silent.
 
     Examples
     --------
@@ -103,20 +81,6 @@ def _written(value: float) -> str:
 
 def plan_tables(values: Values, controls: Sequence[Control]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Tables of the plan that the boxes describe.
-
-    Parameters
-    ----------
-    values : dict of str to str
-        Of the boxes; ``plan`` names what they start from.
-    controls : sequence of Control
-        Their controls.
-
-    Returns
-    -------
-    tables : dict
-        As a PLAN.toml holds them.
-    dropped : tuple of str
-        Dotted keys of the plan that no box shows and that no longer hold.
 
     Examples
     --------
@@ -173,16 +137,6 @@ def _put(tables: dict[str, Any], dotted: str, text: str) -> None:
 
 def plan_text(tables: Mapping[str, Any]) -> str:
     """Tables as the text of a PLAN.toml.
-
-    Parameters
-    ----------
-    tables : mapping
-        Of :func:`plan_tables`.
-
-    Returns
-    -------
-    str
-        TOML.
 
     Examples
     --------

@@ -62,26 +62,7 @@ class _Server(uvicorn.Server):
 
 
 def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted: bool) -> None:
-    """Serve until interrupted.
-
-    Parameters
-    ----------
-    host : str
-        Address to listen on.
-    port : int
-        Port [-]; 0 takes a free one.
-    token : str or None
-        What visitors must know.
-    workers : int
-        Processes that answer [-].
-    is_browser_wanted : bool
-        Whether to open the user's browser.
-
-    Raises
-    ------
-    InputError
-        Where the address or port cannot be had.
-    """
+    """Serve until interrupted."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -21,18 +21,6 @@ _TEMPLATES = Environment(
 def page_html(page: Page, pages: Sequence[Page]) -> str:
     """The page before its first answer.
 
-    Parameters
-    ----------
-    page : Page
-        To be shown.
-    pages : sequence of Page
-        For the menu.
-
-    Returns
-    -------
-    str
-        HTML.
-
     Examples
     --------
     >>> from computeledger.interfaces.web.pages import PAGES
@@ -46,18 +34,6 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
 
 def absent_html(message: str, pages: Sequence[Page]) -> str:
     """What stands where no page is: one line, and the pages that there are.
-
-    Parameters
-    ----------
-    message : str
-        Names the nearest page.
-    pages : sequence of Page
-        To choose from.
-
-    Returns
-    -------
-    str
-        HTML.
 
     Examples
     --------

@@ -39,54 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One thing that a reader may change.
-
-    Attributes
-    ----------
-    name : str
-        Key in the address.
-    label : str
-        As people say it.
-    kind : str
-        ``number`` (slider and typed box), ``choice`` (one of a list), ``text`` or ``switch``.
-    unit : str
-        Shown beside the box; a typed value may carry its own.
-    default : str
-        As typed; an empty box leaves the matter to the engine.
-    low, high : float
-        Ends of the slider, in the unit [-].
-    log : bool
-        Whether the slider's steps are equal ratios.
-    whole : bool
-        Whether the slider stops at whole numbers only.
-    choices : tuple of str
-        Of a ``choice``; an empty one leaves it open.
-    choice_of : callable or None
-        From another name of a choice to the choice, as the command takes it; None where each has one name.
-    blank : str
-        What an empty box or choice means; said where the engine names nothing.
-    is_power : bool
-        Whether the slider stops at powers of two only, as counts of GPUs do that layouts divide.
-    has_zero : bool
-        Whether the left end of a slider in equal ratios is nothing at all.
-    ends : tuple of str
-        What the two ends of the slider are called, where they have names.
-    is_wide : bool
-        Whether the box takes a line of its own.
-    only : str
-        The choice of another control under which it matters, such as ``about=sites|growth``; empty for always.
-    follows : str
-        Controls on which the default rests, joined by ``|``: once one of them has another value than its own default,
-        this one's default is ``otherwise``, as a rent is none with another chip.
-    otherwise : str
-        The default then.
-    help : str
-        One line.
-    group : str
-        Heading that it stands under.
-    option : str
-        Of the command, where it has another name than the control, which keeps that of earlier addresses.
-    """
+    """One thing that a reader may change."""
 
     name: str
     label: str
@@ -125,19 +78,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine said.
-
-    Attributes
-    ----------
-    document : mapping
-        The same as the command prints with ``--json``.
-    command : str
-        The command line that gives it.
-    source : Any
-        The result behind it, where plots need its samples.
-    plan : str or None
-        A PLAN.toml of the same question.
-    """
+    """What the engine said."""
 
     document: Mapping[str, Any]
     command: str
@@ -147,23 +88,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the app.
-
-    Attributes
-    ----------
-    name, title, question : str
-        Last part of its address, its name, and what it answers.
-    controls : tuple of Control
-        In reading order.
-    answer : callable
-        From checked values to an answer; the second argument asks for the working.
-    view : callable
-        From the answer to what is shown.
-    presets : mapping of str to mapping
-        Named values of controls.
-    bases : mapping of str to mapping
-        Defaults of the other controls by the choice of the first; empty where they have one each.
-    """
+    """A page of the app."""
 
     name: str
     title: str
@@ -176,16 +101,6 @@ class Page:
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.
-
-        Parameters
-        ----------
-        query : mapping of str to str
-            As in the address.
-
-        Returns
-        -------
-        dict of str to str
-            By control.
 
         Examples
         --------
@@ -201,15 +116,7 @@ class Page:
 
 
 class ControlError(InputError):
-    """Bad input in one box.
-
-    Parameters
-    ----------
-    control : str
-        Its name.
-    message : str
-        One line.
-    """
+    """Bad input in one box."""
 
     def __init__(self, control: str, message: str) -> None:
         super().__init__(message)
@@ -218,23 +125,6 @@ class ControlError(InputError):
 
 def checked(page: Page, query: Mapping[str, str]) -> Values:
     """Values of a page's controls: those given, defaults for the rest.
-
-    Parameters
-    ----------
-    page : Page
-        Whose controls are allowed.
-    query : mapping of str to str
-        As in the address.
-
-    Returns
-    -------
-    dict of str to str
-        Without empty ones.
-
-    Raises
-    ------
-    ControlError
-        For a key that is no control, a text that is too long, a word that is no choice.
 
     Examples
     --------
@@ -261,18 +151,6 @@ def checked(page: Page, query: Mapping[str, str]) -> Values:
 
 def with_times(controls: Sequence[Control], values: Values) -> Values:
     """Values for a command, which takes no time without a unit: a bare number has the one shown beside its box.
-
-    Parameters
-    ----------
-    controls : sequence of Control
-        Of the page.
-    values : dict of str to str
-        As :func:`checked` gives them.
-
-    Returns
-    -------
-    dict of str to str
-        Times with their unit, the others as they are.
 
     Examples
     --------
@@ -314,20 +192,6 @@ def _check(one: Control, text: str) -> None:
 def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
     """The control that an error of the engine is about: whose option or key the message names, or whose text it quotes.
 
-    Parameters
-    ----------
-    page : Page
-        Where it was raised.
-    message : str
-        Of the error.
-    given : mapping of str to str
-        What the reader typed.
-
-    Returns
-    -------
-    str
-        Its name; empty where the message tells of none.
-
     Examples
     --------
     >>> page = Page("p", "P", "", (Control("batch", "Batch"), Control("rl.steps", "Steps")), None, None)
@@ -349,16 +213,6 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
 
 def rent(document: Mapping[str, Any]) -> dict[str, str]:
     """The price of a GPU-hour that the engine took, where the reader gave none.
-
-    Parameters
-    ----------
-    document : mapping
-        Of an answer.
-
-    Returns
-    -------
-    dict of str to str
-        For ``View.chosen``.
 
     Examples
     --------

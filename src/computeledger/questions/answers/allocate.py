@@ -69,25 +69,7 @@ def parse_budget(text: str) -> tuple[Uncertain, str]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AllocateAnswer(Answer):
-    """A budget split by equal marginal returns, or ledgers that were judged.
-
-    Attributes
-    ----------
-    question : AllocateQuestion
-        What was asked, with the ledgers of a preset in place.
-    scenario : AllocationScenario
-        Law, budget, costs and demand, with samples.
-    allocation : Allocation
-        Ledgers with their FLOP, GPU-time, loss and marginal returns.
-    law : LossLaw
-        As published.
-    budget_unit : str
-        ``flop``, ``gpu_hours`` or ``usd``.
-    draws : mapping of str to float or ndarray
-        Samples of the inputs.
-    is_judged : bool
-        Whether the ledgers were given.
-    """
+    """A budget split by equal marginal returns, or ledgers that were judged."""
 
     question: AllocateQuestion
     scenario: AllocationScenario

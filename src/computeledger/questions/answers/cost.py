@@ -27,15 +27,7 @@ _GIVEN = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CostAnswer(Answer):
-    """What a used GPU-hour costs.
-
-    Attributes
-    ----------
-    question : CostQuestion
-        What was asked.
-    result : GpuHourCost
-        By kind, with samples.
-    """
+    """What a used GPU-hour costs."""
 
     question: CostQuestion
     result: GpuHourCost

@@ -47,18 +47,6 @@ def answer_model(given: str, kv_precision: str = "bf16") -> dict[str, Any]:
 def fact_rows(record: Any, prefix: str = "") -> dict[str, Fact]:
     """Every fact of a record, by dotted name; a system's own, without those of its accelerator.
 
-    Parameters
-    ----------
-    record : object
-        A record of :mod:`computeledger.facts.schema`, or a mapping of facts.
-    prefix : str
-        What the names begin with.
-
-    Returns
-    -------
-    dict of str to Fact
-        By name.
-
     Examples
     --------
     >>> [name for name in fact_rows(load_tiers()) if name.startswith("tiers.hdd")][0]

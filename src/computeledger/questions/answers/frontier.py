@@ -100,25 +100,7 @@ EXCHANGE_SHARE = 1 / 6
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SystemsAnswer(Answer):
-    """What a system has, costs, trains, does RL with, and serves.
-
-    Attributes
-    ----------
-    question : SystemsQuestion
-        What was asked.
-    system : TrainingSystem
-        With samples.
-    runs : mapping of str to Trainable
-        Dense model and mixture of experts that fill the time.
-    steps : mapping of str to sequence of RunStep
-        Their steps from the operation model.
-    rl : sequence of Reinforces
-        By model and chip.
-    served : sequence of Serves
-        By model and chip.
-    fits : sequence of Fit
-        Weights over the HBM of scale-up domains.
-    """
+    """What a system has, costs, trains, does RL with, and serves."""
 
     question: SystemsQuestion
     system: TrainingSystem
@@ -192,17 +174,7 @@ def _assumed(utilization: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SitesAnswer(Answer):
-    """Sites over time, a lab's chips, or a claim about a site.
-
-    Attributes
-    ----------
-    question : SitesQuestion
-        What was asked.
-    document : mapping
-        What was found.
-    working : tuple of mapping
-        Formulas, inputs and sources.
-    """
+    """Sites over time, a lab's chips, or a claim about a site."""
 
     question: SitesQuestion
     document: Mapping[str, Any]
@@ -247,13 +219,7 @@ def _sites(data: str | None) -> Any:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BacktestAnswer(Answer):
-    """Forecasts from a cut-off beside what came.
-
-    Attributes
-    ----------
-    result : Backtest
-        By series and quarter.
-    """
+    """Forecasts from a cut-off beside what came."""
 
     result: Backtest
 
@@ -269,19 +235,7 @@ def answer_backtest(question: BacktestQuestion) -> BacktestAnswer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GrowthAnswer(Answer):
-    """Growth fitted on data, and scenarios.
-
-    Attributes
-    ----------
-    question : GrowthQuestion
-        What was asked.
-    fits : mapping of str to Growth
-        By quantity.
-    dated : mapping
-        The points that were fitted.
-    projections : sequence of Projection
-        By scenario.
-    """
+    """Growth fitted on data, and scenarios."""
 
     question: GrowthQuestion
     fits: Mapping[str, Growth]
@@ -313,23 +267,7 @@ def answer_growth(question: GrowthQuestion) -> GrowthAnswer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ForecastAnswer(Answer):
-    """When a training run is possible, and what it takes.
-
-    Attributes
-    ----------
-    question : ForecastQuestion
-        What was asked.
-    reached : Reached
-        When the largest run reaches the size, with samples.
-    needed : Needed
-        System, model and text of the run.
-    steps : mapping of str to sequence of RunStep
-        From the operation model, dense and mixture of experts.
-    powered : Reached
-        When the largest site reaches the power.
-    ahead : mapping of str to mapping
-        The largest run and the largest site until 2030.
-    """
+    """When a training run is possible, and what it takes."""
 
     question: ForecastQuestion
     reached: Reached

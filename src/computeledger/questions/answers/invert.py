@@ -39,19 +39,7 @@ _RATIO_TRIED = 4.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class InvertAnswer(Answer):
-    """What a price sheet reveals.
-
-    Attributes
-    ----------
-    question : InvertQuestion
-        What was asked.
-    sheet : PriceSheet
-        The prices.
-    clues : PriceClues
-        What was read off them.
-    result : Inversion
-        Intervals and weights of hypotheses.
-    """
+    """What a price sheet reveals."""
 
     question: InvertQuestion
     sheet: PriceSheet

@@ -18,15 +18,7 @@ from computeledger.questions.plan import PlanQuestion
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PlanAnswer(Answer):
-    """The ledger of a plan.
-
-    Attributes
-    ----------
-    question : PlanQuestion
-        What was asked.
-    ledger : Ledger
-        Phases, balance, drivers and working, with samples.
-    """
+    """The ledger of a plan."""
 
     question: PlanQuestion
     ledger: Ledger

@@ -27,15 +27,7 @@ from computeledger.workloads.step_working import step_working
 
 @dataclass(frozen=True, slots=True)
 class GrowingBatch:
-    """A run whose batch grows with the critical batch.
-
-    Attributes
-    ----------
-    phases : tuple of GrownPhase
-        One after the other.
-    n_scale_up, n_scale_up_larger : int
-        GPUs of a scale-up domain, here and where the domain is larger [-].
-    """
+    """A run whose batch grows with the critical batch."""
 
     phases: tuple[GrownPhase, ...]
     n_scale_up: int
@@ -44,37 +36,7 @@ class GrowingBatch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PretrainAnswer(Answer):
-    """A pretraining question answered at one configuration.
-
-    Attributes
-    ----------
-    question : PretrainQuestion
-        What was asked.
-    setting : Setting
-        The configuration that is answered, with machines and limits of the search.
-    run : EffectiveRun
-        With samples, without and with failures.
-    anchored : Anchored or None
-        How a measurement of the reader's moved the answer.
-    measured : mapping
-        What was measured; empty without an anchor.
-    searched : Swept or None
-        What else was tried; None where nothing could be.
-    layouts : tuple of Margin
-        The best configurations against the fastest.
-    n_indistinguishable : int
-        Configurations that may as well be the fastest [-].
-    advice : tuple of Advice
-        Changes and what they gain.
-    remedies : tuple of Remedy or str
-        What fits where the answer does not.
-    scaling : mapping of str to tuple of Scaled
-        ``strong`` and ``weak``; empty where it was not asked for.
-    growing_batch : GrowingBatch or None
-        Where it was asked for.
-    launch : Launch or None
-        Arguments of a framework.
-    """
+    """A pretraining question answered at one configuration."""
 
     question: PretrainQuestion
     setting: Setting
@@ -147,16 +109,6 @@ class PretrainAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger pretrain --json`` prints it.
-
-        Parameters
-        ----------
-        working : bool
-            Whether formulas, inputs, sources, the operations of a step and its timeline come along.
-
-        Returns
-        -------
-        dict
-            Plain values; a quantity is ``{"p05", "p10", "p50", "p90", "p95", "unit"}``.
 
         Examples
         --------

@@ -30,31 +30,7 @@ _STOPS = {"checkpoint_pause": "pause_s", "restart": "restart_s", "stragglers": "
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A pretraining question, ready to be searched.
-
-    Attributes
-    ----------
-    scenario : PretrainingScenario
-        Its layout still open unless ``layout`` holds one.
-    machine, typical : Machine
-        With samples of the efficiency factors, and with their medians.
-    reliability, typical_reliability : Reliability
-        The same for stops.
-    limits : Limits
-        What a search may choose from.
-    n_gpus : int
-        GPUs of the job [-].
-    layout : Layout or None
-        That was given.
-    price : mapping
-        Where the price comes from.
-    stops : mapping of str to (float or Range, str)
-        Rates and times of stops with their grounds.
-    facility_w_per_gpu : float or ndarray
-        Power, cooling and losses included [W].
-    wanted_tokens : float
-        Global batch that was asked for [token].
-    """
+    """A pretraining question, ready to be searched."""
 
     scenario: PretrainingScenario
     machine: Machine

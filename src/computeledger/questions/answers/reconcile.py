@@ -47,23 +47,7 @@ def _silent(_words: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """A file of actuals after it was read.
-
-    Attributes
-    ----------
-    path : str
-        As it was given.
-    tool : str
-        Whose it is.
-    entries : int
-        That were read.
-    phases : tuple of str
-        Of the plan, that it told of.
-    tally : Tally
-        Damage, remarks and the tool's own figures.
-    has_energy : bool
-        Whether its entries state energy.
-    """
+    """A file of actuals after it was read."""
 
     path: str
     tool: str

@@ -23,17 +23,7 @@ from computeledger.workloads.rl_search import VERIFIER_HEADROOM
 
 @dataclass(frozen=True, slots=True)
 class DomainAnswer:
-    """A scale-up domain under RL.
-
-    Attributes
-    ----------
-    use : DomainUse
-        Layout, rollouts, speed.
-    longest_trace_tokens : float
-        That it holds [token].
-    largest_model : str
-        That it serves, of those tried.
-    """
+    """A scale-up domain under RL."""
 
     use: DomainUse
     longest_trace_tokens: float
@@ -42,29 +32,7 @@ class DomainAnswer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RLAnswer(Answer):
-    """An RL question answered.
-
-    Attributes
-    ----------
-    question : RLQuestion
-        What was asked.
-    setting : Setting
-        Scenario and machines, with samples and at their medians.
-    run : RunCost
-        One step with samples, and what the run costs.
-    typical : RLResult
-        One step at the medians of all inputs.
-    bound : str
-        What decoding waits for.
-    next_gpu : mapping of str to float
-        Share of a step that one more GPU saves, by side [-].
-    levers : tuple of Lever
-        Changes that bring GPU-time down; empty where they were not asked for.
-    group_sizes : mapping of str to RLResult
-        A step by rollouts per prompt.
-    domains : tuple of DomainAnswer
-        Scale-up domains; empty where they were not asked for.
-    """
+    """An RL question answered."""
 
     question: RLQuestion
     setting: Setting
@@ -113,16 +81,6 @@ class RLAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger rl --json`` prints it.
-
-        Parameters
-        ----------
-        working : bool
-            Whether formulas, inputs and sources come along.
-
-        Returns
-        -------
-        dict
-            Plain values; a quantity is ``{"p05", "p10", "p50", "p90", "p95", "unit"}``.
 
         Examples
         --------

@@ -64,25 +64,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The run of a question, with samples and at the middle of its ranges.
-
-    Attributes
-    ----------
-    model, system : Model, System
-        The policy, and where it generates.
-    sureness : str
-        Class of the interval.
-    price_ground : dict
-        Where the price comes from.
-    draws, middles : dict of str to float or ndarray
-        Quantities of the question by name, as samples and as single numbers [-].
-    machines, typical_machines : RLMachines
-        With samples of the factors, and with their medians.
-    scenario, typical : RLScenario
-        The run with samples, and with single numbers.
-    options_found : list of SplitOption
-        Splits of the GPUs that a search found.
-    """
+    """The run of a question, with samples and at the middle of its ranges."""
 
     model: Model
     system: System

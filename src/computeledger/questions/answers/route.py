@@ -36,27 +36,7 @@ DRAWS = 128
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RouteAnswer(Answer):
-    """Policies for a task: each a model, retries, the best of several tries, or a cascade.
-
-    Attributes
-    ----------
-    case : RouteCase
-        Models, settings and difficulties as they were read.
-    facts : tuple of mapping
-        What fitted attempts say of each model.
-    outcomes : mapping of str to Outcome
-        Of every policy by difficulty, at the middle of all inputs.
-    outcome : Outcome
-        Of every policy, all difficulties together.
-    listed : tuple of int
-        Policies that are shown, the answer first.
-    draws : tuple of mapping
-        Outcomes of the listed policies by difficulty, one mapping for each draw of what is uncertain.
-    bound : Outcome
-        Of the listed policies if failures were independent.
-    least_success_fraction : float
-        What the answer must complete [-].
-    """
+    """Policies for a task: each a model, retries, the best of several tries, or a cascade."""
 
     case: RouteCase
     facts: tuple[dict[str, Any], ...]
@@ -123,13 +103,7 @@ class RouteAnswer(Answer):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RouteCheckAnswer(Answer):
-    """Cascades of real runs, predicted from half of the tasks.
-
-    Attributes
-    ----------
-    found : RoutingCheck
-        Errors and coverage.
-    """
+    """Cascades of real runs, predicted from half of the tasks."""
 
     found: RoutingCheck
 

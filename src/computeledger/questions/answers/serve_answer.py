@@ -49,31 +49,7 @@ from computeledger.workloads.serving_search import SLOWEST_TPOT_S, Fleet, PriceO
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ServeAnswer(Answer):
-    """A serving question answered at one layout and batch.
-
-    Attributes
-    ----------
-    question : ServeQuestion
-        What was asked.
-    setting : Setting
-        Scenario and machine, with samples and at their medians.
-    chosen : ServingOption
-        Layout and batch of the answer.
-    options : tuple of ServingOption
-        What was searched, at the medians of all inputs.
-    layouts : tuple of Layout
-        What was searched over.
-    result, limit : ServingResult
-        With samples; and with every peak reached and no overhead.
-    price_of_speed : PriceOfSpeed
-        Cost of a token over the time per token, on the answer's layout.
-    fleet : Fleet or None
-        For the load asked about.
-    n_gpus : int
-        At hand, or of the fleet [-].
-    anchored : mapping
-        What the reader's own measurements say; empty without any.
-    """
+    """A serving question answered at one layout and batch."""
 
     question: ServeQuestion
     setting: Setting
@@ -129,16 +105,6 @@ class ServeAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger serve --json`` prints it.
-
-        Parameters
-        ----------
-        working : bool
-            Whether formulas, inputs, sources and the steps by operation come along.
-
-        Returns
-        -------
-        dict
-            Plain values; a quantity is ``{"p05", "p10", "p50", "p90", "p95", "unit"}``.
 
         Examples
         --------

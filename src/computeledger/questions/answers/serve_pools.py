@@ -35,25 +35,7 @@ from computeledger.workloads.serving_search import (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PoolsAnswer(Answer):
-    """A serving question answered by two pools of workers.
-
-    Attributes
-    ----------
-    question : ServeQuestion
-        What was asked.
-    setting : Setting
-        Scenario and machine, with samples and at their medians.
-    chosen : PoolOption
-        Layouts, workers and batch of the answer.
-    options : tuple of PoolOption
-        What was searched.
-    result, limit : DisaggregatedResult
-        With samples; and with every peak reached and no overhead.
-    n_gpus : int
-        At hand [-].
-    aggregated : ServingOption or None
-        The best answer of one pool that is as fast per token.
-    """
+    """A serving question answered by two pools of workers."""
 
     question: ServeQuestion
     setting: Setting

@@ -21,21 +21,7 @@ from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Setting:
-    """A serving question, ready to be searched.
-
-    Attributes
-    ----------
-    question : ServeQuestion
-        What was asked.
-    scenario, machine : ServingScenario and Machine
-        With samples.
-    at_median, typical : ServingScenario and Machine
-        With single numbers.
-    price : mapping
-        Where the price of a GPU-hour comes from.
-    interval : Interval or None
-        Of the question's class; None for the physical limit and for a machine's own profile.
-    """
+    """A serving question, ready to be searched."""
 
     question: ServeQuestion
     scenario: ServingScenario

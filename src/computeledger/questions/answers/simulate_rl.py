@@ -22,17 +22,7 @@ from computeledger.simulation.rl import RLClockResult
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lagged:
-    """The same run at another largest policy lag.
-
-    Attributes
-    ----------
-    policy_lag_steps : int
-        Largest lag [-].
-    run : PlannedRun
-        What was simulated.
-    result : RLClockResult
-        What it did.
-    """
+    """The same run at another largest policy lag."""
 
     policy_lag_steps: int
     run: PlannedRun
@@ -41,21 +31,7 @@ class Lagged:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SimulateRLAnswer(Answer):
-    """A simulated RL run.
-
-    Attributes
-    ----------
-    question : SimulateRLQuestion
-        What was asked.
-    plan : Plan
-        As read.
-    run : PlannedRun
-        What was simulated.
-    result : RLClockResult
-        What it did.
-    lags : tuple of Lagged
-        The same run at the lags that were asked for.
-    """
+    """A simulated RL run."""
 
     question: SimulateRLQuestion
     plan: Plan

@@ -40,19 +40,7 @@ SWEEP_POINTS, CUT_FRACTION = 7, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Replicas to simulate, and what they are made of.
-
-    Attributes
-    ----------
-    clock : ServingClock
-        With everything that may change the number of replicas.
-    timed : tuple of TimedPool
-        Tables of step times, by pool.
-    layouts : tuple of Layout
-        Of one replica, by pool.
-    machine : Machine
-        One GPU.
-    """
+    """Replicas to simulate, and what they are made of."""
 
     clock: ServingClock
     timed: tuple[TimedPool, ...]
@@ -62,37 +50,7 @@ class Fleet:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SimulateServeAnswer(Answer):
-    """A simulated fleet.
-
-    Attributes
-    ----------
-    question : SimulateServeQuestion
-        What was asked.
-    model : Model
-        What is served.
-    fleet : Fleet
-        What serves it.
-    load : DrawnLoad or Trace
-        A load that lasts, or one with a beginning and an end.
-    result : ServingClockResult
-        Every request of the simulated span.
-    steady : Steady or None
-        How exactly the means of a load that lasts are known; None for a trace.
-    is_saturated : bool
-        Whether the load is more than the fleet carries.
-    capacity : Estimate
-        Largest stable load [1/s].
-    slo : Slo
-        The objective, as far as it was given.
-    most_load : LoadPoint or None
-        The largest stable load within the objective, with ``find_load``.
-    sweep : tuple of LoadPoint
-        Other loads that were simulated.
-    price : mapping
-        Of a GPU-hour, with its origin.
-    usd_per_gpu_hour : float
-        Its median [USD/h].
-    """
+    """A simulated fleet."""
 
     question: SimulateServeQuestion
     model: Model

@@ -35,15 +35,7 @@ _KEPT = ("layout", "batch", "n_gpus", "ttft_s", "tpot_s", "output_tokens_per_s_p
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One question of a sweep.
-
-    Attributes
-    ----------
-    model, system, precision, interval_class : str
-        Ids; weights as given or as stored; the class whose medians the factors have.
-    input_tokens, output_tokens : float
-        Per request [token].
-    """
+    """One question of a sweep."""
 
     model: str
     system: str
@@ -55,25 +47,7 @@ class Combination:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SweepAnswer(Answer):
-    """The best option of every combination.
-
-    Attributes
-    ----------
-    question : SweepQuestion
-        What was asked.
-    combinations : tuple of Combination
-        In the order of the lists.
-    best : mapping of int to ServingOption
-        By the combination's place; those for which no layout fits or is fast enough are absent.
-    n_options : int
-        Layouts and batches that were evaluated [-].
-    slowest_tpot_s : float
-        Limit on the time per output token [s].
-    wall_s : float
-        What it took [s].
-    executor : str
-        Who computed it.
-    """
+    """The best option of every combination."""
 
     question: SweepQuestion
     combinations: tuple[Combination, ...]
