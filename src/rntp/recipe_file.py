@@ -19,6 +19,9 @@ from rntp.recipe import EnvironmentSpec, Recipe, VllmSpec
 #: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
 _BESIDE = ("vllm", "controls", "report")
 
+#: Largest number of a recipe: no run has more of anything.
+_MOST = 2.0**63
+
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     """Read and check a recipe.
@@ -169,6 +172,8 @@ def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
     low, high = bounds.get("low"), bounds.get("high")
     if isinstance(given, float) and not math.isfinite(given) and given != low:  # a bound of minus infinity may be said
         raise InputError(f"{label} {shown(given)}: a finite number is needed")
+    if hint in (int, float) and abs(given) > _MOST and given != low:
+        raise InputError(f"{label} {shown(given)}: {words[hint]} up to {_MOST:g} is needed")
     if low is not None and high is not None and not low <= given <= high:
         upper = f" to {high:g}" if high < float("inf") else ""
         raise InputError(f"{label} {shown(given)}: {words[hint]} from {low:g}{upper} is needed")

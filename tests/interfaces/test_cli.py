@@ -98,7 +98,7 @@ BAD_COMMANDS = {
     "model is too long": (("serve", "--model", "x" * LONG, "--system", "h100-nvl8"), f"'{'x' * 80}...'"),
     "empty search": (("facts", "search", ""), "query is empty"),
     "blank search": (("facts", "search", " ", " "), "query is empty"),
-    "zero layouts": ((*PRETRAIN, "--top", "0"), "--top 0: at least 1"),
+    "zero layouts": ((*PRETRAIN, "--top", "0"), "--top 0: expected one whole number, at least 1"),
     "negative seed": ((*SERVE, "--seed", "-1"), "--seed '-1': must not be negative"),
     "negative seed of a plan": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--seed", "-1"), "must not be negative"),
     "too many samples": ((*SERVE, "--samples", "1000001"), "at most 1,000,000"),

@@ -238,6 +238,10 @@ def read_system(document: Document) -> System:
     return dataclasses.replace(base, **values) if base is not None else System(**values)
 
 
+#: Characters of a file's name at most: the system refuses to look for a longer one.
+_LONGEST_NAME = 255
+
+
 def _read_system_accelerator(document: Document, path: str, value: Any) -> Accelerator:
     if not isinstance(value, str):
         raise document.error(path, f"{value!r} is not an accelerator's id or path")
@@ -245,7 +249,7 @@ def _read_system_accelerator(document: Document, path: str, value: Any) -> Accel
         return _shipped_accelerator(value)
     beside = Path(document.name).parent / value
     try:
-        return load_accelerator(str(beside) if beside.is_file() else value)
+        return load_accelerator(str(beside) if len(value) <= _LONGEST_NAME and beside.is_file() else value)
     except UnknownIdError as error:
         raise document.error(path, str(error), UnknownIdError) from None
 

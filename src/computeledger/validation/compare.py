@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 #: Quantiles that a prediction is drawn with: 90 % and 80 % interval and the median.
 SHARES = tuple(QUANTILES.values())
 
+#: Largest number of a measured row, in its own unit: beyond it no run was measured, and products overflow.
+MOST_MEASURED = 1e30
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

@@ -17,6 +17,7 @@ from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.units import GIGA, KIB, KILO, MEGA
+from computeledger.validation.compare import MOST_MEASURED
 
 Row = Mapping[str, str]
 NEEDED = (
@@ -75,7 +76,10 @@ def _settings() -> Mapping[str, Any]:
 
 def _number(text: str) -> float:
     found = re.search(r"\d[\d,]*\.?\d*", text or "")
-    return float(found.group().replace(",", "")) if found else 0.0
+    value = float(found.group().replace(",", "")) if found else 0.0
+    if value > MOST_MEASURED:
+        raise Unpredictable(f"a number beyond {MOST_MEASURED:g}")
+    return value
 
 
 def _deployment(source: str) -> Mapping[str, Any]:

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.architecture import Model
@@ -19,6 +17,7 @@ from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.units import HOUR_S, MINUTE_S
+from computeledger.validation.compare import MOST_MEASURED
 from computeledger.workloads.rl_generation import Sampling
 from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN, Lengths, lengths_of_mean
 from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split
@@ -170,8 +169,10 @@ def _number(text: str) -> float:
         value = float(text.replace(",", ""))
     except ValueError:
         raise SkippedRLRunError("a number that cannot be read") from None
-    if not (np.isfinite(value) and value > 0):
+    if not value > 0:
         raise SkippedRLRunError("a number that is not greater than 0")
+    if value > MOST_MEASURED:
+        raise SkippedRLRunError(f"a number beyond {MOST_MEASURED:g}")
     return value
 
 

@@ -21,7 +21,8 @@ from computeledger.physics.calibration import ENGINES
 from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.units import LARGEST, SMALLEST
+from computeledger.units import SMALLEST
+from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_measured
 from computeledger.workloads.intervals import model_family
 
@@ -235,7 +236,7 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         value = float(row.get(name) or "nan")
     except ValueError:
         return None
-    return value if SMALLEST <= value <= LARGEST else None
+    return value if SMALLEST <= value <= MOST_MEASURED else None
 
 
 def _model(path: str) -> Model | None:

@@ -16,6 +16,7 @@ import numpy as np
 from computeledger.physics.training_counts import trained_layers
 from computeledger.physics.transformer import training_flop_per_token
 from computeledger.units import GIB, KILO, TERA
+from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_measured
 from computeledger.validation.training_sources import SkippedRunError, TrainingRun, describe_run, release_of
 
@@ -115,7 +116,7 @@ def _number(text: str) -> float:
         value = float(text)
     except ValueError:
         raise SkippedRunError("the measured value is no number") from None
-    if not (np.isfinite(value) and value > 0):
+    if not 0 < value <= MOST_MEASURED:
         raise SkippedRunError("the measured value is not above 0")
     return value
 

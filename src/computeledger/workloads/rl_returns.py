@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 
 #: Points that a fit of three or four parameters needs at least.
 FEWEST_POINTS = 6
+#: Powers of ten that the compute of a fit spans at most (assumption: no run does).
+MOST_DECADES = 15
 #: A forecast further than this many times the largest compute of the fit is refused (a choice: ScaleRL's fits were
 #: tested at two to three times).
 FARTHEST_FORECAST = 4.0
@@ -180,6 +182,8 @@ def fit_reward(compute: Sequence[float] | Array, reward: Sequence[float] | Array
         raise QuantityError("points of compute and reward: compute must be greater than 0, both must be numbers")
     if np.ptp(np.log(c)) == 0:
         raise QuantityError("points of compute and reward: all at the same compute")
+    if np.ptp(np.log10(c)) > MOST_DECADES:
+        raise QuantityError(f"points of compute and reward: compute spans more than {MOST_DECADES} powers of ten")
     solve = _solve_sigmoid if law == "sigmoid" else _solve_power_law
     values = solve(c, r)
     fitted = _LAWS[law](c, **values)

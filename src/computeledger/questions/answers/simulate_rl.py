@@ -100,12 +100,13 @@ def simulate_rl(
     Examples
     --------
     >>> top = {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h"}
-    >>> section = {"gpus": 8, "steps": 10, "prompts_per_step": 16, "group_size": 4, "rollout": "1K tokens"}
+    >>> section = {"gpus": 8, "steps": 10, "prompts_per_step": 16, "group_size": 4, "rollout": "1K tokens",
+    ...            "prompt": "200 tokens"}
     >>> from computeledger.economics.plan import read_plan
     >>> skip = {"skip": "not asked"}
     >>> plan = read_plan({**top, "rl": section, "pretraining": skip, "inference": skip})
     >>> answer = simulate_rl(plan, steps=3, lags=[0, 1])
-    >>> [one.result.staleness_steps.max() <= one.policy_lag_steps for one in answer.lags]
+    >>> [bool(one.result.staleness_steps.max() <= one.policy_lag_steps) for one in answer.lags]
     [True, True]
     """
     if isinstance(plan, SimulateRLQuestion):
