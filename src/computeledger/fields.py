@@ -247,6 +247,7 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
     known = fields_of(question)
     earlier = {alias: one.name for one in known.values() for alias in one.aliases}
     values: dict[str, Any] = {}
+    named: dict[str, Field] = {}  # as it was given: an error spells it so
     for key, value in given.items():
         name = earlier.get(key, key)
         if name not in known:
@@ -254,11 +255,12 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
         if name in values:
             raise InputError(f"{shown(key)}: the same as {shown(name)}, which is given too")
         values[name] = value
+        named[name] = dataclasses.replace(known[name], name=key)
     name_of = spelt or (lambda one: one.name)
     missing = [name_of(one) for one in known.values() if one.is_required and values.get(one.name) is None]
     if missing:
         raise InputError(f"{', '.join(missing)}: needed")
-    return question(**{name: read_value(known[name], value, name_of(known[name])) for name, value in values.items()})
+    return question(**{name: read_value(known[name], value, name_of(named[name])) for name, value in values.items()})
 
 
 def read_value(one: Field, given: Given, spelt: str) -> Any:
