@@ -117,7 +117,7 @@ SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
         ([*SMALL, "--input-tokens", "200000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "-5"], "not a positive number"),
-        ([*SMALL, "--good", "1.5"], "--good-fraction"),
+        ([*SMALL, "--good-fraction", "1.5"], "--good-fraction"),
         ([*SMALL, "--sweep", "1"], "at least 2"),
         ([*SMALL, "--replicas", "0"], "at least 1"),
         ([*SMALL, "--max-batch", "0"], "at least 1"),
