@@ -19,7 +19,7 @@ from rntp.recipe import EnvironmentSpec, Recipe, VllmSpec
 #: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
 _BESIDE = ("vllm", "controls", "report")
 
-#: Largest number of a recipe: no run has more of anything.
+#: Largest count of a recipe: no run has more of anything.
 _MOST = 2.0**63
 
 
@@ -172,7 +172,7 @@ def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
     low, high = bounds.get("low"), bounds.get("high")
     if isinstance(given, float) and not math.isfinite(given) and given != low:  # a bound of minus infinity may be said
         raise InputError(f"{label} {shown(given)}: a finite number is needed")
-    if hint in (int, float) and abs(given) > _MOST and given != low:
+    if hint is int and abs(given) > _MOST:
         raise InputError(f"{label} {shown(given)}: {words[hint]} up to {_MOST:g} is needed")
     if low is not None and high is not None and not low <= given <= high:
         upper = f" to {high:g}" if high < float("inf") else ""
