@@ -1,4 +1,4 @@
-"""Scores of thoughts and of the gold after them, with the context read once per group.
+"""Scores of thoughts and of the continuations after them, with the context read once per group.
 
 A row is context, thought and gold: ``c_1 .. c_C | <think> .. </think> | g_1 .. g_L``. :func:`score_shared` reads each
 distinct context once, keeps its keys and values, and reads all thoughts and golds behind copies of them in one pass,

@@ -1,4 +1,4 @@
-"""What moves all three ledgers at once, which one is under-fed, and where the three are of one order of magnitude."""
+"""What moves all three ledgers at once, which gets too little compute, and where the three are of one order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factors between the datasheet and the machine, each with its ground.
+"""The factors between the datasheet and the machine, each with its source.
 
 A factor is an assumption (``efficiency.toml``) until a fit on measurements replaces it (``calibration_serving.toml``);
 a result lists the factors it used. ``ideal`` is the physical limit.

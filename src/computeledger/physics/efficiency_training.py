@@ -1,4 +1,4 @@
-"""The factors between the datasheet and a training step, by family of chips, each with its ground.
+"""The factors between the datasheet and a training step, by family of chips, each with its source.
 
 ``calibration_training.toml`` beside this file holds them: what ``validation/fit_training.py`` fitted carries data,
 residual, date and how well it is identified; the rest are assumptions.

@@ -1,4 +1,4 @@
-"""An operation's time: the greater of computing and moving, then the wire, then what no batch hides."""
+"""Time of an operation: max(compute, HBM traffic) + exposed network time + fixed overhead."""
 
 from __future__ import annotations
 

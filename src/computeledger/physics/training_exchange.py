@@ -1,4 +1,4 @@
-"""Tokens on their way to experts and back: time on the wire, and what a schedule hides of it."""
+"""Tokens on their way to experts and back: network time, and how much of it a schedule hides."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The clock: serving and reinforcement learning through time, from event to event."""
+"""Event simulation: serving and reinforcement learning through time, from event to event."""

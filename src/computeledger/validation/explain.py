@@ -1,4 +1,4 @@
-"""What a serving row's prediction is made of, at the middle of the factors."""
+"""What a serving row's prediction is made of, at the median of the factors."""
 
 from __future__ import annotations
 
