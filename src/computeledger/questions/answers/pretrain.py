@@ -38,7 +38,8 @@ def pretrain(question: PretrainQuestion | None = None, /, **given: Given) -> Pre
     question : PretrainQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.workloads.questions.pretrain.PretrainQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.pretrain.PretrainQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------

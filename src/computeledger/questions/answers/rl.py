@@ -40,7 +40,8 @@ def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
     question : RLQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.workloads.questions.rl.RLQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.rl.RLQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------

@@ -52,7 +52,8 @@ def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnsw
     question : ServeQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.workloads.questions.serve.ServeQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.serve.ServeQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------
