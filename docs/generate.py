@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from computeledger.economics.plan_keys import KINDS, NEEDED, SECTIONS, TOP, TRAFFIC
 from computeledger.economics.price_points import open_models
+from computeledger.fields import Field, said_default
 from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
 from computeledger.frontier.fits import weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series
@@ -130,7 +132,20 @@ def cli_page() -> str:
     lines += ["Bad input gets one line and exit code 2.", ""]
     for name, group in (("computeledger", cli), ("rntp", rntp)):
         lines += _help(group, click.Context(group, info_name=name, terminal_width=WIDTH, **group.context_settings))
+    lines += ["## Keys of a plan", "", "Fields of the questions of the commands, and what only a plan has.", ""]
+    for section, keys in {"top": TOP, **SECTIONS, "inference.traffic": TRAFFIC, "inference.kinds": KINDS}.items():
+        lines += _keys(section, keys)
     return "\n".join(lines)
+
+
+def _keys(section: str, keys: Mapping[str, Field]) -> list[str]:
+    """A table of a section's keys."""
+    head = "At the top" if section == "top" else f"`[{section}]`"
+    rows = [
+        f"| `{name}` | {one.help} | {'needed' if name in NEEDED.get(section, ()) else said_default(one)} |"
+        for name, one in keys.items()
+    ]
+    return [head, "", "| key | what it is | where it is left out |", "|---|---|---|", *rows, ""]
 
 
 def _help(group: click.Group, top: click.Context) -> list[str]:

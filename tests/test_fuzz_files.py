@@ -107,10 +107,10 @@ def tables() -> Iterator[Target]:
     from computeledger.economics.routing_fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
     from computeledger.interfaces.cli import main
-    from computeledger.questions.answers.rl_setting import read_lengths
     from computeledger.questions.price_source import load_sheet
     from computeledger.simulation.traces import read_trace
     from computeledger.workloads.rl_lengths import empirical_lengths
+    from computeledger.workloads.rl_reading import read_lengths
     from computeledger.workloads.serving_anchor import read_anchor
 
     attempts = b"".join((EXAMPLES / "money" / "attempts.csv").read_bytes().splitlines(keepends=True)[:40])

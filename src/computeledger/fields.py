@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
@@ -80,6 +81,8 @@ class Field:
         Whether a text may also be given as a number.
     takes_record : bool
         Whether what a file holds may be given in place of its path.
+    words : tuple of str
+        Texts that may stand in place of a quantity.
     """
 
     name: str
@@ -102,6 +105,12 @@ class Field:
     is_single: bool = False
     takes_number: bool = False
     takes_record: bool = False
+    words: tuple[str, ...] = ()
+
+    @property
+    def stream(self) -> str:
+        """Name of its random stream: its first name, so that samples outlive a change of names."""
+        return self.aliases[0] if self.aliases else self.name
 
     @property
     def option(self) -> str:
@@ -263,6 +272,27 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
     return question(**{name: read_value(known[name], value, name_of(named[name])) for name, value in values.items()})
 
 
+def python_spelling(message: str) -> str:
+    """An error's words with fields as Python and plans spell them, not as options.
+
+    Parameters
+    ----------
+    message : str
+        As :meth:`Asked.check` words it.
+
+    Returns
+    -------
+    str
+        For Python callers and plans.
+
+    Examples
+    --------
+    >>> python_spelling("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
+    'rollout_p50_tokens: needs rollout_p95_tokens beside it'
+    """
+    return re.sub(r"--([a-z][a-z0-9-]*)", lambda found: found[1].replace("-", "_"), message)
+
+
 def read_value(one: Field, given: Given, spelt: str) -> Any:
     """Read and check the value of a field.
 
@@ -356,6 +386,8 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
 
     if isinstance(given, bool) or not isinstance(given, (str, int, float, Range)):
         raise QuantityError(f"{spelt} {shown(given)}: expected a number")
+    if isinstance(given, str) and given in one.words:
+        return given
     value: float | Range = given  # type: ignore[assignment]
     if isinstance(given, str):
         try:
@@ -424,16 +456,56 @@ def json_schema(question: type[Record]) -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "required": [name for name, one in known.items() if one.is_required],
-        "properties": {name: _property(one) for name, one in known.items()},
+        "properties": {name: property_of(one) for name, one in known.items()},
     }
 
 
 _JSON_TYPES = {SWITCH: "boolean", TEXT: "string", WHOLE: "integer"}
 
 
-def _property(one: Field) -> dict[str, Any]:
+def said_default(one: Field) -> str:
+    """What stands where a field is left out, for help and docs.
+
+    Parameters
+    ----------
+    one : Field
+        Of a question, or key of a plan.
+
+    Returns
+    -------
+    str
+        Empty where nothing does.
+
+    Examples
+    --------
+    >>> [said_default(Field("n", "whole", "", 4, blank=blank)) for blank in ("", "as it was")]
+    ['4', 'as it was']
+    """
+    values = one.default if one.is_list else (one.default,)
+    default = one.blank or ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return "" if default in ("None", "False", "()", "") else default
+
+
+def property_of(one: Field) -> dict[str, Any]:
+    """JSON Schema of one field.
+
+    Parameters
+    ----------
+    one : Field
+        Of a question, or key of a plan.
+
+    Returns
+    -------
+    dict
+        Type, bounds, choices and default.
+
+    Examples
+    --------
+    >>> property_of(Field("gpus", "whole", "GPUs at hand.", least=1))
+    {'description': 'GPUs at hand.', 'type': 'integer'}
+    """
     if one.is_list:
-        item = _property(replace(one, is_list=False, default=None))
+        item = property_of(replace(one, is_list=False, default=None))
         found = {"description": item.pop("description"), "type": "array", "items": item}
         return {**found, "default": list(one.default)} if one.default else found
     kind: dict[str, Any] = {"type": _JSON_TYPES.get(one.dimension, ["number", "string"])}

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from computeledger.economics.plan import load_plan
-from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC, Key, efficiency_keys
+from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC, efficiency_keys
 from computeledger.economics.rl_clock import planned_run, with_lag
 from computeledger.errors import QuantityError
+from computeledger.fields import SWITCH, TEXT, Field
 from computeledger.interfaces.cli import main
 from computeledger.workloads.rl_scenario import Domain, Split
 from tests.commands import call
@@ -22,9 +23,9 @@ from tests.workloads.test_rl import RUN
 _PLAN: Mapping[str, Mapping[str, str]] = {
     "plan": {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h"},
     "pretraining": {"tokens": "1T tokens", "gpus": "64", "layout": "dp64"},
-    "rl": {"gpus": "8", "steps": "10", "prompts_per_step": "8", "group_size": "8", "rollout": "1K tokens",
-           "prompt": "100 tokens", "layout": "tp1", "training_layout": "dp8"},
-    "inference": {"input": "1K tokens", "output": "100 tokens", "layout": "tp1", "batch": "16"},
+    "rl": {"gpus": "8", "steps": "10", "prompts_per_step": "8", "group_size": "8", "rollout_tokens": "1K tokens",
+           "prompt_tokens": "100 tokens", "layout": "tp1", "training_layout": "dp8"},
+    "inference": {"input_tokens": "1K tokens", "output_tokens": "100 tokens", "layout": "tp1", "batch": "16"},
     "inference.traffic": {"rate": "1B tokens/day", "life": "1 months"},
     "inference.kinds": {},
     "experiments": {"gpu_hours": "3M GPU-hours"},
@@ -38,7 +39,7 @@ _WITHOUT = {
 _JUDGED = {"verifier_time": "1 s", "verifier_cores": "64"}
 _BESIDE: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("verifier_time", "verifier_cores", "verifier_spread", "verifier_failures"), _JUDGED),
-    "next_token": {"gold": "32 tokens"}, "remote_gpus": {"remote_bandwidth": "100 Gbit/s"},
+    "next_token_tokens": {"continuation_tokens": "32 tokens"}, "remote_gpus": {"remote_bandwidth": "100 Gbit/s"},
     **{name: {"mode": "asynchronous"} for name in ("max_lag", "steps_in_flight")},
 }  # fmt: skip
 _KEYS = {
@@ -52,7 +53,7 @@ _NUMBERS = [
     pytest.param(section, name, key, id=f"{section}.{name}")
     for section, keys in _KEYS.items()
     for name, key in keys.items()
-    if key.kind != "text" and "|" not in key.kind
+    if key.dimension not in (TEXT, SWITCH)
 ]
 
 
@@ -74,16 +75,13 @@ def _written(section: str, changes: Mapping[str, str], without: tuple[str, ...] 
     )
 
 
-def _with_unit(value: str, key: Key) -> str:
-    """A number as the key's example writes its own."""
-    if key.kind == "usd_per_hour":
-        return f"${value}/h"
-    unit = {"count": "", "ratio": "", "fraction": ""}.get(key.kind, re.sub(r"^[\d.]+[KMBT]? ?", "", key.example))
-    return f"{value} {unit or key.kind if key.kind == 's' else unit}".strip()
+def _with_unit(value: str, key: Field) -> str:
+    """A number with the key's unit."""
+    return f"{value} {'s' if key.dimension == 's' else key.unit or ''}".strip()
 
 
 @pytest.mark.parametrize(("section", "name", "key"), _NUMBERS)
-def test_a_plans_number_is_legal_or_refused_in_one_line(section: str, name: str, key: Key, tmp_path: Path) -> None:
+def test_a_plans_number_is_legal_or_refused_in_one_line(section: str, name: str, key: Field, tmp_path: Path) -> None:
     """Minus one and what is no number are refused; the rest may be legal. No warning: the tests make those errors."""
     plan = tmp_path / "plan.toml"
     for value in ("-1", "nan", "inf", "0", "1e30"):
@@ -116,7 +114,7 @@ def test_updates_in_flight_need_a_lag_wherever_they_are_stated(tmp_path: Path) -
     for command in (["plan", str(plan)], ["simulate", "rl", str(plan)]):
         done = call(main, command, ROOT)
         assert done.returncode == 2
-        assert 'in_flight_updates = "yes": live rollouts take new weights only where they may be' in done.stderr
+        assert "[rl] in_flight: live rollouts take new weights only where they may" in done.stderr
     with pytest.raises(QuantityError, match=r"is_in_flight: .* max_lag must be at least 1"):
         Split(8.0, 8.0, False, 0, True)
     plan.write_text(_written("rl", {"in_flight_updates": "yes", "max_lag": "2"}, ("training_layout",)))

@@ -10,7 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from computeledger.errors import InputError
+from computeledger.economics import plan_keys
+from computeledger.economics.plan import read_plan
+from computeledger.errors import InputError, PlanError
 from computeledger.fields import Asked, asked, fields_of, json_schema, question_from
 from computeledger.interfaces import notebook
 from computeledger.interfaces.asking import asked_by, question_options
@@ -18,10 +20,12 @@ from computeledger.interfaces.render.html import report
 from computeledger.interfaces.render.terminal import print_view
 from computeledger.interfaces.view import Tile, View
 from computeledger.interfaces.views import serve as serve_view
+from computeledger.interfaces.web import plan_boxes
 from computeledger.interfaces.web.answers import Question, answered
 from computeledger.interfaces.web.controls import controls_of
 from computeledger.questions.answers.serve import serve
 from computeledger.workloads.questions.serve import ServeQuestion
+from tests.gates import docs_module
 
 SERVE: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 8, "samples": 16}
 
@@ -67,6 +71,33 @@ def test_a_field_is_a_control_a_property_and_a_keyword() -> None:
         Longer(model="m", system="s", coolant_litres=-1)
     with pytest.raises(InputError, match="did you mean 'coolant_litres'"):
         question_from(Longer, {"model": "m", "system": "s", "coolant_liters": 2})
+
+
+def test_a_field_is_a_key_of_a_plan_with_its_schema_and_docs_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Added to the question, it is read, bounded, described and listed as a key; its earlier name is read too."""
+    keys = plan_keys.section_keys(plan_keys.PlannedInference, Longer, plan_keys.NO_KEYS["inference"])
+    monkeypatch.setitem(plan_keys.SECTIONS, "inference", keys)
+    skip = {"skip": "not asked"}
+    base = {"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": skip, "rl": skip}
+    served = {"tokens": "1T", "input_tokens": "2K", "output_tokens": "500"}
+    for name in ("coolant_litres", "water"):
+        plan = read_plan({**base, "inference": {**served, name: "1.5K"}})
+        assert plan.sections["inference"].values["coolant_litres"] == 1500.0
+        with pytest.raises(PlanError, match=rf"^\[inference\] {name} = '0': must be greater than 0$"):
+            read_plan({**base, "inference": {**served, name: "0"}})
+    with pytest.raises(PlanError, match="did you mean 'coolant_litres'"):
+        read_plan({**base, "inference": {**served, "coolant_liters": 2}})
+    schema = plan_keys.json_schema()["properties"]["inference"]["properties"]
+    assert schema["coolant_litres"]["description"] == "Coolant per rack." and schema["water"]["deprecated"]
+    assert "| `coolant_litres` | Coolant per rack. |" in docs_module("generate").cli_page()
+    box = plan_boxes.box("inference.water", "Coolant")
+    assert (box.low, box.high, box.help) == (1, 9, "Coolant per rack.")
+
+
+def test_every_field_of_a_workloads_question_is_a_key_or_named_as_none() -> None:
+    for section, question in plan_keys.QUESTIONS.items():
+        keys, none = set(plan_keys.SECTIONS[section]), plan_keys.NO_KEYS[section]
+        assert set(fields_of(question)) == (keys & set(fields_of(question))) | none and not keys & none
 
 
 def subclasses(one: type[Asked]) -> list[type[Asked]]:

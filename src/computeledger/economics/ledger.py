@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Range, Uncertain, centred_ranks, sample
+from computeledger.arrays import Num, Range, Uncertain, centred_ranks
 from computeledger.display import Displayed
 from computeledger.economics import phase_inference, phase_pretraining, phase_rl
 from computeledger.economics.phases import Phase
@@ -20,6 +20,7 @@ from computeledger.economics.setting import (
     owned_figures,
     price_kind,
     price_of,
+    sampled,
     system_of,
     uncertain_inputs,
 )
@@ -173,7 +174,7 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     {'pretraining': 1.0}
     """
     inputs = uncertain_inputs(plan)
-    draws = sample(inputs, n_samples, seed)
+    draws = sampled(inputs, n_samples, seed)
     planned = {name: section for name, section in plan.sections.items() if "skip" not in section}
     settings = {name: _settings(plan, section, draws) for name, section in planned.items() if name != "experiments"}
     phases = _phases(settings, functools.partial(_model, plan, n_samples, seed))

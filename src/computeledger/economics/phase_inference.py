@@ -6,24 +6,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from computeledger.arrays import Num, median
-from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
-from computeledger.economics.plan import Section
+from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.plan import Section, in_plan
 from computeledger.economics.plan_keys import KINDS
 from computeledger.economics.setting import Setting
-from computeledger.errors import PlanError
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.units import HOUR_S, format_si
+from computeledger.errors import InputError
+from computeledger.physics.efficiency import middle
+from computeledger.units import HOUR_S
 from computeledger.workloads.intervals import CHIP, is_measured_chip
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving import ServingResult, ServingScenario, estimate_serving
-from computeledger.workloads.serving_search import (
-    PriceOfSpeed,
-    ServingOption,
-    check_batch,
-    layouts_that_fit,
-    price_of_speed,
-    search_serving,
+from computeledger.workloads.serving_reading import (
+    check_request,
+    choose_option,
+    layouts_to_try,
+    lengths_of,
+    read_serving,
+    search_options,
 )
+from computeledger.workloads.serving_search import PriceOfSpeed, price_of_speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +151,13 @@ def model_engine(setting: Setting, stream: Section) -> EngineModel:
     >>> from computeledger.economics.plan import Plan
     >>> from computeledger.economics.setting import make_setting
     >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
-    >>> section = Section("inference", {"input": 2000.0, "output": 500.0, "layout": "tp1"})
-    >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0, "inference.input": 2000.0, "inference.output": 500.0}
+    >>> section = Section("inference", {"input_tokens": 2000.0, "output_tokens": 500.0, "layout": "tp1"})
+    >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0}
+    >>> draws |= {f"inference.{key}": value for key, value in section.values.items() if key != "layout"}
     >>> model_engine(make_setting(plan, section, draws), section).choice
     'tp1, batch 169 (searched)'
     """
-    result, choice = _engine(setting, _request(setting, stream), stream)
+    result, choice = _engine(setting, stream)
     return EngineModel(result, choice, _typical_curve(setting, result.scenario))
 
 
@@ -182,7 +185,7 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
     >>> from computeledger.economics.setting import make_setting, uncertain_inputs
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"skip": "open weights"}, "rl": {"skip": "none"},
-    ...                   "inference": {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"}})
+    ...                   "inference": {"tokens": "1T tokens", "input_tokens": "2000", "output_tokens": "500"}})
     >>> section = plan.sections["inference"]
     >>> setting = make_setting(plan, section, sample(uncertain_inputs(plan)))
     >>> phase = inference_phase([(setting, section)], [model_engine(setting, section)])
@@ -266,10 +269,11 @@ def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Strea
 
 def _request(setting: Setting, stream: Section) -> _Traffic:
     """New input, cached prefix and output of a request."""
+    numbers = setting.numbers(lengths_of(setting.asked(ServeQuestion, stream)), stream)
     return _Traffic(
-        prefilled_tokens=setting.number("input", stream),
-        cached_tokens=setting.optional("cached", 0.0, stream),
-        output_tokens=setting.number("output", stream),
+        prefilled_tokens=numbers["input_tokens"],
+        cached_tokens=numbers["cached_tokens"],
+        output_tokens=numbers["output_tokens"],
     )
 
 
@@ -299,61 +303,24 @@ def _whole_tokens(setting: Setting, stream: Section) -> Num:
     return setting.number("rate", stream) * setting.number("life", stream)
 
 
-def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[ServingResult, str]:
-    """A stream's engine; its layout and batch are searched where the plan leaves them out."""
-    typical = ServingScenario(
-        model=setting.model,
-        layout=Layout(),
-        precision=setting.precision,
-        input_tokens=median(request.prefilled_tokens),
-        output_tokens=median(request.output_tokens),
-        batch=1.0,
-        cached_tokens=median(request.cached_tokens),
-        usd_per_gpu_hour=1.0,
-    )
-    check_context(stream.name, setting.model, median(typical.held_tokens))
-    text = stream.text("layout") or setting.section.text("layout")
-    layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(typical, setting.typical)
-    options = search_serving(typical, layouts, setting.typical)
-    stated = "batch" in stream or "batch" in setting.section
-    if stated:
-        batch = setting.number("batch", stream)
-        layout = _layout_for(median(batch), options)
-        check_batch(typical, layout, median(batch), setting.machine)
-    else:
-        best = _cheapest(options, setting.typical_number("tpot", stream))
-        asked = "tpot" in stream or "tpot" in setting.section
-        if asked and best.tpot_s > setting.typical_number("tpot", stream):
-            fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
-            raise PlanError(f"[{stream.name}] tpot: the fastest layout is slower: {fastest}")
-        layout, batch = best.layout, float(best.batch)
-    scenario = replace(
-        typical,
-        layout=layout,
-        batch=batch,
-        input_tokens=request.prefilled_tokens,
-        cached_tokens=request.cached_tokens,
-        output_tokens=request.output_tokens,
-    )
-    how = "plan" if text and stated else "searched"
+def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, str]:
+    """A stream's engine, as ``serve`` finds it: its layout and batch are searched where the plan leaves them out."""
+    question = setting.asked(ServeQuestion, stream)
+    lengths = lengths_of(question)
+    typical = read_serving(question, {name: middle(value) for name, value in lengths.items()}, 1.0)
+    try:
+        check_request(typical)
+        layouts = layouts_to_try(question, typical, setting.typical)
+        best = choose_option(question, search_options(question, typical, layouts, setting.typical))
+    except InputError as error:
+        raise in_plan(stream.name, error) from None
+    drawn = read_serving(question, setting.numbers(lengths, stream), 1.0)
+    batch = float(best.batch) if question.batch is None else setting.number("batch", stream)
+    how = "searched" if question.batch is None or question.layout is None else "plan"
     if not is_measured_chip(setting.machine.system):
         how += f"; {CHIP}"
-    label = f"{layout}, batch {median(batch):.0f} ({how})"
-    return estimate_serving(scenario, setting.machine), label
-
-
-def _layout_for(batch: float, options: list[ServingOption]) -> Layout:
-    """Layout that decodes a stated batch with the least GPU-time."""
-    large = [one for one in options if one.batch >= batch] or options
-    return min(large, key=lambda one: one.tpot_s * float(one.layout.n_gpus)).layout
-
-
-def _cheapest(options: list[ServingOption], tpot_s: float) -> ServingOption:
-    """Least GPU-time per token among the options that are fast enough; the fastest where none is."""
-    fast = [one for one in options if one.tpot_s <= tpot_s]
-    if not fast:
-        return min(options, key=lambda one: one.tpot_s)
-    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
+    label = f"{best.layout}, batch {median(batch):.0f} ({how})"
+    return estimate_serving(replace(drawn, layout=best.layout, batch=batch), setting.machine), label
 
 
 def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:

@@ -12,18 +12,15 @@ from computeledger.economics.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
-from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
-from computeledger.physics.training import RECOMPUTE, Batch, Stack
 from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.units import DAY_S, HOUR_S, format_percent, format_si
 from computeledger.workloads.pretraining import (
     PretrainingResult,
-    PretrainingScenario,
-    batch_sequences,
     estimate_pretraining,
 )
-from computeledger.workloads.pretraining_candidates import Limits
+from computeledger.workloads.pretraining_reading import read_limits, read_training, stated_layout
 from computeledger.workloads.pretraining_search import configured_run
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.result import Figure, Term
 
 
@@ -59,28 +56,14 @@ def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     >>> training_estimate(setting)[1]
     'tp2-dp32, microbatch 4, recompute none (plan)'
     """
-    n_gpus, section = int(setting.typical_number("gpus")), setting.section
-    scenario, given, layouts = _scenario(setting), section.text("layout"), None
-    if given:
-        layout = check_layout(filled(parse_layout(given), n_gpus), setting.model, n_gpus)
-        scenario, layouts = replace(scenario, layout=layout), (layout,)
-    sharding, recompute = section.text("sharding"), section.text("recompute")
-    limits = Limits(
-        n_scale_up=int(setting.machine.system.n_gpus_scale_up.value),
-        layouts=layouts,
-        microbatch_sequences=_stated(setting, "microbatch"),
-        virtual_stages=_stated(setting, "virtual_stages"),
-        recompute=RECOMPUTE if recompute is None else (recompute,),
-        schedules=(section.text("schedule") or "1f1b",),
-        sharded=(False, True) if sharding is None else (sharding == "zero-3",),
-    )
+    question, n_scale_up = setting.asked(PretrainQuestion), int(setting.machine.system.n_gpus_scale_up.value)
+    scenario, limits = read_training(question, setting.model), read_limits(question, n_scale_up)
+    n_gpus, layout = stated_layout(question, setting.model, n_scale_up)
+    if layout is not None:
+        scenario, limits = replace(scenario, layout=layout), replace(limits, layouts=(layout,))
     found, _ = configured_run(scenario, n_gpus, limits, setting.typical)
     result = estimate_pretraining(replace(found, usd_per_gpu_hour=setting.usd_per_gpu_hour), setting.machine)
-    return result, _choice_words(result, bool(given))
-
-
-def _stated(setting: Setting, key: str) -> int | None:
-    return round(setting.typical_number(key)) if key in setting.section else None
+    return result, _choice_words(result, layout is not None)
 
 
 def _choice_words(result: PretrainingResult, is_given: bool) -> str:
@@ -100,29 +83,6 @@ def _memory_words(result: PretrainingResult) -> str:
         hbm = format_si(usable / TRAINING_HBM_FRACTION, "B")
         return f"; tight: as modelled {format_si(needed, 'B')} of the GPU's {hbm}"
     return f"; as modelled it needs {format_si(needed, 'B')} of {format_si(usable, 'B')} per GPU"
-
-
-def _scenario(setting: Setting) -> PretrainingScenario:
-    """The run as the plan states it, its layout still open."""
-    sequence, section = setting.typical_number("sequence"), setting.section
-    sharding = section.text("sharding") or "zero-1"
-    batch = Batch(
-        sequence_tokens=sequence,
-        global_sequences=float(batch_sequences(setting.typical_number("global_batch"), sequence)),
-        microbatch_sequences=float(_stated(setting, "microbatch") or 1),
-        recompute=section.text("recompute") or "selective",
-        virtual_stages=float(_stated(setting, "virtual_stages") or 1),
-        sharded_weights=sharding == "zero-3",
-        stack=Stack(
-            recipe=section.text("recipe") or "tensor",
-            schedule=section.text("schedule") or "1f1b",
-            mtp_layers=int(median(setting.optional("mtp_layers", 0.0))),
-            activation_precision=section.text("activation_precision") or "bf16",
-            moment_precision=section.text("moment_precision") or "fp32",
-            sharded_gradients=sharding == "zero-2",
-        ),
-    )
-    return PretrainingScenario(setting.model, Layout(), setting.precision, batch, 0.0)
 
 
 #: The trainer of a section and its layout; nothing where the plan states GPU-hours alone.
@@ -227,7 +187,7 @@ def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, to
         Figure("pretraining.flop", flop, "FLOP", "6 N D", flop_terms),
         hours,
     )
-    assumed = () if modelled is None else setting.assumed("sequence", "global_batch")
+    assumed = () if modelled is None else setting.assumed("sequence_tokens", "global_batch_tokens")
     spent = Spent(tokens, flop, hours.value, details, figures, choices, operations, assumed)
     return make_phase("pretraining", setting, spent)
 

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from computeledger.arrays import Num, median
-from computeledger.economics.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
-from computeledger.economics.plan import Section
-from computeledger.economics.rl_split import stated_lag, stated_split
+from computeledger.economics.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.plan import Section, in_plan
 from computeledger.economics.setting import Setting
-from computeledger.errors import PlanError
+from computeledger.errors import InputError
 from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.physics.efficiency import middle
 from computeledger.physics.operations import Step, forward
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Operation
 from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, format_percent, format_si
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import Lengths, default_longest, lengths_of_mean, spread_of_lengths
-from computeledger.workloads.rl_placement import Stated, place_run
-from computeledger.workloads.rl_scenario import (
-    VERIFIER_CORES,
-    Algorithm,
-    Domain,
-    RLMachines,
-    RLScenario,
-    Split,
-    TextReward,
-)
-from computeledger.workloads.rl_search import rl_machine, trainer_bytes, trainer_fits
-from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
-from computeledger.workloads.rl_training import Trainer
-from computeledger.workloads.serving import LIVE_LIMIT, ServingScenario
-from computeledger.workloads.serving_search import check_batch
+from computeledger.workloads.rl_reading import AskedRun, Numbers, read_run
+from computeledger.workloads.rl_search import trainer_bytes, trainer_fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +70,9 @@ def model_rl(setting: Setting) -> RLModel:
     DoesNotFitError
         Where no layout holds the model.
     """
-    run, choices = _run(setting)
-    step = estimate_rl(run, _machines(setting))
-    return RLModel(step, choices, _decode(step, setting))
+    asked = asked_run(setting)
+    step = estimate_rl(asked.scenario, asked.machines)
+    return RLModel(step, _choices(setting, asked), _decode(step, setting))
 
 
 def rl_phase(
@@ -129,7 +112,7 @@ def rl_phase(
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
     ...                   "rl": {"gpus": 64, "steps": 1000, "prompts_per_step": 128, "group_size": 8,
-    ...                          "rollout": "4K tokens", "prompt": "400 tokens"}})
+    ...                          "rollout_tokens": "4K tokens", "prompt_tokens": "400 tokens"}})
     >>> setting = make_setting(plan, plan.sections["rl"], sample(uncertain_inputs(plan)))
     >>> phase = rl_phase(setting, model_rl(setting), None, 0.0)
     >>> round(phase.tokens), round(float(phase.details["beta_flop"][0]), 6)
@@ -192,14 +175,17 @@ def rl_assumptions(setting: Setting) -> tuple[Term, ...]:
     >>> from computeledger.economics.setting import make_setting
     >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
     >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
-    >>> section = Section("rl", {"mode": "asynchronous", "rollout_p95": 9000.0})
+    >>> section = Section("rl", {"mode": "asynchronous", "rollout_p95_tokens": 9000.0})
     >>> [(one.name, one.value) for one in rl_assumptions(make_setting(plan, section, draws))]
     [('rl.steps_in_flight', 4.0)]
     """
     section = setting.section
-    tail = () if "rollout_p95" in section else setting.assumed("longest_over_mean")
+    has_tail = "rollout_p95_tokens" in section or "rollout_limit_tokens" in section
     is_open = section.text("mode") == "asynchronous" and "max_lag" not in section
-    return (*tail, *(setting.assumed("steps_in_flight") if is_open else ()))
+    silent = {
+        "longest_over_mean": not has_tail, "steps_in_flight": is_open, "verifier_cores": "verifier_time" in section,
+    }  # fmt: skip
+    return setting.assumed(*(name for name, counts in silent.items() if counts))
 
 
 def _gpu_s_per_token(setting: Setting, step: RLResult, compared_s: Num) -> Num:
@@ -222,7 +208,7 @@ def _tokens(setting: Setting, step: RLResult, balanced_tokens: Num) -> tuple[Num
 
 def _token_terms(setting: Setting) -> tuple[Term, ...]:
     """What the plan says about the tokens it samples."""
-    keys = ("tokens", "steps", "prompts_per_step", "group_size", "rollout")
+    keys = ("tokens", "steps", "prompts_per_step", "group_size", "rollout_tokens")
     stated = [key for key in keys if key in setting.section and setting.section.text(key) is None]
     return tuple(Term(key, setting.number(key), "", "plan", f"rl.{key}") for key in stated)
 
@@ -239,8 +225,8 @@ def _gpu_hours(setting: Setting, step: RLResult, tokens: Num, per_token_s: Num) 
 def _beta_flop(step: RLResult) -> Figure:
     run = step.scenario
     terms: tuple[Term, ...] = (
-        Term("rollout", run.sampling.lengths.mean_tokens, "tokens", "plan", "rl.rollout"),
-        Term("prompt", run.sampling.prompt_tokens, "tokens", "plan", "rl.prompt"),
+        Term("rollout", run.sampling.lengths.mean_tokens, "tokens", "plan", "rl.rollout_tokens"),
+        Term("prompt", run.sampling.prompt_tokens, "tokens", "plan", "rl.prompt_tokens"),
         Term("log-prob passes", run.algorithm.logprob_passes, ""),
         Term("kept", run.algorithm.kept_fraction, ""),
     )
@@ -248,7 +234,7 @@ def _beta_flop(step: RLResult) -> Figure:
     if run.text is not None:
         formula = "(2 (sampled + read + scored) + 2 log-prob passes seen + 6 (updates kept trained + plain)) / sampled"
         terms += (
-            Term("gold", run.text.gold_tokens, "tokens", "plan", "rl.gold"),
+            Term("continuation", run.text.gold_tokens, "tokens", "plan", "rl.continuation_tokens"),
             Term("next-token training, of a step", run.text.plain_tokens, "tokens"),
         )
     return Figure("rl.beta_flop", step.beta_flop, "", formula, terms)
@@ -266,32 +252,8 @@ def _beta_gpu_time(beta: Num, per_token_s: Num, compared: tuple[Num, str]) -> Fi
     return Figure("rl.beta_gpu_time", beta, "", formula, terms)
 
 
-def _machines(setting: Setting, typical: bool = False) -> RLMachines:
-    """GPUs of the run, with RL's own interval in place of those of serving and training."""
-    machine = rl_machine(setting.typical if typical else setting.machine)
-    draws = {} if typical else setting.draws
-    name = rl_class(setting.model, machine.system.accelerator, setting.typical_number("rollout"))
-    return RLMachines(machine, machine, rl_factors_of(name, draws))
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedRun:
-    """The run of a section at its medians, with layouts and split as stated or as searched.
-
-    Attributes
-    ----------
-    scenario : RLScenario
-        With single numbers.
-    machines : RLMachines
-        With single numbers as factors.
-    """
-
-    scenario: RLScenario
-    machines: RLMachines
-
-
-def placed_run(setting: Setting) -> PlacedRun:
-    """Find where the run of a section stands: what the ledger prices and what the simulation follows.
+def asked_run(setting: Setting) -> AskedRun:
+    """Read the run of a section as ``rl`` reads its question: what the ledger prices and the simulation follows.
 
     Parameters
     ----------
@@ -300,8 +262,8 @@ def placed_run(setting: Setting) -> PlacedRun:
 
     Returns
     -------
-    PlacedRun
-        At the medians of what is uncertain.
+    AskedRun
+        Along the sample axis, and at the medians of what is uncertain.
 
     Raises
     ------
@@ -314,141 +276,51 @@ def placed_run(setting: Setting) -> PlacedRun:
     --------
     >>> from computeledger.economics.plan import read_plan
     >>> from computeledger.economics.setting import make_setting, uncertain_inputs
-    >>> from computeledger.physics.efficiency import middle
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
     ...                   "rl": {"gpus": 16, "steps": 100, "prompts_per_step": 16, "group_size": 8, "max_lag": 2,
-    ...                          "rollout": "1K tokens", "prompt": "400 tokens", "training_gpus": 4}})
+    ...                          "rollout_tokens": "1K", "prompt_tokens": "400", "training_gpus": 4}})
     >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
-    >>> found = placed_run(make_setting(plan, plan.sections["rl"], draws)).scenario
+    >>> found = asked_run(make_setting(plan, plan.sections["rl"], draws)).typical
     >>> found.split.n_generation, found.split.is_in_flight, int(found.trainer.layout.n_gpus)
     (12.0, True, 4)
     """
-    section, model = setting.section, setting.model
-    prompt, rollout = setting.typical_number("prompt"), setting.typical_number("rollout")
-    gold = setting.typical_number("gold") if "gold" in section else 0.0
-    check_context("rl", model, prompt + rollout + gold)
-    shares = stated_split(setting)
-    layout, trainer = section.text("layout"), section.text("training_layout")
-    stated = Stated(
-        n_gpus=int(setting.typical_number("gpus")),
-        n_generation=None if shares is None else shares[0],
-        n_training=None if shares is None else shares[1],
-        max_lag=stated_lag(setting),
-        is_in_flight={"yes": True, "no": False}.get(section.text("in_flight_updates") or ""),
-        generation=check_layout(parse_layout(layout), model) if layout else None,
-        trainer=check_layout(parse_layout(trainer), model) if trainer else None,
-        precision=setting.training_precision,
-        pack_tokens=setting.typical_number("sequence") if "sequence" in section else None,
-    )
-    machines = _machines(setting, typical=True)
-    found, _ = place_run(_assembled(setting, setting.typical_number), stated, machines)
-    if "batch" in section:
-        batch = setting.typical_number("batch")
-        check_batch(replace(found.engine, batch=1.0), found.engine.layout, batch, setting.typical)
-    return PlacedRun(found, machines)
+    question = setting.asked(RLQuestion)
+    typical = {name: middle(value) for name, value in question.numbers.items()}
+    try:
+        return read_run(
+            question, Numbers(setting.numbers(question.numbers), setting.machine), Numbers(typical, setting.typical)
+        )
+    except InputError as error:
+        raise in_plan("rl", error) from None
 
 
-def _run(setting: Setting) -> tuple[RLScenario, dict[str, str]]:
-    """The run as the plan states it, along the sample axis; layouts are searched where it leaves them out."""
-    placed = placed_run(setting)
-    typical, section = placed.scenario, setting.section
-    drawn = _assembled(setting, setting.number)
-    engine = replace(drawn.engine, layout=typical.engine.layout)
-    run = replace(drawn, engine=engine, split=typical.split, trainer=typical.trainer)
-    split = typical.split
+def _choices(setting: Setting, asked: AskedRun) -> dict[str, str]:
+    """Layouts and mode in words, and what the ledger leaves to the simulation."""
+    section, split = setting.section, asked.typical.split
     shared = f"{split.n_generation:,.0f} generate, {split.n_training:,.0f} train"
     choices = {
-        "generation": f"{engine.layout} ({'plan' if section.text('layout') else 'searched'})",
-        "trainer": _trainer_words(placed, section),
+        "generation": f"{asked.typical.engine.layout} ({'plan' if section.text('layout') else 'searched'})",
+        "trainer": _trainer_words(asked, section),
         "mode": f"{'asynchronous' if split.max_lag else 'synchronous'}, GPUs "
         + ("in turns" if split.is_colocated else shared),
     }
     unread = ", ".join(key for key in _CLOCK_KEYS if key in section)
     if unread:
         choices["left to simulate rl"] = unread
-    return run, choices
+    return choices
 
 
-def _trainer_words(placed: PlacedRun, section: Section) -> str:
+def _trainer_words(asked: AskedRun, section: Section) -> str:
     """The trainer, who chose it, and whether it fits as modelled where the plan chose it."""
-    trainer, machine = placed.scenario.trainer, placed.machines.training
+    trainer, machine = asked.typical.trainer, asked.typical_machines.training
     words = f"{trainer.layout}, recompute {trainer.recompute}"
     if not section.text("training_layout"):
         return f"{words} (searched)"
-    if bool(trainer_fits(placed.scenario, machine)):
+    if bool(trainer_fits(asked.typical, machine)):
         return f"{words} (plan)"
-    needed, hbm = format_si(median(trainer_bytes(placed.scenario)), "B"), machine.system.accelerator.hbm_bytes.value
+    needed, hbm = format_si(median(trainer_bytes(asked.typical)), "B"), machine.system.accelerator.hbm_bytes.value
     return f"{words} (plan; as modelled it needs {needed} of {format_si(TRAINING_HBM_FRACTION * hbm, 'B')} per GPU)"
-
-
-def _assembled(setting: Setting, number: Callable[[str], Num]) -> RLScenario:
-    """The run with given numbers, where it stands still open."""
-
-    def optional(name: str, otherwise: float) -> Num:
-        return number(name) if name in setting.section else otherwise
-
-    lengths, prompt = _lengths(setting, number), number("prompt")
-    algorithm = Algorithm(
-        prompts_per_step=number("prompts_per_step"),
-        group_size=number("group_size"),
-        kept_fraction=optional("kept", 1.0),
-        logprob_passes=optional("logprob_passes", 1.0),
-        updates_per_batch=optional("updates_per_batch", 1.0),
-        started_ratio=optional("oversampling", 1.0),
-        keeps_partial=setting.section.text("partial_rollouts") == "yes",
-    )
-    if "global_batch" in setting.section:
-        trained = algorithm.rollouts * algorithm.kept_fraction * (prompt + lengths.mean_tokens)
-        steps = np.maximum(np.rint(trained / number("global_batch")), 1.0)
-        algorithm = replace(algorithm, optimizer_steps=steps)
-    domains: tuple[Domain, ...] = ()
-    if "verifier_time" in setting.section:
-        domains = (Domain(1.0, number("verifier_time"), optional("verifier_cores", VERIFIER_CORES)),)
-    batch = optional("batch", LIVE_LIMIT)
-    return RLScenario(
-        engine=ServingScenario(setting.model, Layout(), setting.precision, prompt, lengths.mean_tokens, batch),
-        sampling=Sampling(lengths, prompt, number("group_size")),
-        algorithm=algorithm,
-        trainer=Trainer(Layout()),
-        split=Split(1.0, 1.0),
-        domains=domains,
-        text=_text(setting.section, optional),
-    )
-
-
-def _lengths(setting: Setting, number: Callable[[str], Num]) -> Lengths:
-    """Log-normal lengths of a step's rollouts, by their mean and tail, cut where the plan or the context ends them."""
-    section, mean = setting.section, number("rollout")
-    room = (setting.model.max_context_tokens or np.inf) - number("prompt")
-    if "rollout_limit" in section:
-        if setting.typical_number("rollout_limit") > median(room):
-            raise PlanError(
-                f"[rl] rollout_limit and prompt exceed the context of {setting.model.id}: "
-                f"{setting.model.max_context_tokens} tokens"
-            )
-        room = np.minimum(number("rollout_limit"), room)
-    if "rollout_p95" in section:
-        ratio = setting.typical_number("rollout_p95") / setting.typical_number("rollout")
-        if ratio < 1:
-            raise PlanError(
-                f"[rl] rollout_p95 lies below the mean, rollout = {setting.typical_number('rollout'):g} tokens"
-            )
-        longest = room if "rollout_limit" in section else default_longest(room, mean, ratio * mean)
-        return lengths_of_mean(mean, np.maximum(longest, mean), spread_of_lengths(ratio, 0.95))
-    longest = np.minimum(np.maximum(number("longest_over_mean"), 1.0) * mean, room)
-    return lengths_of_mean(mean, np.maximum(longest, mean))
-
-
-def _text(section: Section, optional: Callable[[str, float], Num]) -> TextReward | None:
-    """What rewards a thought about a text, where the plan says so."""
-    if "gold" in section:
-        is_trained = section.text("train_on_gold") == "yes"
-        return TextReward(optional("gold", 0.0), is_trained, optional("next_token", 0.0))
-    for name in ("train_on_gold", "next_token"):
-        if name in section:
-            raise PlanError(f"rl.{name}: belongs to RL on text, which states gold")
-    return None
 
 
 def _decode(step: RLResult, setting: Setting) -> tuple[Operation, ...]:

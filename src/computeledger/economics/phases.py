@@ -124,36 +124,6 @@ def params_term(model: Model) -> Term:
     return Term("N", n_params_active(model), "params", "figure", ground)
 
 
-def check_context(name: str, model: Model, held_tokens: float) -> None:
-    """Refuse a sequence that the model's context does not hold.
-
-    Parameters
-    ----------
-    name : str
-        Section of the plan, for the message.
-    model : Model
-        What runs.
-    held_tokens : float
-        Prompt, cached prefix and output of one sequence [token].
-
-    Raises
-    ------
-    PlanError
-        With the context the configuration allows.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> check_context("rl", load_model("qwen3-8b"), 5e5)
-    Traceback (most recent call last):
-    computeledger.errors.PlanError: [rl] 500000 tokens exceed the context of Qwen/Qwen3-8B: 40960
-    """
-    if model.max_context_tokens and held_tokens > model.max_context_tokens:
-        raise PlanError(
-            f"[{name}] {held_tokens:.0f} tokens exceed the context of {model.id}: {model.max_context_tokens}"
-        )
-
-
 def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
     """Add utilisation, money and energy to what a phase spends.
 

@@ -5,25 +5,33 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from computeledger.arrays import Range, Uncertain
+from computeledger.arrays import Uncertain
 from computeledger.economics.plan_keys import (
     KINDS,
+    NEEDED,
+    QUESTIONS,
     REQUIRED_SECTIONS,
     SECTIONS,
     TOP,
     TRAFFIC,
-    Key,
     efficiency_keys,
+    example_of,
+    read_key,
 )
-from computeledger.errors import InputError, PlanError, nearest, shown
+from computeledger.errors import InputError, PlanError, QuantityError, nearest, shown
+from computeledger.facts.schema import FLOAT_PRECISIONS
+from computeledger.fields import WHOLE, Field, Record, fields_of, python_spelling, question_from
 from computeledger.files import MOST_TOML_BYTES, parse_toml, read_user_text
-from computeledger.units import parse_quantity
+from computeledger.physics.efficiency import middle
+from computeledger.physics.training_batch import parse_recompute
 
 Value = Uncertain | str
+#: Steps' worth of rollouts that decode at once where an asynchronous run states no lag (assumption).
+STEPS_IN_FLIGHT = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +319,7 @@ def _kinds(name: str, table: Any) -> Section | None:
     if not isinstance(table, dict) or not table:
         raise PlanError(f"[{name}]: give tokens or shares of {', '.join(KINDS)}")
     shares = all(not isinstance(value, str) or value.strip().endswith("%") for value in table.values())
-    keys = {key: Key("fraction", "", "", zero=True) for key in KINDS} if shares else KINDS
+    keys = {key: replace(one, dimension="fraction", unit="") for key, one in KINDS.items()} if shares else KINDS
     values = _values(name, table, keys)
     if all(value == 0 for key, value in values.items() if key != "cached"):
         raise PlanError(f"[{name}]: no tokens beside cached ones; give those that users write or the model generates")
@@ -323,43 +331,113 @@ def _kinds(name: str, table: Any) -> Section | None:
     return Section(name, values)
 
 
-def _values(section: str, table: Any, keys: Mapping[str, Key]) -> dict[str, Value]:
+def _values(section: str, table: Any, keys: Mapping[str, Field]) -> dict[str, Value]:
     label = "" if section == "plan" else section if section.startswith("[") else f"[{section}]"
+    earlier = {alias: name for name, one in keys.items() for alias in one.aliases}
     out: dict[str, Value] = {}
     for key, given in table.items():
-        if key not in keys:
+        name = earlier.get(key, key)
+        if name not in keys:
             raise PlanError(f"{label} unknown key {key!r}: {nearest(key, keys)}".strip())
+        if name in out:
+            raise PlanError(f"{label} {key} = {shown(given)}: the same as {name}, which is given too".strip())
         try:
-            out[key] = _value(given, keys[key])
+            out[name] = read_key(keys[name], given, f"{key} =")
         except InputError as error:
-            raise PlanError(f"{label} {key} = {error}".strip()) from None
+            raise PlanError(f"{label} {error}".strip()) from None
     return out
 
 
-def _value(given: Any, key: Key) -> Value:
-    if key.kind == "text":
-        if not isinstance(given, str) or not given.strip():
-            raise PlanError(f"{given!r}: expected a text such as {key.example!r}")
-        return key.read(given) if key.read is not None else given
-    if "|" in key.kind:
-        choices = key.kind.split("|")
-        if given not in choices:
-            raise PlanError(f"{given!r}: {nearest(str(given), choices)} (allowed: {', '.join(choices)})")
-        return str(given)
-    if isinstance(given, str) and given in key.words:
-        return given
-    if not isinstance(given, (str, int, float)) or isinstance(given, bool):
-        raise PlanError(f"{given!r}: expected a quantity such as {key.example!r}")
-    if key.words and isinstance(given, str) and given.strip().isalpha():
-        raise PlanError(f"{given!r}: expected a quantity such as {key.example!r}, or {' or '.join(key.words)}")
-    value = parse_quantity(given, key.kind)
-    if not key.zero and (value.low if isinstance(value, Range) else value) <= 0:
-        raise PlanError(f"{given!r}: must be more than zero")
-    if (value.high if isinstance(value, Range) else value) > key.most:
-        raise PlanError(f"{given!r}: must be at most {key.most:,.0f}")
-    if key.whole and not isinstance(value, Range) and value != int(value):
-        raise PlanError(f"{given!r}: expected a whole number")
-    return value
+def question_of(plan: Plan, section: Section, stream: Section | None = None) -> Record:
+    """The question that a section asks: its fields as the section states them, the rest at their defaults.
+
+    Parameters
+    ----------
+    plan : Plan
+        With defaults of the section.
+    section : Section
+        Of a phase.
+    stream : Section, optional
+        Whose values come before the section's.
+
+    Returns
+    -------
+    PretrainQuestion, RLQuestion or ServeQuestion
+        Checked; a whole number that is stated as a range stands at its median.
+
+    Raises
+    ------
+    PlanError
+        Where fields contradict one another.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "precision": "fp8"}))
+    >>> asked = question_of(plan, Section("rl", {"rollout_tokens": 4000.0, "mode": "asynchronous"}))
+    >>> asked.max_lag, asked.precision, asked.training_precision, asked.prompts_per_step
+    (4, 'fp8', 'fp8', 128.0)
+    """
+    kind = QUESTIONS[section.name]
+    values = {**section.values, **({} if stream is None else stream.values)}
+    made_of = {key: plan.value(stream or section, key) or plan.value(section, key) for key in _MADE_OF}
+    values |= {key: value for key, value in made_of.items() if value is not None}
+    if section.name == "rl":
+        values |= _rl_fields(section, values)
+    given: dict[str, Value] = {}
+    for name, one in fields_of(kind).items():
+        value = values.get(name)
+        is_word = isinstance(value, str) and name in ("price", "tokens")  # rent, balanced: for the plan itself
+        if value is not None and not is_word:
+            given[name] = round(middle(value)) if one.dimension == WHOLE and not isinstance(value, str) else value
+    try:
+        return question_from(kind, given)
+    except InputError as error:
+        raise in_plan(section.name, error) from None
+
+
+def in_plan(section: str, error: InputError) -> InputError:
+    """An error of a question as one of a plan's section, which spells fields as keys.
+
+    Parameters
+    ----------
+    section : str
+        Of the plan.
+    error : InputError
+        As the question words it.
+
+    Returns
+    -------
+    InputError
+        The same where it tells of layouts, precisions or memory and names no field.
+
+    Examples
+    --------
+    >>> print(in_plan("rl", InputError("--in-flight and --drained exclude one another")))
+    [rl] in_flight and drained exclude one another
+    """
+    if type(error) not in (InputError, QuantityError):
+        return error
+    return PlanError(f"[{section}] {python_spelling(str(error))}")
+
+
+_MADE_OF = ("model", "system", "precision")
+
+
+def _rl_fields(section: Section, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Fields of an RL question that a plan may state in other words: its mode, and one precision for all."""
+    out: dict[str, Value] = {}
+    if section.text("in_flight") == "no":
+        out |= {"in_flight": "no", "drained": "yes"}
+    mode, stated = section.text("mode"), section.values.get("max_lag")
+    lag = None if stated is None or isinstance(stated, str) else middle(stated)
+    if (mode == "synchronous" and lag) or (mode == "asynchronous" and lag == 0):
+        raise PlanError(f'[rl] mode = "{mode}" and max_lag = {lag:g} contradict each other')
+    if mode == "asynchronous" and lag is None:
+        steps = section.values.get("steps_in_flight", STEPS_IN_FLIGHT)
+        out["max_lag"] = 0.0 if isinstance(steps, str) else max(round(middle(steps)), 1.0)
+    if values.get("precision") in FLOAT_PRECISIONS and "training_precision" not in values:
+        out["training_precision"] = values["precision"]
+    return out
 
 
 def _check(plan: Plan) -> None:
@@ -374,13 +452,18 @@ def _check(plan: Plan) -> None:
                 if plan.value(section, key) is None:
                     raise PlanError(f"[{name}] {key} is missing: give it there or at the top of the plan")
         _CHECKS[name](section)
+        if name in QUESTIONS:
+            for stream in section.traffic or (None,):
+                question_of(plan, section, stream)
     _check_references(plan)
 
 
 def _check_pretraining(section: Section) -> None:
-    if section.text("schedule") not in (None, "1f1b") and "virtual_stages" in section:
-        raise PlanError(f"[{section.name}] virtual_stages: a {section.text('schedule')} schedule has none")
-    _need(section, ("tokens",))
+    try:
+        parse_recompute(section.text("recompute") or "none")
+    except InputError as error:
+        raise PlanError(f"[pretraining] {str(error).replace(' ', ' = ', 1)}") from None
+    _need(section, NEEDED["pretraining"])
     _at_most_one(section, ("gpu_hours", "utilization"))
     _check_balanced(section)
     if not any(key in section for key in ("gpu_hours", "utilization", "gpus")):
@@ -390,13 +473,8 @@ def _check_pretraining(section: Section) -> None:
 def _check_rl(section: Section) -> None:
     _one_of(section, ("tokens", "steps"))
     _at_most_one(section, ("gpu_hours", "utilization", "beta_gpu_time"))
-    if ("verifier_time" in section) != ("verifier_cores" in section):
-        raise PlanError("[rl] verifier_time and verifier_cores belong together: give both or neither")
-    tail = section.values.get("longest_over_mean")
-    if not isinstance(tail, str | None) and (tail.low if isinstance(tail, Range) else tail) < 1:
-        raise PlanError("[rl] longest_over_mean is below 1: the longest rollout is not shorter than the mean")
     _check_balanced(section)
-    _need(section, ("rollout", "prompt", "prompts_per_step", "group_size", "gpus"))
+    _need(section, NEEDED["rl"])
 
 
 def _check_balanced(section: Section) -> None:
@@ -452,15 +530,15 @@ def _check_stream(stream: Section, inference: Section) -> None:
             raise PlanError(f"[{label}] give tokens, or rate and life, or [inference.kinds] in tokens")
     elif "tokens" in stream or "rate" in stream:
         raise PlanError(f"[{label}] tokens are given twice: whole and by kind")
-    for key in ("input", "output"):
+    for key in NEEDED["inference"]:
         if key not in stream and key not in inference:
-            raise PlanError(f"[{label}] {key} is missing: tokens of a request, such as {key} = '1000 tokens'")
+            raise PlanError(f"[{label}] {key} is missing: of a request, such as {key} = '1000 tokens'")
 
 
 def _need(section: Section, keys: tuple[str, ...]) -> None:
     for key in keys:
         if key not in section:
-            example = SECTIONS[section.name.split(".")[0]][key].example
+            example = example_of(SECTIONS[section.name.split(".")[0]][key])
             raise PlanError(f"[{section.name}] {key} is missing, such as {key} = {example!r}")
 
 

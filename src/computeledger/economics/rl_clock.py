@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, median
-from computeledger.economics.phase_rl import PlacedRun, placed_run, rl_assumptions
+from computeledger.economics.phase_rl import asked_run, rl_assumptions
 from computeledger.economics.plan import Plan
 from computeledger.economics.setting import Setting, make_setting, uncertain_inputs
 from computeledger.errors import PlanError
@@ -20,7 +20,8 @@ from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trai
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.rl import once_per_step_s, passes_of
-from computeledger.workloads.rl_generation import Sampling, framework_machine
+from computeledger.workloads.rl_generation import framework_machine
+from computeledger.workloads.rl_reading import AskedRun
 from computeledger.workloads.rl_scenario import RLScenario
 from computeledger.workloads.rl_training import train
 from computeledger.workloads.serving import largest_batch
@@ -93,7 +94,7 @@ def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) 
     >>> dict(with_lag(plan, 2).sections["rl"].values)
     {'max_lag': 2.0, 'mode': 'asynchronous'}
     """
-    left = {"mode"} if policy_lag_steps else {"mode", "in_flight_updates"}
+    left = {"mode"} if policy_lag_steps else {"mode", "in_flight", "drained"}
     values = {key: value for key, value in plan.sections["rl"].values.items() if key not in left}
     values["max_lag"] = float(policy_lag_steps)
     if policy_lag_steps:
@@ -135,7 +136,7 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
     ...                   "rl": {"gpus": 16, "steps": 100, "prompts_per_step": 16, "group_size": 8,
-    ...                          "rollout": "1K tokens", "prompt": "400 tokens"}})
+    ...                          "rollout_tokens": "1K tokens", "prompt_tokens": "400 tokens"}})
     >>> run = planned_run(plan, 2)
     >>> run.scenario.rollouts_per_step, run.scenario.is_colocated
     (128, True)
@@ -143,19 +144,19 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
     section = plan.sections["rl"]
     if "skip" in section:
         raise PlanError(f'[rl] is skipped ("{section.text("skip")}"): there is nothing to simulate')
-    if "gold" in section:
-        raise PlanError("rl.gold: scores of a text are not simulated; plan and rl count them")
+    if "continuation_tokens" in section:
+        raise PlanError("[rl] continuation_tokens: scores of a text are not simulated; plan and rl count them")
     draws: dict[str, Num] = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
     setting = make_setting(plan, section, draws)
-    placed = placed_run(setting)
-    run = placed.scenario
+    asked = asked_run(setting)
+    run = asked.typical
     layout, split = run.engine.layout, run.split
     n_replicas = int(split.n_generation // layout.n_gpus)
-    sync_s, fixed_s = (median(part) for part in once_per_step_s(run, placed.machines))
+    sync_s, fixed_s = (median(part) for part in once_per_step_s(run, asked.typical_machines))
     scenario = RLClockScenario(
         pool=_UNTIMED._replace(n_replicas=n_replicas),
         n_gpus_per_replica=float(layout.n_gpus), n_gpus_generation=float(split.n_generation),
-        trainer=_trainer(setting, placed, fixed_s),
+        trainer=_trainer(setting, asked, fixed_s),
         is_colocated=split.is_colocated, n_steps=n_steps,
         rollouts_per_step=round(median(run.algorithm.rollouts)),
         policy_lag_steps=split.max_lag,
@@ -165,10 +166,10 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
     )  # fmt: skip
     check_run(scenario)
-    rollouts = _draw(setting, run.sampling, scenario, seed)
+    rollouts = _draw(setting, run, scenario, seed)
     question = replace(run.engine, input_tokens=max(median(run.sampling.prompt_tokens), 1.0))
-    machine = framework_machine(placed.machines.generation, placed.machines.factors)
-    timed = timed_pool(question, machine, _timing(setting, placed, scenario, rollouts))
+    machine = framework_machine(asked.typical_machines.generation, asked.typical_machines.factors)
+    timed = timed_pool(question, machine, _timing(asked, scenario, rollouts))
     return PlannedRun(
         scenario=replace(scenario, pool=timed.pool), rollouts=rollouts, model=setting.model,
         generation=str(layout), training=f"{run.trainer.layout}, recompute {run.trainer.recompute}",
@@ -181,31 +182,25 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
     )  # fmt: skip
 
 
-def _timing(setting: Setting, placed: PlacedRun, scenario: RLClockScenario, rollouts: Rollouts) -> Engine:
+def _timing(asked: AskedRun, scenario: RLClockScenario, rollouts: Rollouts) -> Engine:
     """How a replica is run: as many rollouts at once as its engine allows, it holds, and the steps in flight bring."""
-    engine = placed.scenario.engine
-    live = math.ceil(median(engine.batch))
-    if "batch" not in setting.section:
-        live = min(live, int(largest_batch(replace(engine, batch=1.0), placed.machines.generation)))
-        share = scenario.n_started * (scenario.policy_lag_steps + 1) / scenario.pool.n_replicas
-        live = min(live, math.ceil(share))
+    engine = asked.typical.engine
+    held = int(largest_batch(replace(engine, batch=1.0), asked.typical_machines.generation))
+    share = scenario.n_started * (scenario.policy_lag_steps + 1) / scenario.pool.n_replicas
+    live = min(math.ceil(median(engine.batch)), held, math.ceil(share))
     near = max(median(engine.input_tokens), 1.0)
     far = max(float((rollouts.prompt_tokens + rollouts.output_tokens).max()), near + 2.0)
     return Engine(scenario.pool.n_replicas, live=max(live, 1), contexts_tokens=(near, far))
-
-
-def _number(setting: Setting, key: str) -> float:
-    return median(setting.number(key))
 
 
 def _optional(setting: Setting, key: str, default: float) -> float:
     return median(setting.optional(key, default))
 
 
-def _trainer(setting: Setting, placed: PlacedRun, fixed_s: float) -> Trainer:
+def _trainer(setting: Setting, asked: AskedRun, fixed_s: float) -> Trainer:
     """What a training step takes on its GPUs, by token, over rollouts of mean length that do not see one another."""
-    run = placed.scenario
-    made = train(setting.model, run.trainer, passes_of(run), (placed.machines.training, placed.machines.factors))
+    run, machines = asked.typical, asked.typical_machines
+    made = train(setting.model, run.trainer, passes_of(run), (machines.training, machines.factors))
     tokens = median(run.algorithm.rollouts * run.sequence_tokens)
     updated = tokens * median(run.algorithm.kept_fraction)
     return Trainer(
@@ -214,10 +209,6 @@ def _trainer(setting: Setting, placed: PlacedRun, fixed_s: float) -> Trainer:
         logprob_s_per_token=median(made.logprob_s) / tokens,
         update_s_per_token=median(made.update_s) / updated,
     )
-
-
-def _is_yes(setting: Setting, key: str) -> bool:
-    return setting.section.text(key) == "yes"
 
 
 def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> WeightSync:
@@ -232,29 +223,29 @@ def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> W
     remote_s = 0.0
     if n_remote:
         every = float(weights_bytes_per_gpu(model, Layout(), setting.precision))
-        remote_s = every / _number(setting, "remote_bandwidth") + latency_s
+        remote_s = every / median(setting.number("remote_bandwidth")) + latency_s
     return WeightSync(
         load_s=_optional(setting, "weight_sync", own_s),
         is_in_flight=run.split.is_in_flight or not run.split.max_lag,
-        rereads=_is_yes(setting, "reread_cache"),
+        rereads=setting.section.text("reread_cache") == "yes",
         n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,
     )  # fmt: skip
 
 
-def _draw(setting: Setting, sampling: Sampling, scenario: RLClockScenario, seed: int) -> Rollouts:
+def _draw(setting: Setting, run: RLScenario, scenario: RLClockScenario, seed: int) -> Rollouts:
     """Lengths, verifiers' times and what the update keeps, each from a stream of its own."""
     streams = [np.random.default_rng([seed, place]) for place in range(4)]
-    n, prompt = scenario.n_rollouts, max(round(median(sampling.prompt_tokens)), 1)
-    output = np.maximum(np.rint(sampling.lengths.draw(n, streams[0])), 1).astype(np.int64)
-    groups = math.ceil(n / max(round(_number(setting, "group_size")), 1))
-    kept = np.repeat(streams[2].random(groups) < _optional(setting, "kept", 1.0), math.ceil(n / groups))[:n]
+    n, prompt = scenario.n_rollouts, max(round(median(run.sampling.prompt_tokens)), 1)
+    output = np.maximum(np.rint(run.sampling.lengths.draw(n, streams[0])), 1).astype(np.int64)
+    groups = math.ceil(n / max(round(median(run.algorithm.group_size)), 1))
+    kept = np.repeat(streams[2].random(groups) < median(run.algorithm.kept_fraction), math.ceil(n / groups))[:n]
     return Rollouts(np.full(n, prompt), output, _verify_s(setting, n, streams[1], streams[3]), kept)
 
 
 def _verify_s(setting: Setting, n: int, rng: np.random.Generator, repeats: np.random.Generator) -> Times:
     """Time that a verifier spends on each rollout; a failed attempt is repeated."""
     mean = _optional(setting, "verifier_time", 0.0)
-    spread, failures = _optional(setting, "verifier_spread", 1.0), _optional(setting, "verifier_failures", 0.0)
+    spread, failures = _optional(setting, "verifier_spread", 0.0), _optional(setting, "verifier_failures", 0.0)
     if mean == 0:
         return np.zeros(n)
     if failures >= 1:

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from computeledger.arrays import Num, Range, Uncertain
+from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.economics.cost import OwnedGpu
-from computeledger.economics.plan import Plan, Section
+from computeledger.economics.plan import STEPS_IN_FLIGHT, Plan, Section, question_of
+from computeledger.economics.plan_keys import SECTIONS, TRAFFIC
 from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
+from computeledger.fields import Record, fields_of
 from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
 from computeledger.physics.parallelism import parse_layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
+from computeledger.physics.roofline import Machine, Precision, parse_training_precision, precision_of
 from computeledger.workloads.intervals import interval_class, interval_of, is_measured_chip
-from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.questions.pretrain import PretrainQuestion
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
 DEFAULTS: Mapping[str, tuple[float, str]] = {
-    "pretraining.sequence": (DEFAULT_SEQUENCE_TOKENS, "tokens"),
-    "pretraining.global_batch": (DEFAULT_GLOBAL_BATCH_TOKENS, "tokens"),
+    **{
+        f"pretraining.{name}": (fields_of(PretrainQuestion)[name].default, "tokens")
+        for name in ("sequence_tokens", "global_batch_tokens")
+    },
     "rl.longest_over_mean": (LONGEST_OVER_MEAN, ""),
-    "rl.steps_in_flight": (4.0, ""),
+    "rl.verifier_cores": (fields_of(RLQuestion)["verifier_cores"].default, ""),
+    "rl.steps_in_flight": (STEPS_IN_FLIGHT, ""),
     "inference.tpot": (SLOWEST_TPOT_S, "s"),
 }
 
@@ -214,9 +221,10 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
 
     Examples
     --------
-    >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}), {"rl": Section("rl", {"rollout": Range(1e4, 5e4)})})
+    >>> section = Section("rl", {"rollout_tokens": Range(1e4, 5e4)})
+    >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}), {"rl": section})
     >>> sorted(name for name in uncertain_inputs(plan) if not name.startswith("efficiency"))
-    ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout']
+    ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout_tokens']
     """
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
     if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
@@ -237,6 +245,38 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     return inputs
 
 
+def sampled(inputs: Mapping[str, Uncertain], n_samples: int, seed: int) -> dict[str, Num]:
+    """Draw the inputs of a plan; a key's random stream goes by its first name, so that renaming it moves no figure.
+
+    Parameters
+    ----------
+    inputs : mapping of str to float or Range
+        Of :func:`uncertain_inputs`.
+    n_samples, seed : int
+        Of the sampling [-].
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        The same names.
+
+    Examples
+    --------
+    >>> named, first = sampled({"rl.rollout_tokens": Range(1.0, 2.0)}, 8, 0), sample({"rl.rollout": Range(1.0, 2.0)}, 8)
+    >>> bool((named["rl.rollout_tokens"] == first["rl.rollout"]).all())
+    True
+    """
+    streams = {name: _stream(name) for name in inputs}
+    drawn = sample({streams[name]: value for name, value in inputs.items()}, n_samples, seed)
+    return {name: drawn[stream] for name, stream in streams.items()}
+
+
+def _stream(name: str) -> str:
+    section, _, key = name.rpartition(".")
+    keys = SECTIONS.get(section, TRAFFIC if section.startswith("inference.traffic") else {})
+    return f"{section}.{keys[key].stream}" if key in keys else name
+
+
 def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     """Real over predicted times of what the plan serves: the interval of its class, as ``serve`` has it."""
     section = plan.sections.get("inference")
@@ -254,12 +294,17 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
 
 
+_Q = TypeVar("_Q", bound=Record)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A section with everything it rests on.
 
     Attributes
     ----------
+    plan : Plan
+        With defaults of the section.
     section : Section
         Of the plan.
     model : Model
@@ -278,6 +323,7 @@ class Setting:
         All samples.
     """
 
+    plan: Plan
     section: Section
     model: Model
     machine: Machine
@@ -289,6 +335,48 @@ class Setting:
     price_term: Term
     power_term: Term
     draws: Mapping[str, Num]
+
+    def asked(self, kind: type[_Q], stream: Section | None = None) -> _Q:
+        """The question that the section asks.
+
+        Parameters
+        ----------
+        kind : type
+            Of the question.
+        stream : Section, optional
+            A stream, whose values come before the section's.
+
+        Returns
+        -------
+        PretrainQuestion, RLQuestion or ServeQuestion
+            Checked.
+        """
+        found = question_of(self.plan, self.section, stream)
+        if not isinstance(found, kind):
+            raise PlanError(f"[{self.section.name}] asks no {kind.__name__}")
+        return found
+
+    def numbers(self, known: Mapping[str, Uncertain], section: Section | None = None) -> dict[str, Num]:
+        """Samples of a question's numbers, and of the efficiency factors.
+
+        Parameters
+        ----------
+        known : mapping of str to float or Range
+            By field: as stated, or its default.
+        section : Section, optional
+            A stream, whose values come before the section's.
+
+        Returns
+        -------
+        dict of str to float or ndarray
+            By field; factors as ``efficiency.NAME``.
+        """
+        of_names = [one.name for one in (section, self.section) if one is not None]
+        out: dict[str, Num] = {name: one for name, one in self.draws.items() if name.startswith("efficiency.")}
+        for name, value in known.items():
+            drawn = [self.draws[f"{of}.{name}"] for of in of_names if f"{of}.{name}" in self.draws]
+            out[name] = drawn[0] if drawn else middle(value)
+        return out
 
     def number(self, key: str, section: Section | None = None) -> Num:
         """Samples of a quantity of the section, or its default; a phase lists those it takes by :meth:`assumed`.
@@ -313,7 +401,7 @@ class Setting:
         ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
         >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
         >>> setting = make_setting(plan, plan.sections["pretraining"], draws)
-        >>> setting.number("gpus"), setting.number("sequence")
+        >>> setting.number("gpus"), setting.number("sequence_tokens")
         (64.0, 4096.0)
         """
         where = section or self.section
@@ -342,9 +430,9 @@ class Setting:
         --------
         >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
         >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
-        >>> setting = make_setting(plan, Section("pretraining", {"sequence": 8192.0}), draws)
-        >>> [(one.name, one.value) for one in setting.assumed("sequence", "global_batch")]
-        [('pretraining.global_batch', 4000000.0)]
+        >>> setting = make_setting(plan, Section("pretraining", {"sequence_tokens": 8192.0}), draws)
+        >>> [(one.name, one.value) for one in setting.assumed("sequence_tokens", "global_batch_tokens")]
+        [('pretraining.global_batch_tokens', 4000000.0)]
         """
         stated = {*self.section.values, *(section.values if section is not None else ())}
         names = [f"{self.section.name}.{key}" for key in keys if key not in stated]
@@ -432,6 +520,7 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         if not isinstance(value, str)
     }
     return Setting(
+        plan=plan,
         section=section,
         model=model,
         machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
@@ -450,9 +539,7 @@ def _precision(plan: Plan, section: Section, model: Model) -> Precision:
     given = plan.value(section, "precision")
     if section.name == "pretraining":
         return _training_precision(plan, section, model)
-    if isinstance(given, str):
-        return parse_precision(given, model.is_moe)
-    return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
+    return precision_of(model, given if isinstance(given, str) else None)
 
 
 def _training_precision(plan: Plan, section: Section, model: Model) -> Precision:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from
+from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from, said_default
 from computeledger.interfaces.cli_options import print_json
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def _option(one: Field, spelt: str, hidden: bool = False) -> Callable[[Any], Any
 def _help(one: Field) -> str:
     if one.is_required:
         return f"{one.help}  [required]"
-    values = one.default if one.is_list else (one.default,)
-    default = one.blank or ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-    return one.help if default in ("None", "False", "()", "") else f"{one.help}  [default: {default}]"
+    default = said_default(one)
+    return f"{one.help}  [default: {default}]" if default else one.help
 
 
 def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:

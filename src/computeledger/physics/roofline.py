@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, nearest
+from computeledger.facts.architecture import Model
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.efficiency import IDEAL, Efficiency
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, TrainingEfficiency
@@ -282,6 +283,35 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
             raise UnknownIdError(f"unknown precision {name!r}: {nearest(name, known)}")
     rest = "fp8" if text == "fp4" and moe else text
     return Precision(attention=rest, dense=rest, experts=text, kv=kv)
+
+
+def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
+    """The precision that was asked for, or the one that the weights are stored in.
+
+    Parameters
+    ----------
+    model : Model
+        Whose weights they are.
+    given : str or None
+        As :func:`parse_precision` reads it.
+    kv : str
+        Format of the KV cache.
+
+    Returns
+    -------
+    Precision
+        By kind of value.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> precision_of(load_model("deepseek-v3"), None).experts, precision_of(load_model("llama-3.1-8b"), "fp8").dense
+    ('fp8', 'fp8')
+    """
+    if given is not None:
+        return parse_precision(given, model.is_moe, kv)
+    parse_precision("bf16", False, kv)
+    return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
 
 
 def parse_training_precision(text: str, moe: bool = False) -> Precision:

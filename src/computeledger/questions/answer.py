@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 from computeledger.arrays import Num
 from computeledger.display import Displayed, drawing
 from computeledger.errors import InputError
-from computeledger.fields import Given, Record, fields_of, question_from
+from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_file
 
@@ -90,5 +89,4 @@ def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | Non
             return answer(question_from(record, {**base, **given}))
         return answer(question)
     except InputError as error:
-        message = re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), str(error))
-        raise type(error)(message) from None
+        raise type(error)(python_spelling(str(error))) from None

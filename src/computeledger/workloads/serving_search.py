@@ -22,8 +22,6 @@ from computeledger.workloads.sweep import sweep
 MOST_DOMAINS = 16
 #: Slowest time per output token of a search where nobody says otherwise (assumption) [s].
 SLOWEST_TPOT_S = 0.05
-#: A stated batch over the sequences that fit at their full length: at any time most are shorter (assumption).
-CROWDED_RATIO = 1.5
 
 
 class _Rates(Protocol):
@@ -212,40 +210,31 @@ def _layouts_within(scenario: ServingScenario, n_gpus: int, domain: int) -> list
     return list(found.values())
 
 
-def check_batch(scenario: ServingScenario, layout: Layout, batch: float, machine: Machine) -> None:
-    """Refuse a stated batch that memory does not hold.
+def cheapest(options: Sequence[ServingOption], slowest_tpot_s: float) -> ServingOption:
+    """Least GPU-time per token among the options that are fast enough; the fastest where none is.
 
     Parameters
     ----------
-    scenario : ServingScenario
-        With single numbers; its layout and batch are set aside.
-    layout : Layout
-        Of one replica.
-    batch : float
-        Sequences per replica [-].
-    machine : Machine
-        Whose HBM it must fit.
+    options : sequence of ServingOption
+        At least one.
+    slowest_tpot_s : float
+        Slowest acceptable time per output token [s].
 
-    Raises
-    ------
-    DoesNotFitError
-        With the batch that fits.
+    Returns
+    -------
+    ServingOption
+        The first of equals.
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.roofline import Precision
-    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 500.0, 3500.0, 1.0)
-    >>> check_batch(scenario, Layout(), 5000.0, Machine(load_system("h100-nvl8")))
-    Traceback (most recent call last):
-    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about ... sequences of 4000 tokens do
+    >>> slow, fast = (ServingOption(Layout(), n, 0.01 * n, 0.1, 100.0 * n, 1.0, 2.0, 1.0) for n in (8, 2))
+    >>> cheapest([slow, fast], 0.1).batch, cheapest([slow, fast], 0.05).batch, cheapest([slow, fast], 0.01).batch
+    (8, 2, 2)
     """
-    room = float(largest_batch(replace(scenario, layout=layout), machine))
-    if batch > CROWDED_RATIO * room:
-        raise DoesNotFitError(
-            f"batch = {batch:.0f} does not fit {layout}: "
-            f"about {room:.0f} sequences of {scenario.held_tokens:.0f} tokens do"
-        )
+    fast = [one for one in options if one.tpot_s <= slowest_tpot_s]
+    if not fast:
+        return min(options, key=lambda one: one.tpot_s)
+    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
 
 
 def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:

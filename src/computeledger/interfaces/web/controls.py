@@ -22,12 +22,13 @@ def controls_of(question: type[Record], looks: Mapping[str, Mapping[str, Any]]) 
     """
     known = fields_of(question)
     names = [*looks, *(name for name in known if name not in looks)]
-    made = [_control(known[name], looks.get(name, {})) for name in names if known[name].label]
+    made = [control_of(known[name], looks.get(name, {})) for name in names if known[name].label]
     groups = list(dict.fromkeys(one.group for one in made))
     return tuple(sorted(made, key=lambda one: groups.index(one.group)))
 
 
-def _control(one: Field, look: Mapping[str, Any]) -> Control:
+def control_of(one: Field, look: Mapping[str, Any]) -> Control:
+    """The control of a field; ``look`` comes before what the field says."""
     low, high = one.slider or (1.0, 1.0)
     default = f"{one.default:g}" if isinstance(one.default, float) else str(one.default or "")
     made: dict[str, Any] = {

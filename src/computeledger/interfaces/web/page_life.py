@@ -12,7 +12,7 @@ from computeledger.facts.load import load_model, model_ids, shipped_model_id, sh
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.views.plan import ledger_view
 from computeledger.interfaces.views.published import published_hours
-from computeledger.interfaces.web.plan_boxes import PLANS, boxes_of, plan_tables, plan_text, plan_toml
+from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
@@ -24,32 +24,24 @@ _SCENARIO = (
             group="What"),
     Control("precision", "Precision", "choice", choices=("", "bf16", "fp8", "fp4"), blank="the model's own",
             follows="model", group="What"),
-    Control("price", "GPU-hour", unit="$/h", low=0.5, high=20, follows="system", group="What", blank="rent",
-            help="Empty: rent of the price edition."),
-    Control("pretraining.tokens", "Tokens", unit="tokens", low=1e11, high=1e14, group="Pretraining"),
-    Control("pretraining.gpus", "GPUs", unit="GPUs", low=8, high=65536, whole=True, is_power=True,
-            group="Pretraining"),
-    Control("pretraining.global_batch", "Global batch", unit="tokens", low=1e5, high=5e8,
-            group="Pretraining", help="Tokens per optimiser step; empty: 4.19M."),
-    Control("pretraining.utilization", "Utilisation", unit="fraction", low=0.05, high=0.7, log=False,
-            group="Pretraining",
-            help="FLOP over dense bf16 peak; empty: modelled."),
-    Control("rl.gpus", "GPUs", unit="GPUs", low=8, high=65536, whole=True, is_power=True, group="RL"),
-    Control("rl.steps", "Steps", unit="steps", low=10, high=100000, whole=True, group="RL"),
-    Control("rl.prompts_per_step", "Prompts per step", unit="prompts", low=1, high=4096, whole=True, group="RL"),
-    Control("rl.group_size", "Rollouts per prompt", unit="rollouts", low=1, high=256, whole=True, group="RL"),
-    Control("rl.rollout", "Rollout", unit="tokens", low=128, high=131072, whole=True, group="RL"),
-    Control("rl.prompt", "Prompt", unit="tokens", low=16, high=65536, whole=True, group="RL"),
-    Control("inference.rate", "Traffic", unit="tokens/s", low=1e3, high=2e9, group="Inference", blank="the plan's",
-            help="Input and output together."),
-    Control("inference.life", "Life", unit="days", low=1, high=1500, group="Inference", blank="the plan's"),
-    Control("inference.input", "New input", unit="tokens", low=64, high=131072, whole=True, group="Inference"),
-    Control("inference.cached", "Cached prefix", unit="tokens", low=64, high=131072, whole=True,
-            has_zero=True, group="Inference", blank="none"),
-    Control("inference.output", "Output", unit="tokens", low=16, high=65536, whole=True, group="Inference"),
-    Control("inference.tpot", "Slowest time per token", unit="ms", low=5, high=500, group="Inference", blank="none"),
-    Control("inference.occupancy", "Busy share", unit="fraction", low=0.05, high=1, log=False,
-            group="Inference", help="Busy GPU-hours over those paid for."),
+    box("price", "GPU-hour", follows="system", group="What", blank="rent"),
+    box("pretraining.tokens", "Tokens", low=1e11, high=1e14, group="Pretraining"),
+    box("pretraining.gpus", "GPUs", unit="GPUs", high=65536, is_power=True, group="Pretraining"),
+    box("pretraining.global_batch", "Global batch", group="Pretraining", whole=False, high=5e8),
+    box("pretraining.utilization", "Utilisation", unit="fraction", log=False, group="Pretraining"),
+    box("rl.gpus", "GPUs", unit="GPUs", high=65536, is_power=True, group="RL"),
+    box("rl.steps", "Steps", unit="steps", low=10, whole=True, group="RL"),
+    box("rl.prompts_per_step", "Prompts per step", unit="prompts", whole=True, group="RL"),
+    box("rl.group_size", "Rollouts per prompt", unit="rollouts", whole=True, group="RL"),
+    box("rl.rollout", "Rollout", group="RL"),
+    box("rl.prompt", "Prompt", group="RL"),
+    box("inference.rate", "Traffic", group="Inference", help="Input and output together."),
+    box("inference.life", "Life", unit="days", low=1, high=1500, group="Inference"),
+    box("inference.input", "New input", group="Inference"),
+    box("inference.cached", "Cached prefix", has_zero=True, group="Inference", blank="none"),
+    box("inference.output", "Output", group="Inference"),
+    box("inference.tpot", "Slowest time per token", unit="ms", low=5, high=500, group="Inference", blank="none"),
+    box("inference.occupancy", "Busy share", unit="fraction", log=False, group="Inference"),
 )  # fmt: skip
 _BOXES = {name: boxes_of(name, _SCENARIO) for name in PLANS}
 _CONTROLS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import tomllib
@@ -11,16 +12,18 @@ from typing import Any
 
 from computeledger.arrays import Range
 from computeledger.economics.plan import Plan, read_plan
-from computeledger.economics.plan_keys import REQUIRED_SECTIONS
+from computeledger.economics.plan_keys import REQUIRED_SECTIONS, SECTIONS, TOP
 from computeledger.facts.load import load_model, load_system
+from computeledger.fields import Field
+from computeledger.interfaces.web.controls import control_of
 from computeledger.interfaces.web.spec import Control, Values
 from computeledger.units import format_si, parse_quantity
 
 #: Keys without a box that fall away with a box of their section: what a plan states of its own case alone.
 _RESTS_ON = {
-    "gpus": ("layout", "training_layout", "batch", "microbatch", "virtual_stages", "recompute"),
+    "gpus": ("layout", "training_layout", "batch", "live_limit", "microbatch_sequences", "virtual_stages", "recompute"),
     "rate": ("tokens",), "life": ("tokens",), "tpot": ("batch",),
-    "input": ("kinds",), "cached": ("kinds",), "output": ("kinds",),
+    "input_tokens": ("kinds",), "cached_tokens": ("kinds",), "output_tokens": ("kinds",),
 }  # fmt: skip
 #: Of any box of a section.
 _STATED = ("gpu_hours", "utilization")
@@ -33,6 +36,33 @@ _DIMENSIONS = {"$/h": "usd_per_hour", "days": "s", "ms": "s"}
 _LONG = 1e5
 #: Plans by name, in the order of the list.
 PLANS = ("deepseek-v3", "llama-3.1-405b")
+
+
+def key_of(name: str) -> tuple[str, Field]:
+    """The key that a box shows, dotted, and its field; a box may go by an earlier name, which stays in addresses.
+
+    Examples
+    --------
+    >>> key_of("rl.rollout")[0], key_of("price")[0]
+    ('rl.rollout_tokens', 'price')
+    """
+    section, _, key = name.rpartition(".")
+    keys = SECTIONS[section] if section else TOP
+    one = next(one for one in keys.values() if key in (one.name, *one.aliases))
+    return f"{section}.{one.name}".lstrip("."), one
+
+
+def box(name: str, label: str, **look: Any) -> Control:
+    """The box of a plan's key: unit, slider and help are the key's own where ``look`` does not say otherwise.
+
+    Examples
+    --------
+    >>> box("rl.group_size", "Rollouts per prompt").high, box("inference.life", "Life", unit="days").help
+    (256, 'How long the traffic lasts.')
+    """
+    one = key_of(name)[1]
+    own = {"kind": "number", "default": "", "blank": one.blank or "the plan's", "group": name.partition(".")[0]}
+    return dataclasses.replace(control_of(one, {**own, "label": label, **look}), name=name, option="")
 
 
 @functools.cache
@@ -61,7 +91,7 @@ def boxes_of(name: str, controls: Sequence[Control]) -> Values:
 
 
 def _box(plan: Plan, control: Control) -> str:
-    section, _, key = control.name.rpartition(".")
+    section, _, key = key_of(control.name)[0].rpartition(".")
     value = (plan.sections[section] if section else plan.top).values.get(key, "")
     if key == "model":
         return load_model(str(value)).id
@@ -92,13 +122,15 @@ def plan_tables(values: Values, controls: Sequence[Control]) -> tuple[dict[str, 
     name = values["plan"]
     tables = tomllib.loads(plan_toml(name))
     changed = {
-        one: values.get(one, "") for one, text in boxes_of(name, controls).items() if values.get(one, "") != text
+        key_of(one)[0]: values.get(one, "")
+        for one, text in boxes_of(name, controls).items()
+        if values.get(one, "") != text
     }
-    boxed = {one.name for one in controls}
+    boxed = {key_of(one.name)[0] for one in controls}
     gone = {dotted: None for dotted in _hidden(tables, boxed) if _falls(dotted, changed)}
     for dotted in gone:
         _put(tables, dotted, "")
-    units = {one.name: "" if one.unit in _UNWRITTEN else one.unit for one in controls}
+    units = {key_of(one.name)[0]: "" if one.unit in _UNWRITTEN else one.unit for one in controls}
     for dotted, text in changed.items():
         plain = text[-1:].isdigit() or text[-1:] in "kKMGBTP"
         _put(tables, dotted, f"{text} {units[dotted]}" if text and plain and units[dotted] else text)

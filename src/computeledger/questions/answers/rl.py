@@ -70,7 +70,7 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
     run = _cost(setting, typical=False)
     stage("what binds")
     result = _cost(setting, typical=True).result
-    one, machines = setting.typical, setting.typical_machines
+    one, machines = setting.run.typical, setting.run.typical_machines
     bound = decode_bound(one.engine, one.sampling, result.generation.live, machines.generation)
     return RLAnswer(
         question=question,
@@ -88,15 +88,15 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
 def _cost(setting: Setting, typical: bool) -> RunCost:
     """One step of the run and what it costs."""
     numbers = setting.middles if typical else setting.draws
-    scenario = setting.typical if typical else setting.scenario
-    machines = setting.typical_machines if typical else setting.machines
-    peak = machines.training.bf16_flop_per_s
+    scenario = setting.run.typical if typical else setting.run.scenario
+    machines = setting.run.typical_machines if typical else setting.run.machines
+    peak, n_active = machines.training.bf16_flop_per_s, n_params_active(setting.run.model)
     return RunCost(
         result=estimate_rl(scenario, machines),
         steps=numbers["steps"],
         usd_per_gpu_hour=numbers["price"],
         facility_w_per_gpu=numbers["power"],
-        pretraining_gpu_s_per_token=pretraining_gpu_s_per_token(n_params_active(setting.model), peak, numbers["mfu"]),
+        pretraining_gpu_s_per_token=pretraining_gpu_s_per_token(n_active, peak, numbers["mfu"]),
     )
 
 
@@ -104,23 +104,24 @@ def _group_sizes(setting: Setting) -> dict[str, RLResult]:
     """Sampling 4 against 64 per problem, the rest alike."""
     found = {}
     for size in (4.0, 64.0):
-        algorithm = replace(setting.typical.algorithm, group_size=size)
-        sampling = replace(setting.typical.sampling, group_size=size)
-        moved = replace(setting.typical, algorithm=algorithm, sampling=sampling)
-        found[f"{size:.0f}"] = estimate_rl(moved, setting.typical_machines)
+        algorithm = replace(setting.run.typical.algorithm, group_size=size)
+        sampling = replace(setting.run.typical.sampling, group_size=size)
+        moved = replace(setting.run.typical, algorithm=algorithm, sampling=sampling)
+        found[f"{size:.0f}"] = estimate_rl(moved, setting.run.typical_machines)
     return found
 
 
 def _domains(setting: Setting) -> tuple[DomainAnswer, ...]:
     """The question's model and rollouts in one domain of each kind."""
-    machines, engine, sampling = setting.typical_machines, setting.typical.engine, setting.typical.sampling
+    machines, engine = setting.run.typical_machines, setting.run.typical.engine
+    sampling = setting.run.typical.sampling
     models = [(one, Precision()) for one in map(load_model, MODELS)]
     rows = []
     for name in dict.fromkeys((setting.system.id, *SCALE_UP_SYSTEMS)):
         there = rl_machine(replace(machines.generation, system=load_system(name)))
         moved = replace(machines, generation=there, training=there)
-        use = domain_use(setting.model, engine.precision, sampling, moved)
-        trace = longest_trace(setting.model, engine.precision, moved, median(sampling.prompt_tokens))
+        use = domain_use(setting.run.model, engine.precision, sampling, moved)
+        trace = longest_trace(setting.run.model, engine.precision, moved, median(sampling.prompt_tokens))
         best = largest_model(models, sampling, moved)
         rows.append(DomainAnswer(use, trace, best[0].id if best else "none of those tried"))
     return tuple(rows)

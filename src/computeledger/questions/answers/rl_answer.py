@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.arrays import median
 from computeledger.physics.calibration_rl import load_rl_factors
 from computeledger.questions.answer import Answer, Quantity
-from computeledger.questions.answers.rl_setting import Setting
+from computeledger.questions.answers.rl_setting import SHOWN, Setting
 from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import rl as documents_rl
 from computeledger.workloads.questions.rl import RLQuestion
@@ -91,7 +91,7 @@ class RLAnswer(Answer):
         """
         setting, question, run = self.setting, self.question, self.run
         document = {
-            "model": setting.model.id,
+            "model": setting.run.model.id,
             "system": setting.system.id,
             "accelerator": setting.system.accelerator.id,
             "n_gpus": median(run.result.scenario.split.n_gpus),
@@ -103,8 +103,8 @@ class RLAnswer(Answer):
         document["demand"] = self._demand()
         if question.pretraining_flop is not None:
             document["equal_gpu_time"] = documents_rl.balance_document(run, setting.draws["pretraining_flop"])
-        if setting.options_found:
-            document["split_options"] = [documents_rl.option_document(one) for one in setting.options_found]
+        if setting.run.options:
+            document["split_options"] = [documents_rl.option_document(one) for one in setting.run.options[:SHOWN]]
         if self.levers:
             document["levers"] = [documents_rl.lever_document(one) for one in self.levers]
             document["samples_per_problem"] = {
@@ -116,7 +116,7 @@ class RLAnswer(Answer):
                 for one in self.domains
             ]
         document |= {"price": setting.price_ground, "backend": question.backend, "assumptions": _assumptions(question)}
-        document["interval"] = {"class": setting.sureness}
+        document["interval"] = {"class": setting.run.confidence}
         if working:
             document["working"] = documents.working_document(rl_figures(run), setting.price_ground)
             document["efficiency"] = _factors()
@@ -128,7 +128,7 @@ class RLAnswer(Answer):
         found = documents_rl.demand_document(draws["budget_flop"], self.run.demand(draws["budget_flop"]))
         if self.question.continuation_tokens is None:
             return found
-        asked = (draws["budget_flop"], draws.get("text_per_place"))
+        asked = (draws["budget_flop"], draws.get("text_tokens_per_position"))
         return found | documents_rl.text_document(self.run, asked, draws["stock"])
 
 
@@ -140,7 +140,8 @@ def _assumptions(question: RLQuestion) -> dict[str, Any]:
         "pretraining_mfu": "as --mfu",
         "colocated": "weights and caches of the idle side are moved out of the way within weight sync",
     }
-    if question.rollout_limit_tokens is None and question.rollout_lengths is None:
+    tails = question.rollout_limit_tokens, question.rollout_lengths, question.longest_over_mean
+    if all(one is None for one in tails):
         document["longest_over_mean"] = LONGEST_OVER_MEAN
     return document
 

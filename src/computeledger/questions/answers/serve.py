@@ -6,42 +6,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from computeledger.arrays import Num, Uncertain, median
 from computeledger.errors import InputError, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
-from computeledger.facts.load import load_model, load_system
+from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
-from computeledger.fields import Given
+from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import efficiency, load_factors, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serve_answer import ServeAnswer
 from computeledger.questions.answers.serve_pools import PoolsAnswer, answer_pools
 from computeledger.questions.answers.serve_setting import Setting, layouts_to_search
-from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
+from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.questions.launch import LAUNCHERS
-from computeledger.units import format_count, format_si
+from computeledger.units import format_count
 from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
-from computeledger.workloads.serving_burst import PREFILL_FIRST
-from computeledger.workloads.serving_search import (
-    SLOWEST_TPOT_S,
-    Fleet,
-    ServingOption,
-    Slo,
-    layouts_that_fit,
-    price_of_speed,
-    search_serving,
-    size_fleet,
+from computeledger.workloads.serving_reading import (
+    check_request,
+    choose_option,
+    layouts_to_try,
+    lengths_of,
+    model_of,
+    read_serving,
+    search_options,
 )
-from computeledger.workloads.serving_sweep import room
+from computeledger.workloads.serving_search import Fleet, ServingOption, Slo, price_of_speed, size_fleet
 
 
 def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnswer | PoolsAnswer:
@@ -85,14 +81,12 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     setting, anchored_by = _setting(question)
     if question.mode == "disaggregated":
         return answer_pools(setting)
-    layouts = _layouts(setting)
-    found = search_serving(
-        setting.at_median, layouts, setting.typical, None if question.batch is None else [question.batch]
-    )
-    if not found:
-        raise _does_not_fit(question.batch, layouts, setting.at_median, setting.typical)
+    layouts = layouts_to_try(question, setting.at_median, setting.typical)
+    if question.layout is None:
+        layouts = layouts_to_search(question, layouts)
+    found = search_options(question, setting.at_median, layouts, setting.typical)
     fleet = _fleet(found, question) if question.requests_per_s is not None else None
-    chosen = fleet.option if fleet is not None else _choose(found, question)
+    chosen = fleet.option if fleet is not None else choose_option(question, found)
     at = replace(setting.scenario, layout=chosen.layout, batch=float(chosen.batch))
     at_median = replace(setting.at_median, layout=chosen.layout, batch=float(chosen.batch))
     return ServeAnswer(
@@ -112,47 +106,20 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
 
 def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     """Scenario and machine of a question, with samples and at their medians; and what its anchors say."""
-    system, model = load_system(question.system), load_model(question.model)
-    if question.context_tokens is not None:
-        model = replace(model, max_context_tokens=question.context_tokens)
+    system, model = load_system(question.system), model_of(question)
     price, ground = price_of(system, question.price)
-    lengths = {name: getattr(question, f"{name}_tokens") for name in ("input", "output", "cached")}
+    lengths = lengths_of(question)
+    streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
     interval = _interval(model, system, question)
     ratios, anchors = _anchored(question, interval, model, system)
-    draws, machine, typical = draw_machine(system, {**lengths, "price": price, **ratios}, question.engine, question)
-    scenario = ServingScenario(
-        model=model,
-        layout=Layout(),
-        precision=_asked_precision(question, model),
-        input_tokens=draws["input"],
-        output_tokens=draws["output"],
-        batch=1.0,
-        cached_tokens=draws["cached"],
-        usd_per_gpu_hour=draws["price"],
-        draft_tokens=question.draft_tokens,
-        tokens_per_step=question.tokens_per_step,
-        rounds=_rounds(question),
-        statistic=question.statistic,
-    )
-    at_median = replace(
-        scenario,
-        input_tokens=middle(lengths["input"]),
-        output_tokens=middle(lengths["output"]),
-        cached_tokens=middle(lengths["cached"]),
-        usd_per_gpu_hour=middle(price),
-    )
-    _check_context(model, at_median)
+    inputs = {streams[name]: value for name, value in lengths.items()}
+    draws, machine, typical = draw_machine(system, {**inputs, "price": price, **ratios}, question.engine, question)
+    scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
+    medians: dict[str, Num] = {name: middle(value) for name, value in lengths.items()}
+    at_median = read_serving(question, medians, middle(price))
+    check_request(at_median)
     setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
     return setting, _carried(anchors, interval, draws)
-
-
-def _rounds(question: ServeQuestion) -> float:
-    """Requests per client that start together."""
-    if question.rounds is None:
-        return float("inf")
-    if question.equal_lengths and question.engine in PREFILL_FIRST:
-        return 1.0  # every round starts together
-    return float(question.rounds)
 
 
 def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
@@ -161,7 +128,7 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     load_factors(engine)
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
-    weights = _asked_precision(question, model).name
+    weights = precision_of(model, question.precision, question.kv_precision).name
     return None if engine not in ENGINES else interval_of(interval_class(model, weights, system, engine, kind))
 
 
@@ -181,7 +148,9 @@ def _anchored(
             raise InputError("--anchor: state the layout it was measured on, with --layout or as layout=tp8")
         layout = check_layout(parse_layout(question.layout), model) if question.layout else Layout()
         central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-        asked = ServingScenario(model, layout, _asked_precision(question, model), 1.0, 1.0, 1.0)
+        asked = ServingScenario(
+            model, layout, precision_of(model, question.precision, question.kv_precision), 1.0, 1.0, 1.0
+        )
         ratios = anchor_ratios(given, asked, Machine(system, efficiency(question.engine, central)))
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
         document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
@@ -189,10 +158,6 @@ def _anchored(
 
 
 _RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
-
-
-def _asked_precision(question: ServeQuestion, model: Model) -> Precision:
-    return precision_of(model, question.precision, question.kv_precision)
 
 
 def _carried(anchors: Mapping[str, Any], interval: Interval | None, draws: Mapping[str, Num]) -> dict[str, Any]:
@@ -215,55 +180,3 @@ def _fleet(found: list[ServingOption], question: ServeQuestion) -> Fleet:
             "the fleet"
         )
     return fleet
-
-
-def _check_context(model: Model, scenario: ServingScenario) -> None:
-    held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
-    if model.max_context_tokens and held > model.max_context_tokens:
-        raise InputError(
-            f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}; "
-            "--context-tokens states a longer one (YaRN)"
-        )
-
-
-def _layouts(setting: Setting) -> list[Layout]:
-    """The layouts to try."""
-    question, model = setting.question, setting.at_median.model
-    if question.layout is None:
-        return layouts_to_search(question, layouts_that_fit(setting.at_median, setting.typical, question.gpus))
-    layout = check_layout(parse_layout(question.layout), model, question.gpus)
-    if int(layout.cp) > 1:
-        raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
-    return [layout]
-
-
-def _choose(found: list[ServingOption], question: ServeQuestion) -> ServingOption:
-    """The layout for a batch, or the cheapest option that is fast enough."""
-    if question.batch is not None:
-        in_order = sorted(found, key=lambda one: str(one.layout))
-        return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
-    limit = middle(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
-    if question.ttft is not None:
-        first = middle(question.ttft)
-        best_ttft_s = min(one.ttft_s for one in found)
-        found = [one for one in found if one.ttft_s <= first]
-        if not found:
-            best = format_si(best_ttft_s, "s")
-            raise InputError(f"--ttft {format_si(first, 's')}: no layout reaches that TTFT; the best is {best}")
-    fast = [one for one in found if one.tpot_s <= limit]
-    if not fast and question.tpot is not None:
-        quickest = min(found, key=lambda one: one.tpot_s)
-        words = f"{quickest.layout} at batch {quickest.batch} takes {format_si(quickest.tpot_s, 's')}"
-        raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {words}")
-    if not fast:
-        return min(found, key=lambda one: one.tpot_s)
-    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
-
-
-def _does_not_fit(batch: int | None, layouts: list[Layout], scenario: ServingScenario, machine: Machine) -> InputError:
-    """A stated batch that no layout holds, with the largest that one does."""
-    held = np.ravel(room(scenario, layouts, machine))
-    best = int(np.argmax(held))
-    return InputError(
-        f"--batch {batch}: does not fit; the largest batch that fits is {int(held[best])} ({layouts[best]})"
-    )

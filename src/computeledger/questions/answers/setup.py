@@ -7,23 +7,14 @@ from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.errors import InputError
-from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.schema import Accelerator, System
 from computeledger.fields import MOST_COUNT
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
-from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.roofline import Machine
 from computeledger.questions.documents import records as documents
 from computeledger.workloads.questions.setup import Sampled
-
-
-def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
-    """The precision that was asked for, or the one the weights are stored in."""
-    if given is not None:
-        return parse_precision(given, model.is_moe, kv)
-    parse_precision("bf16", False, kv)
-    return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
 
 
 def whole_number(name: str, value: Uncertain | None) -> int | None:

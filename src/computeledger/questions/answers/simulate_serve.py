@@ -15,9 +15,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
 from computeledger.physics.efficiency import efficiency, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine
+from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import Answer, from_python
-from computeledger.questions.answers.setup import precision_of, price_of
+from computeledger.questions.answers.setup import price_of
 from computeledger.questions.documents.simulate import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
 from computeledger.questions.simulate import SimulateServeQuestion
@@ -29,7 +29,7 @@ from computeledger.simulation.steady import LEAST_REQUESTS, MOST_REQUESTS, Estim
 from computeledger.simulation.step_times import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.traces import Trace, read_trace
 from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S, layouts_that_fit, search_serving
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
 #: that tell the lengths of one that does; most of a report's own sweep.
@@ -293,7 +293,4 @@ def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServe
         return check_layout(parse_layout(question.layout), scenario.model)
     limit = SLOWEST_TPOT_S if question.tpot is None else middle(question.tpot)
     found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
-    fast = [one for one in found if one.tpot_s <= limit]
-    if not fast:
-        return min(found, key=lambda one: one.tpot_s).layout
-    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu).layout
+    return cheapest(found, limit).layout

@@ -16,9 +16,9 @@ from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine
+from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import Answer, from_python
-from computeledger.questions.answers.setup import precision_of, price_of
+from computeledger.questions.answers.setup import price_of
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion

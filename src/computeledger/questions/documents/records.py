@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.arrays import Range, median
 from computeledger.economics.ledger import Ledger
 from computeledger.economics.phases import Phase
-from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan_keys import dimension_of_key
 from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import PRECISION_BYTES, Fact
@@ -135,8 +135,7 @@ def driver_unit(name: str) -> str:
     if head.startswith("ownership"):
         dimension = dimension_of(key)
         return _PEOPLES_UNITS.get(dimension, dimension)
-    keys = {**TOP, **KINDS, **TRAFFIC, **SECTIONS.get(head, {})}
-    return _PEOPLES_UNITS.get(keys[key].kind, "") if key in keys else ""
+    return _PEOPLES_UNITS.get(dimension_of_key(head, key), "")
 
 
 def term_document(term: Term) -> dict[str, Any]:

@@ -30,14 +30,19 @@ class PretrainQuestion(OnSystem):
     )  # fmt: skip
     sequence_tokens: Uncertain = asked(
         "tokens", "Length of a sequence.", 4096.0, unit="tokens", is_open=True, metavar="S", label="Sequence",
-        group="Run", slider=(512, 131072),
+        group="Run", slider=(512, 131072), aliases=("sequence",),
     )  # fmt: skip
     global_batch_tokens: Uncertain = asked(
         "tokens", "Tokens per optimiser step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
-        label="Global batch", group="Run", slider=(65536, 2e8),
+        label="Global batch", group="Run", slider=(65536, 2e8), aliases=("global_batch",),
     )  # fmt: skip
     microbatch_sequences: int | None = asked(
-        "whole", "Sequences that pass a stage at once.", least=1, metavar="M", blank="searched"
+        "whole",
+        "Sequences that pass a stage at once.",
+        least=1,
+        metavar="M",
+        blank="searched",
+        aliases=("microbatch",),
     )
     recompute: str | None = asked(
         "text", "none, selective, full, or operations: core_attn, layernorm, mla_up_proj, moe_act.", metavar="WHAT",

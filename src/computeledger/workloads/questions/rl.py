@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.fields import MOST_SAMPLES, asked
+from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class RLQuestion(OnSystem):
         "whole", "Of them, those that only train.", least=1, metavar="N", label="GPUs that only train",
         group="Asynchrony", slider=(8, 16384), blank="all take turns; searched with a lag",
     )  # fmt: skip
+    generation_gpus: int | None = asked(
+        "whole", "Of them, those that only generate.", least=1, metavar="N", blank="the rest"
+    )
     layout: str | None = asked(
         "text", "Of one generation replica.", metavar="tp8-ep8", label="Generation layout", group="How",
         blank="searched",
@@ -60,18 +63,21 @@ class RLQuestion(OnSystem):
         "tokens", "Where rollouts are cut.", unit="tokens", is_open=True, metavar="L",
         aliases=("longest", "rollout_limit"), blank="3 x the mean",
     )  # fmt: skip
+    longest_over_mean: Uncertain | None = asked(
+        "count", "Longest rollout of a step over the mean.", least=1.0, metavar="N", blank="3"
+    )
     prompt_tokens: Uncertain = asked(
         "tokens", "Mean prompt.", 500.0, unit="tokens", metavar="L", aliases=("prompt",), label="Prompt, mean",
         group="Sampling", slider=(16, 65536),
     )  # fmt: skip
     no_shared_prefix: bool = asked("switch", "A group's prompt is prefilled once per rollout.", False)
     prompts_per_step: Uncertain = asked(
-        "count", "Prompts per step.", 128.0, is_open=True, metavar="N", aliases=("prompts",), label="Prompts a step",
-        group="Sampling", slider=(1, 4096),
+        "count", "Prompts per step.", 128.0, is_open=True, most=MOST_COUNT, metavar="N", aliases=("prompts",),
+        label="Prompts a step", group="Sampling", slider=(1, 4096),
     )  # fmt: skip
     group_size: Uncertain = asked(
-        "count", "Rollouts per prompt.", 16.0, is_open=True, metavar="N", label="Rollouts a prompt", group="Sampling",
-        slider=(1, 256),
+        "count", "Rollouts per prompt.", 16.0, is_open=True, most=MOST_COUNT, metavar="N", label="Rollouts a prompt",
+        group="Sampling", slider=(1, 256),
     )  # fmt: skip
     steps: Uncertain = asked(
         "count", "Steps of the run.", 1000.0, is_open=True, metavar="N", label="Steps", group="Sampling",
@@ -91,6 +97,14 @@ class RLQuestion(OnSystem):
         "count", "Passes of the update over kept rollouts.", 1.0, is_open=True, metavar="N", aliases=("updates",)
     )
     optimizer_steps: Uncertain = asked("count", "Optimiser steps in a pass.", 1.0, is_open=True, metavar="N")
+    global_batch_tokens: Uncertain | None = asked(
+        "tokens", "Tokens per optimiser step, instead of --optimizer-steps.", unit="tokens", is_open=True, metavar="T",
+        aliases=("global_batch",), blank="one step a pass",
+    )  # fmt: skip
+    sequence_tokens: Uncertain | None = asked(
+        "tokens", "Packed length of a training sequence.", unit="tokens", is_open=True, metavar="S",
+        aliases=("sequence",), blank="8K",
+    )  # fmt: skip
     critic_ratio: Uncertain = asked("count", "Size of a critic over the policy; 0 without one.", 0.0, metavar="N")
     reward_ratio: Uncertain = asked(
         "count", "Size of a reward model on the trainer over the policy; 0 without one.", 0.0, metavar="N"
@@ -100,7 +114,7 @@ class RLQuestion(OnSystem):
         slider=(0.001, 100), blank="0s",
     )  # fmt: skip
     verifier_cores: Uncertain = asked(
-        "count", "Verdicts at a time.", 1024.0, is_open=True, metavar="N", label="Verdicts at a time",
+        "count", "Verdicts at a time.", 1024.0, is_open=True, most=MOST_COUNT, metavar="N", label="Verdicts at a time",
         group="Verifying", slider=(1, 65536),
     )  # fmt: skip
     verifier: tuple[str, ...] = asked(
@@ -134,8 +148,9 @@ class RLQuestion(OnSystem):
         label="Drain generation before new weights", group="Asynchrony",
     )  # fmt: skip
     live_limit: Uncertain = asked(
-        "count", "Rollouts that a replica decodes at once at most.", 1024.0, is_open=True, metavar="N"
-    )
+        "count", "Rollouts that a replica decodes at once at most.", 1024.0, is_open=True, most=MOST_COUNT, metavar="N",
+        aliases=("batch",),
+    )  # fmt: skip
     draft_tokens: Uncertain = asked("count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="N")
     tokens_per_step: Uncertain = asked(
         "count", "Tokens that a speculative step yields.", 1.0, is_open=True, metavar="N"
@@ -158,6 +173,13 @@ class RLQuestion(OnSystem):
     samples: int = asked("whole", "Samples of uncertain inputs.", 512, least=1, most=MOST_SAMPLES)
 
     @property
+    def numbers(self) -> dict[str, Uncertain]:
+        """Quantities that are stated or have a default, by field; the price apart."""
+        known = fields_of(RLQuestion).values()
+        named = [one.name for one in known if one.dimension not in (SWITCH, TEXT, TEXTS, WHOLE) and one.name != "price"]
+        return {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+
+    @property
     def takes_weights_live(self) -> bool | None:
         """Whether live rollouts go on with new weights; None for the default."""
         return True if self.in_flight else False if self.drained else None
@@ -172,6 +194,8 @@ class RLQuestion(OnSystem):
             )
         if self.rollout_p50_tokens is not None and self.rollout_p95_tokens is None:
             raise InputError("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
+        if self.longest_over_mean is not None and (self.rollout_tokens is None or self.rollout_p95_tokens is not None):
+            raise InputError("--longest-over-mean tells the tail of --rollout-tokens: leave other tails out")
         of_text = self.train_on_continuation or self.next_token_tokens or self.text_tokens_per_position is not None
         if self.continuation_tokens is None and of_text:
             raise InputError(

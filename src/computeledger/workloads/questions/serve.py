@@ -23,15 +23,15 @@ class ServeQuestion(OnSystem):
     )  # fmt: skip
     input_tokens: Uncertain = asked(
         "tokens", "New input.", 4096.0, unit="tokens", is_open=True, metavar="I", label="New input", group="Load",
-        slider=(64, 131072),
+        slider=(64, 131072), aliases=("input",),
     )  # fmt: skip
     output_tokens: Uncertain = asked(
         "tokens", "Output.", 1024.0, unit="tokens", is_open=True, metavar="O", label="Output", group="Load",
-        slider=(16, 65536),
+        slider=(16, 65536), aliases=("output",),
     )  # fmt: skip
     cached_tokens: Uncertain = asked(
         "tokens", "Cached prefix.", 0.0, unit="tokens", metavar="C", label="Cached prefix", group="Load",
-        slider=(64, 131072),
+        slider=(64, 131072), aliases=("cached",),
     )  # fmt: skip
     context_tokens: int | None = asked(
         "whole", "Longest context served, as with YaRN: an assumption.", least=1, metavar="N", label="Longest context",
