@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
+    from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.pretrain import PretrainQuestion
+    from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.rl import RLQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.serve import ServeQuestion
@@ -66,11 +68,13 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.pretrain": ("pretrain",),
+    "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
     "questions.pretrain": ("PretrainQuestion",),
+    "questions.reconcile": ("ReconcileQuestion",),
     "questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
     "questions.answers.cost": ("cost",),
@@ -129,6 +133,7 @@ __all__ = [
     "RLQuestion",
     "RLScenario",
     "Range",
+    "ReconcileQuestion",
     "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
@@ -163,6 +168,7 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "reconcile",
     "rl",
     "route",
     "sample",

@@ -22,6 +22,7 @@ _MODULES = {
     "PoolsAnswer": "serve",
     "PretrainAnswer": "pretrain",
     "RLAnswer": "rl",
+    "ReconcileAnswer": "reconcile",
     "RouteAnswer": "route",
     "RouteCheckAnswer": "route",
     "ServeAnswer": "serve",
