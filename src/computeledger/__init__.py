@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from computeledger.physics.training import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.frontier import ForecastQuestion
@@ -77,6 +79,7 @@ _HOMES = {
     "questions.reconcile": ("ReconcileQuestion",),
     "questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
+    "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
@@ -86,6 +89,7 @@ _HOMES = {
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.plan": ("PlanQuestion",),
+    "questions.calibrate": ("CalibrateQuestion",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
@@ -112,6 +116,7 @@ __all__ = [
     "Accelerator",
     "AllocateQuestion",
     "Batch",
+    "CalibrateQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
@@ -144,6 +149,7 @@ __all__ = [
     "System",
     "allocate",
     "bibtex",
+    "calibrate",
     "cost",
     "efficiency",
     "estimate_ledger",
