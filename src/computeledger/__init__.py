@@ -44,11 +44,8 @@ if TYPE_CHECKING:
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
-    from computeledger.questions.pretrain import PretrainQuestion
     from computeledger.questions.reconcile import ReconcileQuestion
-    from computeledger.questions.rl import RLQuestion
     from computeledger.questions.route import RouteQuestion
-    from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.serving import ServingClock, simulate_serving
@@ -56,6 +53,9 @@ if TYPE_CHECKING:
     from computeledger.simulation.traces import read_trace
     from computeledger.sources import bibtex
     from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+    from computeledger.workloads.questions.pretrain import PretrainQuestion
+    from computeledger.workloads.questions.rl import RLQuestion
+    from computeledger.workloads.questions.serve import ServeQuestion
     from computeledger.workloads.rl import estimate_rl
     from computeledger.workloads.rl_scenario import RLScenario
     from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
@@ -75,9 +75,9 @@ _HOMES = {
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
-    "questions.pretrain": ("PretrainQuestion",),
     "questions.reconcile": ("ReconcileQuestion",),
-    "questions.rl": ("RLQuestion",),
+    "workloads.questions.pretrain": ("PretrainQuestion",),
+    "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
     "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
@@ -94,7 +94,7 @@ _HOMES = {
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
     "questions.allocate": ("AllocateQuestion",),
-    "questions.serve": ("ServeQuestion",),
+    "workloads.questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),

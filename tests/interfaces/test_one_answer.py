@@ -23,13 +23,13 @@ from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
 from computeledger.questions.documents.serving import serve_figures
-from computeledger.questions.pretrain import PretrainQuestion
-from computeledger.questions.rl import RLQuestion
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.lora import TARGETS
 from computeledger.workloads.megatron import FRAMEWORKS
 from computeledger.workloads.pipeline import SCHEDULES
 from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.questions.pretrain import PretrainQuestion
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl_scenario import VERIFIER_CORES
 from computeledger.workloads.serving import LIVE_LIMIT, ServingResult, ServingScenario, estimate_serving
 from tests.commands import call

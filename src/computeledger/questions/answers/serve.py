@@ -25,9 +25,9 @@ from computeledger.questions.answers.serve_pools import PoolsAnswer, answer_pool
 from computeledger.questions.answers.serve_setting import Setting, layouts_to_search
 from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
 from computeledger.questions.launch import LAUNCHERS
-from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_count, format_si
 from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving_burst import PREFILL_FIRST
@@ -52,7 +52,8 @@ def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnsw
     question : ServeQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.questions.serve.ServeQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.serve.ServeQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------

@@ -37,10 +37,10 @@ from computeledger.questions.documents.serving import (
 )
 from computeledger.questions.documents.tiers import kv_tiers_document
 from computeledger.questions.launch import launch_text
-from computeledger.questions.serve import ServeQuestion
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.pool_search import search_pools
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving import ServingResult
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of

@@ -20,10 +20,10 @@ from computeledger.questions.answers.serve_setting import (
 )
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.launch import launch_text
-from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_si
 from computeledger.workloads.disaggregated import DisaggregatedResult, estimate_disaggregated
 from computeledger.workloads.pool_search import PoolOption, pools_usd_per_mtok, search_pools
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving_search import (
     SLOWEST_TPOT_S,
     ServingOption,

@@ -12,9 +12,9 @@ from computeledger.facts.schema import System
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.launch import engine_runs
-from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_si
 from computeledger.workloads.intervals import Interval
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
