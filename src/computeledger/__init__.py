@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
@@ -84,6 +85,7 @@ _HOMES = {
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
+    "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.answers.frontier": ("forecast",),
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
@@ -151,6 +153,7 @@ __all__ = [
     "bibtex",
     "calibrate",
     "cost",
+    "diff_facts",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
@@ -178,6 +181,7 @@ __all__ = [
     "rl",
     "route",
     "sample",
+    "search_facts",
     "serve",
     "simulate_rl",
     "simulate_serve",

@@ -325,7 +325,7 @@ def test_python_and_the_command_settle_alike(run, tmp_path):
     """Paths, a plan that was read and texts ask the same question; nothing is written until it is asked for."""
     import computeledger as cl
 
-    found = cl.reconcile(plan=load_plan("plan.toml"), actuals=tmp_path / "a", price="$4/h", calibration="own.toml")
+    found = cl.reconcile(load_plan("plan.toml"), tmp_path / "a", price="$4/h", calibration="own.toml")
     code, text = run(
         "reconcile", "plan.toml", str(tmp_path / "a"), "--price", "4", "--calibration", "own.toml", "--json"
     )

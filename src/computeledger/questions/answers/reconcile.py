@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from computeledger.actuals.plan_calibration import PlanCalibration, calibration_
 from computeledger.actuals.readers.tally import Hints, counted
 from computeledger.actuals.reconcile import Reconciliation, Settled, settle_plan
 from computeledger.actuals.sums import LEDGERS
-from computeledger.economics.plan import load_plan
+from computeledger.economics.plan import Plan, load_plan
 from computeledger.errors import InputError
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
@@ -88,15 +89,22 @@ class ReconcileAnswer(Answer):
         }
 
 
-def reconcile(question: ReconcileQuestion | None = None, /, **given: Given) -> ReconcileAnswer:
+def reconcile(
+    plan: str | PathLike[str] | Plan | ReconcileQuestion | None = None,
+    /,
+    actuals: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+    **given: Given,
+) -> ReconcileAnswer:
     """Budget against actuals by phase: what the runs took, why it differs, and what the next plan can count on.
 
     Parameters
     ----------
-    question : ReconcileQuestion, optional
-        What is asked; keywords change single fields of it.
-    **given : str, float, path or Plan
-        Fields of :class:`~computeledger.questions.reconcile.ReconcileQuestion`: the ``plan``, the files of ``actuals``.
+    plan : str, path, Plan or ReconcileQuestion
+        A plan file, a plan as read, or a question made before.
+    actuals : str, path or sequence of them
+        Run ledgers and logs.
+    **given : str or float
+        Other fields of :class:`~computeledger.questions.reconcile.ReconcileQuestion`, such as ``price`` and ``gpus``.
 
     Returns
     -------
@@ -117,11 +125,14 @@ def reconcile(question: ReconcileQuestion | None = None, /, **given: Given) -> R
     >>> log = Path(tempfile.mkdtemp(), "run.jsonl")
     >>> _ = log.write_text('{"schema": "run-ledger/1", "run": "a", "workload": "pretraining", "phase": "step", '
     ...                    '"duration_s": 18000, "devices": 8, "tokens_by_kind": {"trained": 1e9}}')
-    >>> run = reconcile(plan=plan, actuals=log).phases["pretraining"]
+    >>> run = reconcile(plan, log).phases["pretraining"]
     >>> round(run.actual.gpu_hours), round(run.budget.gpu_hours, 1), round(run.usd.utilization, 1)
     (40, 31.6, 16.8)
     """
-    return from_python(ReconcileQuestion, answer_reconcile, question, given)
+    question = plan if isinstance(plan, ReconcileQuestion) else None
+    named: dict[str, Any] = {"plan": None if question else plan, "actuals": actuals}
+    asked = {**given, **{name: value for name, value in named.items() if value is not None}}
+    return from_python(ReconcileQuestion, answer_reconcile, question, asked)
 
 
 def answer_reconcile(question: ReconcileQuestion) -> ReconcileAnswer:
