@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
+    from computeledger.questions.answers.prices import bill, price_floor, price_history
     from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.route import route
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
+    from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
     from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
@@ -90,8 +92,10 @@ _HOMES = {
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
+    "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
     "questions.calibrate": ("CalibrateQuestion",),
+    "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
@@ -118,6 +122,7 @@ __all__ = [
     "Accelerator",
     "AllocateQuestion",
     "Batch",
+    "BillQuestion",
     "CalibrateQuestion",
     "ComputeLedgerError",
     "CostQuestion",
@@ -137,6 +142,8 @@ __all__ = [
     "Precision",
     "PretrainQuestion",
     "PretrainingScenario",
+    "PriceFloorQuestion",
+    "PriceHistoryQuestion",
     "RLQuestion",
     "RLScenario",
     "Range",
@@ -151,6 +158,7 @@ __all__ = [
     "System",
     "allocate",
     "bibtex",
+    "bill",
     "calibrate",
     "cost",
     "diff_facts",
@@ -174,6 +182,8 @@ __all__ = [
     "plan",
     "plan_document",
     "pretrain",
+    "price_floor",
+    "price_history",
     "quantiles",
     "read_plan",
     "read_trace",
