@@ -143,7 +143,7 @@ def test_bad_input_gets_one_line(capsys: pytest.CaptureFixture[str], arguments: 
     ("line", "message"),
     [
         ("max_lag = -1", "must not be negative"),
-        ("verifier_cores = 0", "must be more than zero"),
+        ("verifier_cores = 0", "must be greater than 0"),
         ('rollout_limit = "400K tokens"', "exceed the context"),
         ('partial_rollouts = "maybe"', "allowed: yes, no"),
         ('mode = "synchronous"\nmax_lag = 2', "contradict"),
