@@ -131,7 +131,7 @@ BAD_PLANS = {
     "not TOML": ("title = ", "not valid TOML"),
     "missing section": (PLAN.replace("[rl]", "[research]").split("[research]")[0], "[rl] is missing"),
     "unknown section": (PLAN + "\n[inferense]\n", "inference"),
-    "misspelt key": (PLAN.replace("rollout =", "rolout ="), "rollout"),
+    "misspelt key": (PLAN.replace("rollout_tokens =", "rolout_tokens ="), "rollout"),
     "misspelt top key": ("modle = 'x'\n" + PLAN, "model"),
     "unit-less tokens": (PLAN.replace('"2B..10B tokens"', "2e9"), "unit is missing"),
     "unit-less range": (PLAN.replace('"2B..10B tokens"', '"2B..10B"'), "unit is missing"),
@@ -162,7 +162,7 @@ BAD_PLANS = {
     "bad layout": (PLAN.replace('"tp4-dp2"', '"tp3-dp2"'), "tp must divide"),
     "layout against gpus": (PLAN.replace('"tp4-dp2"', '"tp8-dp4"'), "8 GPUs"),
     "bad mode": (PLAN.replace("[rl]\n", '[rl]\nmode = "sideways"\n'), "synchronous"),
-    "missing key": (PLAN.replace('rollout = "2K..5K tokens"\n', ""), "rollout is missing"),
+    "missing key": (PLAN.replace('rollout_tokens = "2K..5K tokens"\n', ""), "rollout_tokens is missing"),
     "tokens and steps": (PLAN.replace("[rl]\n", '[rl]\ntokens = "1B tokens"\n'), "contradict"),
     "rate without life": (PLAN.replace('tokens = "2B..10B tokens"', 'rate = "1M tokens/s"'), "life is missing"),
     "traffic twice": (
@@ -175,7 +175,7 @@ BAD_PLANS = {
     "balanced with nothing": (PLAN.replace("steps = 500", 'tokens = "balanced"'), "needs a [pretraining]"),
     "experiments empty": (PLAN.replace('gpu_hours = "500..2000 GPU-hours"\n', ""), "is missing"),
     "unknown factor": (PLAN + "\n[efficiency]\nexpert_inbalance = 1.0\n", "expert_imbalance"),
-    "batch does not fit": (PLAN.replace("batch = 64", "batch = 64000"), "does not fit"),
+    "batch does not fit": (PLAN.replace("[inference]\n", "[inference]\nbatch = 64000\n"), "does not fit"),
 }
 
 

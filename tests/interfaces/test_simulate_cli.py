@@ -145,10 +145,9 @@ def test_bad_input_gets_one_line(capsys: pytest.CaptureFixture[str], arguments: 
         ("max_lag = -1", "must not be negative"),
         ("verifier_cores = 0", "must be greater than 0"),
         ('rollout_limit = "400K tokens"', "exceed the context"),
-        ('partial_rollouts = "maybe"', "allowed: yes, no"),
+        ('partial_rollouts = "maybe"', "'yes' or 'no'"),
         ('mode = "synchronous"\nmax_lag = 2', "contradict"),
-        ("generation_gpus = 64", "do not fit gpus = 8"),
-        ("batch = 100000", "does not fit"),
+        ("generation_gpus = 64", "of 8 GPUs some must generate, and some train"),
         ("remote_gpus = 4", "needs remote_bandwidth"),
     ],
 )  # fmt: skip

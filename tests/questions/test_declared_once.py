@@ -79,7 +79,7 @@ def test_a_field_is_a_key_of_a_plan_with_its_schema_and_docs_row(monkeypatch: py
     monkeypatch.setitem(plan_keys.SECTIONS, "inference", keys)
     skip = {"skip": "not asked"}
     base = {"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": skip, "rl": skip}
-    served = {"tokens": "1T", "input_tokens": "2K", "output_tokens": "500"}
+    served = {"tokens": "1T tokens", "input_tokens": "2K tokens", "output_tokens": "500 tokens"}
     for name in ("coolant_litres", "water"):
         plan = read_plan({**base, "inference": {**served, name: "1.5K"}})
         assert plan.sections["inference"].values["coolant_litres"] == 1500.0

@@ -207,7 +207,7 @@ def _with_attention(name: str, setting: Setting) -> float | None:
     if name != "pretraining":
         return None
     model = setting.model
-    flop = training_flop_per_token(model, setting.typical_number("sequence"))
+    flop = training_flop_per_token(model, setting.typical_number("sequence_tokens"))
     return median(flop) / (6 * n_params_active(model))
 
 
@@ -328,7 +328,7 @@ def _energy_j(took: Actual, tally: Tally) -> tuple[float | None, list[str]]:
 def _remarks(one: Settled, setting: Setting) -> list[str]:
     """Where plan and run are not of the same size."""
     out = []
-    if one.name == "pretraining" and (silent := setting.assumed("sequence")):
+    if one.name == "pretraining" and (silent := setting.assumed("sequence_tokens")):
         out.append(f"MFU counts attention over sequences of {silent[0].value:g} tokens, which the plan leaves out")
     if "gpus" in setting.section:
         planned = round(setting.typical_number("gpus"))

@@ -185,7 +185,8 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
     >>> from computeledger.economics.setting import make_setting, uncertain_inputs
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"skip": "open weights"}, "rl": {"skip": "none"},
-    ...                   "inference": {"tokens": "1T tokens", "input_tokens": "2000", "output_tokens": "500"}})
+    ...                   "inference": {"tokens": "1T tokens", "input_tokens": "2K tokens",
+    ...                                 "output_tokens": "500 tokens"}})
     >>> section = plan.sections["inference"]
     >>> setting = make_setting(plan, section, sample(uncertain_inputs(plan)))
     >>> phase = inference_phase([(setting, section)], [model_engine(setting, section)])

@@ -279,7 +279,7 @@ def asked_run(setting: Setting) -> AskedRun:
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
     ...                   "rl": {"gpus": 16, "steps": 100, "prompts_per_step": 16, "group_size": 8, "max_lag": 2,
-    ...                          "rollout_tokens": "1K", "prompt_tokens": "400", "training_gpus": 4}})
+    ...                          "rollout_tokens": "1K tokens", "prompt_tokens": "400 tokens", "training_gpus": 4}})
     >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
     >>> found = asked_run(make_setting(plan, plan.sections["rl"], draws)).typical
     >>> found.split.n_generation, found.split.is_in_flight, int(found.trainer.layout.n_gpus)

@@ -23,7 +23,7 @@ from computeledger.fields import (
 )
 from computeledger.physics.efficiency import IDEAL, factor_dimension
 from computeledger.physics.efficiency_training import IDEAL_TRAINING, load_all_factors
-from computeledger.units import format_si
+from computeledger.units import DIMENSIONLESS, format_si
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -333,7 +333,7 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
     one : Field
         What may be given.
     given : Any
-        As TOML has it: a text with its unit, or a bare number in the unit that the key says.
+        As TOML has it: a text with its unit, or a bare number where there is none.
     spelt : str
         How an error names the key.
 
@@ -350,7 +350,7 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
 
     Examples
     --------
-    >>> read_key(SECTIONS["rl"]["rollout_tokens"], "4K..8K", "rollout_tokens =")
+    >>> read_key(SECTIONS["rl"]["rollout_tokens"], "4K..8K tokens", "rollout_tokens =")
     Range(low=4000.0, high=8000.0, bounded=False)
     """
     if one.dimension == TEXT and isinstance(given, str) and not given.strip():
@@ -362,6 +362,8 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
             words = " or ".join(one.words)
             raise QuantityError(f"{spelt} {given!r}: expected a quantity such as {example_of(one)!r}, or {words}")
         given = given if isinstance(given, str) else repr(given)
+        if one.dimension not in (*DIMENSIONLESS, WHOLE):
+            one = replace(one, unit=None)  # a file's number says its unit
         if one.dimension == WHOLE and ".." in given:
             one = replace(one, dimension="count", unit="", most=min(one.most, MOST_COUNT), least=max(one.least, 1.0))
     value = read_value(one, given, spelt)
@@ -415,7 +417,7 @@ def _properties(keys: Mapping[str, Field]) -> dict[str, Any]:
         if one.dimension == SWITCH:
             found |= {"type": "string", "enum": ["yes", "no"], "default": "yes" if one.default else "no"}
         elif one.dimension != TEXT:
-            found["type"] = ["string", "number"]
+            found["type"] = ["string", "number"] if one.dimension in (*DIMENSIONLESS, WHOLE) else "string"
         out[name] = found
         out |= {alias: {**found, "deprecated": True} for alias in one.aliases}
     return out

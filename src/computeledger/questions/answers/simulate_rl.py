@@ -100,8 +100,8 @@ def simulate_rl(
     Examples
     --------
     >>> top = {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h"}
-    >>> section = {"gpus": 8, "steps": 10, "prompts_per_step": 16, "group_size": 4, "rollout": "1K tokens",
-    ...            "prompt": "200 tokens"}
+    >>> section = {"gpus": 8, "steps": 10, "prompts_per_step": 16, "group_size": 4, "rollout_tokens": "1K tokens",
+    ...            "prompt_tokens": "200 tokens"}
     >>> from computeledger.economics.plan import read_plan
     >>> skip = {"skip": "not asked"}
     >>> plan = read_plan({**top, "rl": section, "pretraining": skip, "inference": skip})
