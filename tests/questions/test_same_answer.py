@@ -1,22 +1,29 @@
-"""A question has one answer: asked in Python, on the command line and in the app, it is the same to the last digit."""
+"""A question has one answer: asked in Python, on the command line, in the app and in a plan, it is the same."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import computeledger as cl
+from computeledger.economics import phases
+from computeledger.economics.ledger import estimate_ledger
+from computeledger.economics.plan import read_plan
 from computeledger.errors import InputError
 from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
+from computeledger.questions.answer import Quantity
+from computeledger.questions.answers.serve_answer import ServeAnswer
 from tests.commands import call
 
 FEW = settings(
@@ -26,9 +33,9 @@ PRETRAIN = st.fixed_dictionaries({
     "model": st.sampled_from(["meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"]),
     "system": st.just("h100-nvl8"),
     "gpus": st.sampled_from(["16", "64"]),
-    "tokens": st.sampled_from(["1T", "2T..3T"]),
-    "sequence_tokens": st.sampled_from(["4096", "8K"]),
-    "global_batch_tokens": st.sampled_from(["2M", "4,194,304"]),
+    "tokens": st.sampled_from(["1T tokens", "2T..3T tokens"]),
+    "sequence_tokens": st.sampled_from(["4096 tokens", "8K tokens"]),
+    "global_batch_tokens": st.sampled_from(["2M tokens", "4,194,304 tokens"]),
     "precision": st.sampled_from(["bf16", "fp8"]),
     "recompute": st.sampled_from([None, "selective"]),
     "price": st.sampled_from([None, "$2..3/h"]),
@@ -37,12 +44,25 @@ RL = st.fixed_dictionaries({
     "model": st.sampled_from(["meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"]),
     "system": st.just("h100-nvl8"),
     "gpus": st.sampled_from(["16", "64"]),
-    "rollout_tokens": st.sampled_from(["1000", "2K..6K"]),
+    "rollout_tokens": st.sampled_from(["1000 tokens", "2K..6K tokens"]),
     "prompts_per_step": st.sampled_from(["64", "128"]),
     "group_size": st.sampled_from(["8", "16"]),
     "steps": st.sampled_from(["100", "1000"]),
     "verifier_time": st.sampled_from(["100ms", "2s"]),
     "max_lag": st.sampled_from(["0", "2"]),
+    "price": st.sampled_from(["$2/h", "$2..3/h"]),
+})  # fmt: skip
+SERVE = st.fixed_dictionaries({
+    "model": st.sampled_from(["meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"]),
+    "system": st.sampled_from(["h100-nvl8", "h200-nvl8"]),
+    "layout": st.sampled_from([None, "tp2"]),
+    "batch": st.sampled_from([None, "16"]),
+    "input_tokens": st.sampled_from(["2K tokens", "1K..4K tokens"]),
+    "output_tokens": st.sampled_from(["500 tokens", "1K tokens"]),
+    "cached_tokens": st.sampled_from(["0 tokens", "4K tokens"]),
+    "kv_precision": st.sampled_from(["bf16", "fp8"]),
+    "tpot": st.sampled_from([None, "40ms"]),
+    "price": st.sampled_from(["$2/h", "$2..3/h"]),
 })  # fmt: skip
 #: Controls of the app that keep the names of earlier addresses.
 CONTROLS = {"rollout_tokens": "rollout", "prompts_per_step": "prompts"}
@@ -69,6 +89,26 @@ def in_the_app(app: TestClient, page: str, asked: dict[str, Any]) -> dict[str, A
     done = app.get(f"/api/{page}", params={**boxes, **given})
     assert done.status_code == 200, done.text
     return dict(done.json())
+
+
+def in_a_plan(section: str, asked: dict[str, Any], n_samples: int, **more: str) -> tuple[dict[str, Any], phases.Phase]:
+    """The same fields as a plan's section: single numbers, since a plan draws its ranges from streams of its own."""
+    single = {name: re.sub(r"([\d.]+[KMT]?)\.\.[\d.]+[KMT]?", r"\1", text) for name, text in asked.items() if text}
+    top = {name: single[name] for name in ("model", "system", "price") if name in single}
+    fields = {name: text for name, text in single.items() if name not in top}
+    skipped = {name: {"skip": "not asked"} for name in ("pretraining", "rl", "inference") if name != section}
+    plan = read_plan({**top, **skipped, section: {**fields, **more}})
+    return single, estimate_ledger(plan, n_samples).phases[section]
+
+
+def quantiles(found: Any) -> list[float]:
+    """Of a figure in a plan."""
+    return [float(np.quantile(found, share)) for share in (0.05, 0.5, 0.95)]
+
+
+def said(one: Quantity) -> list[float]:
+    """The same of an answer."""
+    return [one.p05, one.p50, one.p95]
 
 
 def numbers(value: Any, at: str = "") -> dict[str, Any]:
@@ -100,6 +140,10 @@ def test_a_pretraining_question(asked: dict[str, Any], app: TestClient) -> None:
     agree(document, in_the_app(app, "pretrain", asked))
     assert answer.step_s.p50 == document["step_s"]["p50"]
     assert cl.pretrain(answer.question, tokens=1e12).days.p50 < 1.001 * answer.days.p50
+    single, phase = in_a_plan("pretraining", asked, answer.question.samples)
+    again = cl.pretrain(**single)
+    assert quantiles(phase.details["step_s"][0]) == pytest.approx(said(again.step_s), rel=1e-9)
+    assert quantiles(phase.gpu_hours) == pytest.approx(said(again.gpu_hours), rel=1e-9)
 
 
 @FEW
@@ -111,6 +155,28 @@ def test_an_rl_question(asked: dict[str, Any], app: TestClient) -> None:
     agree(document, commanded("rl", {CONTROLS.get(key, key): text for key, text in asked.items()}))
     agree(document, in_the_app(app, "rl", asked))
     assert answer.step_s.p50 == document["step_s"]["p50"]
+    single, phase = in_a_plan("rl", asked, answer.question.samples, prompt_tokens="500 tokens")
+    again = cl.rl(**single)
+    assert quantiles(phase.details["step_s"][0]) == pytest.approx(said(again.step_s), rel=1e-9)
+    assert quantiles(phase.details["beta_gpu_time"][0]) == pytest.approx(said(again.beta_gpu_time), rel=1e-9)
+    assert quantiles(phase.gpu_hours) == pytest.approx(said(again.gpu_hours), rel=1e-9)
+
+
+@FEW
+@given(asked=SERVE)
+def test_a_serving_question(asked: dict[str, Any], app: TestClient) -> None:
+    answer = cl.serve(**asked)
+    document = answer.to_dict()
+    agree(document, commanded("serve", asked))
+    agree(document, commanded("serve", {name.removesuffix("_tokens"): text for name, text in asked.items()}))
+    agree(document, in_the_app(app, "serve", asked))
+    single, phase = in_a_plan("inference", asked, answer.question.samples, tokens="1B tokens")
+    again = cl.serve(**single)
+    assert isinstance(again, ServeAnswer)
+    assert quantiles(phase.details["inference: tpot_s"][0]) == pytest.approx(said(again.tpot_s), rel=1e-9)
+    assert quantiles(phase.details["inference: ttft_s"][0]) == pytest.approx(said(again.ttft_s), rel=1e-9)
+    cost = quantiles(phase.details["inference: usd_per_mtok_output"][0])
+    assert cost == pytest.approx(said(again.usd_per_mtok_output), rel=1e-9)
 
 
 def test_fields_say_what_they_are() -> None:

@@ -31,6 +31,7 @@ from computeledger.errors import InputError
 from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: What a calibration's interval is wide at least, to each side: how two runs differ beside their own unsteadiness; and
 #: what it is where a run has too few pieces to tell (assumptions).
@@ -207,7 +208,7 @@ def _with_attention(name: str, setting: Setting) -> float | None:
     if name != "pretraining":
         return None
     model = setting.model
-    flop = training_flop_per_token(model, setting.typical_number("sequence_tokens"))
+    flop = training_flop_per_token(model, middle(setting.asked(PretrainQuestion).sequence_tokens))
     return median(flop) / (6 * n_params_active(model))
 
 
@@ -331,7 +332,7 @@ def _remarks(one: Settled, setting: Setting) -> list[str]:
     if one.name == "pretraining" and (silent := setting.assumed("sequence_tokens")):
         out.append(f"MFU counts attention over sequences of {silent[0].value:g} tokens, which the plan leaves out")
     if "gpus" in setting.section:
-        planned = round(setting.typical_number("gpus"))
+        planned = round(median(setting.number("gpus")))
         if one.took.devices and planned not in one.took.devices:
             held = ", ".join(str(count) for count in one.took.devices)
             out.append(f"the plan has {planned} GPUs, the run held {held}")

@@ -194,7 +194,7 @@ def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, to
 
 def _check_whole(result: PretrainingResult, setting: Setting) -> None:
     """A layout that leaves GPUs of the job idle would make its days and its GPU-hours disagree."""
-    layout, n_gpus = result.scenario.layout, int(setting.typical_number("gpus"))
+    layout, n_gpus = result.scenario.layout, setting.asked(PretrainQuestion).gpus
     if int(layout.n_gpus) != n_gpus:
         raise LayoutError(
             f"layout {layout} uses {int(layout.n_gpus)} of {n_gpus} GPUs: leave dp out to use all of them"
@@ -236,7 +236,7 @@ def _counting_stops(
                        terms=(*hours.terms, share))  # fmt: skip
     known = {name: value for name, (value, _) in ASSUMED_STOPS.items()}
     stops = sample({"interruptions_per_gpu_s": published_interruptions_per_gpu_s(), **known})
-    shares = goodput(Reliability(**stops), setting.typical_number("gpus")).goodput_fraction
+    shares = goodput(Reliability(**stops), float(setting.asked(PretrainQuestion).gpus or 1)).goodput_fraction
     low, typical, high = np.percentile(shares, (5, 50, 95))
     if low > 0:
         makes = format_si(median(hours.value) / float(typical), "GPU-hours")

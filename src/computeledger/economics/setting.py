@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.cost import OwnedGpu
 from computeledger.economics.plan import STEPS_IN_FLIGHT, Plan, Section, question_of
 from computeledger.economics.plan_keys import SECTIONS, TRAFFIC
@@ -311,8 +311,8 @@ class Setting:
         What runs.
     machine, typical : Machine
         With samples of the efficiency factors, and with their medians.
-    precision, training_precision : Precision
-        Of weights and products: of what runs, and of an update, which is bf16 where the plan does not say.
+    precision : Precision
+        Of weights and products.
     usd_per_gpu_hour : float or ndarray
         Price [USD/h].
     facility_w_per_gpu : float or ndarray
@@ -329,7 +329,6 @@ class Setting:
     machine: Machine
     typical: Machine
     precision: Precision
-    training_precision: Precision
     usd_per_gpu_hour: Num
     facility_w_per_gpu: Num
     price_term: Term
@@ -379,7 +378,7 @@ class Setting:
         return out
 
     def number(self, key: str, section: Section | None = None) -> Num:
-        """Samples of a quantity of the section, or its default; a phase lists those it takes by :meth:`assumed`.
+        """Samples of a quantity that the section states.
 
         Parameters
         ----------
@@ -401,7 +400,7 @@ class Setting:
         ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
         >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
         >>> setting = make_setting(plan, plan.sections["pretraining"], draws)
-        >>> setting.number("gpus"), setting.number("sequence_tokens")
+        >>> setting.number("gpus"), setting.asked(PretrainQuestion).sequence_tokens
         (64.0, 4096.0)
         """
         where = section or self.section
@@ -409,7 +408,7 @@ class Setting:
             return self.draws[f"{where.name}.{key}"]
         if section is not None and key in self.section:
             return self.draws[f"{self.section.name}.{key}"]
-        return DEFAULTS[f"{self.section.name}.{key}"][0]
+        raise PlanError(f"[{where.name}] {key} is missing")
 
     def assumed(self, *keys: str, section: Section | None = None) -> tuple[Term, ...]:
         """Defaults of the quantities that the plan leaves out.
@@ -460,27 +459,6 @@ class Setting:
             return self.draws[f"{where.name}.{key}"]
         return self.draws.get(f"{self.section.name}.{key}", default)
 
-    def typical_number(self, key: str, section: Section | None = None) -> float:
-        """Median of a quantity, for choices that must not depend on a sample.
-
-        Parameters
-        ----------
-        key : str
-            Of the section; its default where the plan is silent.
-        section : Section, optional
-            A stream, whose value comes before the section's.
-
-        Returns
-        -------
-        float
-            The quantity, in its own SI unit.
-        """
-        where = section or self.section
-        value = where.values.get(key, self.section.values.get(key))
-        if isinstance(value, (float, Range)):
-            return middle(value)
-        return float(self.number(key, section))
-
 
 def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_id: str | None = None) -> Setting:
     """Gather what a section rests on.
@@ -526,7 +504,6 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
         typical=Machine(system, efficiency(draws=typical), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
-        training_precision=_training_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,
         price_term=price_term,
@@ -536,12 +513,9 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
 
 
 def _precision(plan: Plan, section: Section, model: Model) -> Precision:
+    """Of pretraining bf16 where the plan does not say, else as the weights are stored."""
     given = plan.value(section, "precision")
+    text = given if isinstance(given, str) else None
     if section.name == "pretraining":
-        return _training_precision(plan, section, model)
-    return precision_of(model, given if isinstance(given, str) else None)
-
-
-def _training_precision(plan: Plan, section: Section, model: Model) -> Precision:
-    given = plan.value(section, "precision") if section.name != "inference" else None  # what only serves trains nothing
-    return parse_training_precision(given if isinstance(given, str) else "bf16", model.is_moe)
+        return parse_training_precision(text or "bf16", model.is_moe)
+    return precision_of(model, text)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
@@ -231,10 +232,35 @@ def cheapest(options: Sequence[ServingOption], slowest_tpot_s: float) -> Serving
     >>> cheapest([slow, fast], 0.1).batch, cheapest([slow, fast], 0.05).batch, cheapest([slow, fast], 0.01).batch
     (8, 2, 2)
     """
-    fast = [one for one in options if one.tpot_s <= slowest_tpot_s]
-    if not fast:
-        return min(options, key=lambda one: one.tpot_s)
-    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
+    times = np.array([one.tpot_s for one in options])
+    row = cheapest_row(times, np.array([one.output_tokens_per_s_per_gpu for one in options]), slowest_tpot_s)
+    return options[int(np.argmin(times)) if row is None else row]
+
+
+def cheapest_row(
+    tpot_s: NDArray[np.float64], tokens_per_s_per_gpu: NDArray[np.float64], slowest_tpot_s: float
+) -> int | None:
+    """Row of :func:`cheapest` among columns.
+
+    Parameters
+    ----------
+    tpot_s, tokens_per_s_per_gpu : ndarray
+        Time per output token, and output [s], [token/s].
+    slowest_tpot_s : float
+        Slowest acceptable time per output token [s].
+
+    Returns
+    -------
+    int or None
+        None where no row is fast enough.
+
+    Examples
+    --------
+    >>> cheapest_row(np.array([0.1, 0.02]), np.array([900.0, 300.0]), 0.05)
+    1
+    """
+    is_fast = tpot_s <= slowest_tpot_s
+    return int(np.argmax(np.where(is_fast, tokens_per_s_per_gpu, -1.0))) if is_fast.any() else None
 
 
 def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:

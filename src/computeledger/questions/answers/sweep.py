@@ -25,7 +25,7 @@ from computeledger.questions.sweep import SweepQuestion
 from computeledger.workloads.intervals import Interval, interval_class, interval_of
 from computeledger.workloads.serving import ServingScenario
 from computeledger.workloads.serving_questions import ServingQuestion, sweep_questions
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption
+from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption, cheapest_row
 from computeledger.workloads.sweep import Columns
 
 #: Figures of an option that a sweep's document has.
@@ -186,9 +186,8 @@ def _labelled(columns: Columns, label: Mapping[str, Any]) -> dict[str, Any]:
 
 def _best(columns: Columns, limit_s: float) -> ServingOption | None:
     """The option with the most throughput among those fast enough."""
-    rate = np.where(columns["tpot_s"] <= limit_s, columns["output_tokens_per_s_per_gpu"], -1.0)
-    row = int(np.argmax(rate))
-    if rate[row] < 0:
+    row = cheapest_row(columns["tpot_s"], columns["output_tokens_per_s_per_gpu"], limit_s)
+    if row is None:
         return None
     layout = Layout(**{name: int(columns[name][row]) for name in ("tp", "pp", "dp", "ep")})
     figures = {name: columns[name][row].item() for name in _FIGURES}
