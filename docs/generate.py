@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from computeledger.economics.plan_keys import KINDS, NEEDED, SECTIONS, TOP, TRAFFIC
-from computeledger.economics.price_points import open_models
+from computeledger.economics.plan.keys import KINDS, NEEDED, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.prices.points import open_models
 from computeledger.fields import Field, said_default
 from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
 from computeledger.frontier.fits import weights_fractions

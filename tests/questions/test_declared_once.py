@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from computeledger.economics import plan_keys
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan import keys as plan_keys
+from computeledger.economics.plan.read import read_plan
 from computeledger.errors import InputError, PlanError
 from computeledger.fields import Asked, asked, fields_of, json_schema, question_from
 from computeledger.interfaces import notebook

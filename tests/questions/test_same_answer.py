@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import computeledger as cl
-from computeledger.economics import phases
-from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan import phases
+from computeledger.economics.plan.ledger import estimate_ledger
+from computeledger.economics.plan.read import read_plan
 from computeledger.errors import InputError
 from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main

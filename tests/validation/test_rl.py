@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from computeledger.physics.calibration_rl import FITTED, load_rl_text
+from computeledger.physics.calibration.rl import FITTED, load_rl_text
 from computeledger.validation.compare import comparison_document
-from computeledger.validation.fit_rl import calibration_text, fit_rl
-from computeledger.validation.rl_beta import CURATED_RL, published_betas
-from computeledger.validation.rl_points import compare_rl
-from computeledger.validation.rl_rows import NEEDED, rl_runs
+from computeledger.validation.rl.beta import CURATED_RL, published_betas
+from computeledger.validation.rl.fit import calibration_text, fit_rl
+from computeledger.validation.rl.points import compare_rl
+from computeledger.validation.rl.rows import NEEDED, rl_runs
 from computeledger.validation.tables import TABLES, curated_rows, table_of
 
 SHARED = Path("../shared/data")

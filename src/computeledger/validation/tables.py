@@ -11,19 +11,17 @@ from pathlib import Path
 
 from computeledger.errors import InputError
 from computeledger.files import read_table
-from computeledger.validation import (
-    open_points,
-    published_points,
-    rl_points,
-    rl_rows,
-    serving_points,
-    serving_predictions,
-    training_points,
-    training_rows,
-)
 from computeledger.validation.compare import Comparison, merged
 from computeledger.validation.explain import serving_explainer
+from computeledger.validation.published import points as published_points
+from computeledger.validation.rl import points as rl_points
+from computeledger.validation.rl import rows as rl_rows
+from computeledger.validation.serving import open_points
+from computeledger.validation.serving import points as serving_points
+from computeledger.validation.serving import predictions as serving_predictions
 from computeledger.validation.suspects import marked
+from computeledger.validation.training import points as training_points
+from computeledger.validation.training import rows as training_rows
 
 Rows = Sequence[Mapping[str, str]]
 

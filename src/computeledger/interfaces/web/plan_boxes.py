@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any
 
 from computeledger.arrays import Range
-from computeledger.economics.plan import Plan, read_plan
-from computeledger.economics.plan_keys import REQUIRED_SECTIONS, SECTIONS, TOP
+from computeledger.economics.plan.keys import REQUIRED_SECTIONS, SECTIONS, TOP
+from computeledger.economics.plan.read import Plan, read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Field
 from computeledger.interfaces.web.controls import control_of

@@ -9,15 +9,15 @@ from typing import Any
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.physics.efficiency import DEFAULT_ENGINE, middle
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
-from computeledger.workloads.pretraining import PretrainingScenario
-from computeledger.workloads.pretraining_candidates import Limits
-from computeledger.workloads.pretraining_reading import read_limits, read_training, stated_layout
+from computeledger.workloads.pretraining.candidates import Limits
+from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.pretraining.reading import read_limits, read_training, stated_layout
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: Fields that override what a stop costs, and the rates and times they stand for.

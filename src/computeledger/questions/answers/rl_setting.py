@@ -10,11 +10,11 @@ from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import fields_of
 from computeledger.frontier.text import text_facts
-from computeledger.physics.calibration_rl import RATIOS, load_rl_factors
-from computeledger.physics.efficiency import middle
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl_reading import AskedRun, Numbers, read_run
+from computeledger.workloads.rl.reading import AskedRun, Numbers, read_run
 
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5

@@ -13,8 +13,8 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
-from computeledger.physics.calibration import ENGINES
-from computeledger.physics.efficiency import efficiency, load_factors, middle
+from computeledger.physics.calibration.efficiency import efficiency, load_factors, middle
+from computeledger.physics.calibration.serving import ENGINES
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import from_python
@@ -24,11 +24,11 @@ from computeledger.questions.answers.serve_setting import Setting, layouts_to_se
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.questions.launch import LAUNCHERS
 from computeledger.units import format_count
-from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
-from computeledger.workloads.serving_reading import (
+from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
+from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
     layouts_to_try,
@@ -37,7 +37,7 @@ from computeledger.workloads.serving_reading import (
     read_serving,
     search_options,
 )
-from computeledger.workloads.serving_search import Fleet, ServingOption, Slo, price_of_speed, size_fleet
+from computeledger.workloads.serving.search import Fleet, ServingOption, Slo, price_of_speed, size_fleet
 
 
 def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnswer | PoolsAnswer:

@@ -1,0 +1,142 @@
+"""From a pretraining question to its run, and what a search may choose: ``pretrain`` and ``plan`` read here."""
+
+from __future__ import annotations
+
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
+from computeledger.physics.roofline import parse_training_precision
+from computeledger.physics.training.batch import parse_recompute
+from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
+from computeledger.workloads.pretraining.candidates import Limits
+from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
+from computeledger.workloads.pretraining.lora import Lora
+from computeledger.workloads.pretraining.pipeline import SCHEDULES
+from computeledger.workloads.questions.pretrain import PretrainQuestion
+
+
+def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenario:
+    """The run that a question asks about, its layout still open.
+
+    Parameters
+    ----------
+    question : PretrainQuestion
+        What is asked.
+    model : Model
+        What is trained.
+
+    Returns
+    -------
+    PretrainingScenario
+        With tokens at their median, and no price.
+
+    Raises
+    ------
+    InputError
+        For a recomputation or a precision that does not exist.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> asked = PretrainQuestion(model="llama-3.1-8b", system="h100-nvl8", sequence_tokens=8192, tokens="2T")
+    >>> run = read_training(asked, load_model("llama-3.1-8b"))
+    >>> run.batch.sequence_tokens, run.batch.global_sequences, run.tokens
+    (8192.0, 512.0, 2000000000000.0)
+    """
+    sequence = middle(question.sequence_tokens)
+    batch = Batch(
+        sequence_tokens=sequence,
+        global_sequences=float(batch_sequences(middle(question.global_batch_tokens), sequence)),
+        microbatch_sequences=float(question.microbatch_sequences or 1),
+        recompute=_recompute(question) or "selective",
+        virtual_stages=float(question.virtual_stages or 1),
+        sharded_weights=question.sharding == "zero-3",
+        stack=Stack(
+            recipe=question.recipe,
+            mtp_layers=question.mtp_layers or 0,
+            activation_precision=question.activation_precision,
+            moment_precision=question.moment_precision,
+            sharded_gradients=question.sharding == "zero-2",
+        ),
+    )
+    precision = parse_training_precision(question.precision, model.is_moe)
+    lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
+    return PretrainingScenario(model, Layout(), precision, batch, middle(question.tokens), lora=lora)
+
+
+def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int) -> tuple[int, Layout | None]:
+    """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs.
+
+    Parameters
+    ----------
+    question : PretrainQuestion
+        What is asked.
+    model : Model
+        What is trained.
+    n_gpus_scale_up : int
+        GPUs of a scale-up domain, the job's own where neither GPUs nor layout are stated [-].
+
+    Returns
+    -------
+    tuple of int and Layout or None
+        None where it is searched.
+
+    Raises
+    ------
+    LayoutError
+        Where the layout does not suit the model or the GPUs.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> asked = PretrainQuestion(model="llama-3.1-8b", system="h100-nvl8", gpus=64, layout="tp2")
+    >>> str(stated_layout(asked, load_model("llama-3.1-8b"), 8)[1])
+    'tp2-dp32'
+    """
+    if question.layout is None:
+        return question.gpus or n_gpus_scale_up, None
+    layout = filled(parse_layout(question.layout), question.gpus)
+    check_layout(layout, model, question.gpus)
+    return int(layout.n_gpus), layout
+
+
+def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
+    """What a search may choose.
+
+    Parameters
+    ----------
+    question : PretrainQuestion
+        What is asked; what it states is not searched.
+    n_gpus_scale_up : int
+        GPUs of a scale-up domain [-].
+
+    Returns
+    -------
+    Limits
+        Layouts left open.
+
+    Examples
+    --------
+    >>> read_limits(PretrainQuestion(model="llama-3.1-8b", system="h100-nvl8", sharding="zero-3"), 8).sharded
+    (True,)
+    """
+    recompute = _recompute(question)
+    schedules: tuple[str, ...] = SCHEDULES if question.schedule == "any" else (question.schedule,)
+    if question.emit is not None:
+        schedules = tuple(one for one in schedules if one == "1f1b") or schedules
+    return Limits(
+        n_scale_up=n_gpus_scale_up,
+        microbatch_sequences=question.microbatch_sequences,
+        virtual_stages=question.virtual_stages,
+        recompute=RECOMPUTE if recompute is None else (recompute,),
+        sharded=(False, True) if question.sharding is None else (question.sharding == "zero-3",),
+        schedules=schedules,
+    )
+
+
+def _recompute(question: PretrainQuestion) -> str | None:
+    try:
+        return None if question.recompute is None else parse_recompute(question.recompute)
+    except InputError as error:
+        raise InputError(f"--{error}") from None

@@ -1,0 +1,298 @@
+"""From an RL question to its run: lengths, verifiers, layouts, split; ``rl``, ``plan``, ``simulate rl`` read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from computeledger.arrays import Num, Range, median
+from computeledger.errors import InputError, shown
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model, load_system
+from computeledger.files import MOST_VALUES, read_user_lines
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine, parse_training_precision, precision_of
+from computeledger.units import parse_quantity
+from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.rl.generation import Sampling
+from computeledger.workloads.rl.lengths import (
+    LENGTH_SPREAD,
+    Lengths,
+    default_longest,
+    empirical_lengths,
+    lengths_of_mean,
+    lognormal_lengths,
+    spread_of_lengths,
+)
+from computeledger.workloads.rl.placement import Stated, place_run
+from computeledger.workloads.rl.scenario import (
+    Algorithm,
+    Domain,
+    RLMachines,
+    RLScenario,
+    Split,
+    TextReward,
+    mixture_problem,
+)
+from computeledger.workloads.rl.search import SplitOption, rl_machine
+from computeledger.workloads.rl.sureness import rl_class, rl_factors_of
+from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.serving.estimate import ServingScenario
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRun:
+    """The run that a question asks about.
+
+    Attributes
+    ----------
+    model : Model
+        What is trained.
+    confidence : str
+        Class of its intervals.
+    machines, typical_machines : RLMachines
+        With samples of the efficiency factors, and with their medians.
+    scenario, typical : RLScenario
+        Along the sample axis, and at the medians; layouts and split as stated or as found.
+    options : list of SplitOption
+        Splits that a search found, cheapest token first.
+    """
+
+    model: Model
+    confidence: str
+    machines: RLMachines
+    typical_machines: RLMachines
+    scenario: RLScenario
+    typical: RLScenario
+    options: list[SplitOption]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of a question, and the machine that goes with them.
+
+    Attributes
+    ----------
+    values : mapping of str to float or ndarray
+        By field of the question; samples of RL's own factors as ``efficiency.NAME``.
+    machine : Machine
+        Of the generators.
+    """
+
+    values: Mapping[str, Num]
+    machine: Machine
+
+
+def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun:
+    """Make a question ready: lengths, verifiers, and layouts and split found where they are not given.
+
+    Parameters
+    ----------
+    question : RLQuestion
+        What is asked.
+    drawn, typical : Numbers
+        Along the sample axis, and at the medians.
+
+    Returns
+    -------
+    AskedRun
+        For :func:`computeledger.workloads.rl.estimate.estimate_rl`.
+
+    Raises
+    ------
+    InputError
+        Where the question contradicts itself, or its rollouts exceed the model's context.
+    DoesNotFitError
+        Where no layout holds the model and a longest rollout.
+
+    Examples
+    --------
+    >>> question = RLQuestion(model="llama-3.1-8b", system="h100-nvl8", gpus=16, training_gpus=4, rollout_tokens=1000)
+    >>> numbers = Numbers(question.numbers, Machine(load_system("h100-nvl8")))
+    >>> run = read_run(question, numbers, numbers)
+    >>> run.typical.split.n_generation, int(run.typical.trainer.layout.n_gpus)
+    (12.0, 4)
+    """
+    model, chip = load_model(question.model), typical.machine.system.accelerator
+    lengths = _lengths(question, model, typical.values)
+    confidence, factors = "physical limit", (RLFactors(), RLFactors())
+    if question.backend != "ideal":
+        confidence = rl_class(model, chip, median(lengths.mean_tokens))
+        factors = rl_factors_of(confidence, drawn.values), rl_factors_of(confidence)
+    machines = _machines(question, drawn.machine, factors[0])
+    typical_machines = _machines(question, typical.machine, factors[1])
+    bare = _scenario(question, model, typical.values, lengths)
+    _check_context(model, bare)
+    placed, options = place_run(bare, _stated(question, model, typical.machine), typical_machines)
+    run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
+    run = replace(
+        run, engine=replace(run.engine, layout=placed.engine.layout), split=placed.split, trainer=placed.trainer
+    )
+    return AskedRun(model, confidence, machines, typical_machines, run, placed, options)
+
+
+def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLMachines:
+    one = Machine(machine.system) if question.backend == "ideal" else rl_machine(machine)
+    other = question.training_system
+    return RLMachines(one, replace(one, system=load_system(other)) if other else one, factors)
+
+
+def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
+    """What holds of layouts and split; the rest is searched."""
+    gpus = question.gpus or int(machine.system.n_gpus_scale_up.value)
+    generation, training = question.generation_gpus, question.training_gpus
+    if (generation or 1) + (training or 1) > gpus and (generation or training):
+        given = {"--generation-gpus": generation, "--training-gpus": training}
+        said = " and ".join(f"{name} {n}" for name, n in given.items() if n)
+        raise InputError(f"{said}: of {gpus} GPUs some must generate, and some train")
+    if generation and not training:
+        training = gpus - generation
+    if training and not generation:
+        generation = gpus - training
+    layout, trainer = question.layout, question.training_layout
+    return Stated(
+        n_gpus=gpus,
+        n_generation=generation,
+        n_training=training,
+        max_lag=question.max_lag,
+        is_in_flight=question.takes_weights_live,
+        generation=check_layout(parse_layout(layout), model) if layout else None,
+        trainer=check_layout(parse_layout(trainer), model) if trainer else None,
+        precision=parse_training_precision(question.training_precision, model.is_moe),
+        recompute=question.recompute,
+        pack_tokens=None if question.sequence_tokens is None else middle(question.sequence_tokens),
+        is_wide=question.search,
+    )
+
+
+def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], lengths: Lengths) -> RLScenario:
+    """The run with given numbers, where it stands still open."""
+    engine = ServingScenario(
+        model=model,
+        layout=Layout(),
+        precision=precision_of(model, question.precision, question.kv_precision),
+        input_tokens=numbers["prompt_tokens"],
+        output_tokens=lengths.mean_tokens,
+        batch=numbers["live_limit"],
+        draft_tokens=numbers["draft_tokens"],
+        tokens_per_step=numbers["tokens_per_step"],
+    )
+    shares = not question.no_shared_prefix
+    text = None
+    if question.continuation_tokens is not None:
+        trained = question.train_on_continuation
+        text = TextReward(numbers["continuation_tokens"], trained, numbers["next_token_tokens"])
+    return RLScenario(
+        engine=engine,
+        sampling=Sampling(lengths, numbers["prompt_tokens"], numbers["group_size"], shares),
+        algorithm=_algorithm(question, numbers, lengths),
+        trainer=Trainer(Layout()),
+        split=Split(1.0, 1.0),
+        domains=_domains(question, numbers),
+        text=text,
+    )
+
+
+def _algorithm(question: RLQuestion, numbers: Mapping[str, Num], lengths: Lengths) -> Algorithm:
+    algorithm = Algorithm(
+        prompts_per_step=numbers["prompts_per_step"],
+        group_size=numbers["group_size"],
+        kept_fraction=numbers["kept_fraction"],
+        sampling_rounds=numbers["sampling_rounds"],
+        started_ratio=numbers["oversampling"],
+        keeps_partial=question.partial_rollouts,
+        logprob_passes=numbers["logprob_passes"],
+        updates_per_batch=numbers["updates_per_batch"],
+        optimizer_steps=numbers["optimizer_steps"],
+        critic_ratio=numbers["critic_ratio"],
+        reward_ratio=numbers["reward_ratio"],
+    )
+    if "global_batch_tokens" not in numbers:
+        return algorithm
+    trained = algorithm.rollouts * algorithm.kept_fraction * (numbers["prompt_tokens"] + lengths.mean_tokens)
+    return replace(algorithm, optimizer_steps=np.maximum(np.rint(trained / numbers["global_batch_tokens"]), 1.0))
+
+
+def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> Lengths:
+    """Lengths of a step's rollouts, by their mean or median and tail, cut where they or the context end."""
+    if question.rollout_lengths is not None:
+        return empirical_lengths(read_lengths(question.rollout_lengths))
+    room = (model.max_context_tokens or np.inf) - numbers["prompt_tokens"]
+    if "rollout_p50_tokens" in numbers:
+        p50, p95 = numbers["rollout_p50_tokens"], numbers["rollout_p95_tokens"]
+        longest = np.maximum(default_longest(room, p50, p95), p50)
+        return lognormal_lengths(p50, p95, numbers.get("rollout_limit_tokens", longest))
+    mean, spread = numbers["rollout_tokens"], LENGTH_SPREAD
+    longest = default_longest(room, mean)
+    if question.rollout_p95_tokens is not None and question.rollout_tokens is not None:
+        ratio = middle(question.rollout_p95_tokens) / middle(question.rollout_tokens)
+        if ratio < 1:
+            raise InputError(f"--rollout-p95-tokens lies below the mean, --rollout-tokens {median(mean):g}")
+        longest, spread = default_longest(room, mean, ratio * mean), spread_of_lengths(ratio, 0.95)
+    elif "longest_over_mean" in numbers:
+        longest = np.minimum(numbers["longest_over_mean"] * mean, room)
+    longest = numbers.get("rollout_limit_tokens", np.maximum(longest, mean))
+    return lengths_of_mean(mean, longest, spread)
+
+
+def _domains(question: RLQuestion, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
+    if question.verifier:
+        domains = tuple(parse_domain(text) for text in question.verifier)
+        if problem := mixture_problem(domains):
+            raise InputError(f"--verifier: {problem}")
+        return domains
+    if not question.verifier_time:
+        return ()
+    return (Domain(1.0, numbers["verifier_time"], numbers["verifier_cores"]),)
+
+
+def _check_context(model: Model, run: RLScenario) -> None:
+    """Refuse rollouts beyond the model's context."""
+    lengths, text = run.sampling.lengths, run.text
+    with_text = 0.0 if text is None else median(lengths.mean_tokens) + median(text.gold_tokens)
+    held = median(run.sampling.prompt_tokens) + max(median(lengths.longest_tokens), with_text)
+    if model.max_context_tokens and held > model.max_context_tokens:
+        raise InputError(
+            f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens}; state --rollout-limit-tokens"
+        )
+
+
+def parse_domain(text: str) -> Domain:
+    """Read one kind of verifier: ``30%:2s:512``."""
+    parts = text.split(":")
+    if len(parts) != 3:
+        raise InputError(f"--verifier {shown(text)}: expected SHARE:TIME:CORES, such as 30%:2s:512")
+    try:
+        share, time_s, cores = (
+            parse_quantity(part, dimension, unit)
+            for part, dimension, unit in zip(parts, ("fraction", "s", "count"), ("", None, ""), strict=True)
+        )
+    except InputError as error:
+        raise InputError(f"--verifier {error}") from None
+    if isinstance(share, Range) or isinstance(time_s, Range) or isinstance(cores, Range):
+        raise InputError(f"--verifier {shown(text)}: expected single numbers; ranges go to --verifier-time")
+    if cores < 1:
+        raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
+    return Domain(share, time_s, cores)
+
+
+def read_lengths(path: str) -> list[float]:
+    """Read observed lengths, one number per line."""
+    found: list[float] = []
+    for number, line in read_user_lines(Path(path)):
+        for word in line.split():
+            try:
+                found.append(float(word))
+            except ValueError:
+                raise InputError(f"{path}:{number}: {shown(word)} is no number of tokens") from None
+        if len(found) > MOST_VALUES:
+            raise InputError(f"{path}:{number}: more than {MOST_VALUES:,} lengths")
+    if not found:
+        raise InputError(f"{path}: no lengths")
+    return found

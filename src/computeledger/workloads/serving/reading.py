@@ -1,0 +1,269 @@
+"""From a serving question to its scenario, its layouts and the option to take: ``serve`` and ``plan`` read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from computeledger.arrays import Num, Uncertain
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine, precision_of
+from computeledger.units import format_si
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.burst import PREFILL_FIRST
+from computeledger.workloads.serving.columns import room
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import (
+    SLOWEST_TPOT_S,
+    ServingOption,
+    cheapest,
+    layouts_that_fit,
+    search_serving,
+)
+
+
+def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
+    """Tokens of a request.
+
+    Parameters
+    ----------
+    question : ServeQuestion
+        What is asked.
+
+    Returns
+    -------
+    dict of str to float or Range
+        New input, output and cached prefix, by field [token].
+
+    Examples
+    --------
+    >>> lengths_of(ServeQuestion(model="qwen3-8b", system="h100-nvl8"))["output_tokens"]
+    1024.0
+    """
+    return {name: getattr(question, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+
+
+def model_of(question: ServeQuestion) -> Model:
+    """The model that is served, with the context that the question assumes.
+
+    Parameters
+    ----------
+    question : ServeQuestion
+        What is asked.
+
+    Returns
+    -------
+    Model
+        As configured where the question states no context.
+
+    Examples
+    --------
+    >>> model_of(ServeQuestion(model="qwen3-8b", system="h100-nvl8", context_tokens=131072)).max_context_tokens
+    131072
+    """
+    model = load_model(question.model)
+    return model if question.context_tokens is None else replace(model, max_context_tokens=question.context_tokens)
+
+
+def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gpu_hour: Num) -> ServingScenario:
+    """The scenario of a question, its layout and batch still open.
+
+    Parameters
+    ----------
+    question : ServeQuestion
+        What is asked.
+    numbers : mapping of str to float or ndarray
+        Of :func:`lengths_of`, along the sample axis or at the medians [token].
+    usd_per_gpu_hour : float or ndarray
+        Price [USD/h].
+
+    Returns
+    -------
+    ServingScenario
+        With batch 1.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", precision="fp8")
+    >>> read_serving(asked, lengths_of(asked), 2.0).precision.dense
+    'fp8'
+    """
+    model = model_of(question)
+    rounds = float("inf") if question.rounds is None else float(question.rounds)
+    if question.rounds is not None and question.equal_lengths and question.engine in PREFILL_FIRST:
+        rounds = 1.0  # every round starts together
+    return ServingScenario(
+        model=model,
+        layout=Layout(),
+        precision=precision_of(model, question.precision, question.kv_precision),
+        input_tokens=numbers["input_tokens"],
+        output_tokens=numbers["output_tokens"],
+        batch=1.0,
+        cached_tokens=numbers["cached_tokens"],
+        usd_per_gpu_hour=usd_per_gpu_hour,
+        draft_tokens=question.draft_tokens,
+        tokens_per_step=question.tokens_per_step,
+        rounds=rounds,
+        statistic=question.statistic,
+    )
+
+
+def check_request(scenario: ServingScenario) -> None:
+    """Refuse requests beyond the model's context.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers.
+
+    Raises
+    ------
+    InputError
+        With the context that the configuration allows.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", input_tokens="500K")
+    >>> check_request(read_serving(asked, lengths_of(asked), 2.0))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: 501024 tokens per request exceed the context of Qwen/Qwen3-8B: 40960; ...
+    """
+    model, held = scenario.model, scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
+    if model.max_context_tokens and held > model.max_context_tokens:
+        raise InputError(
+            f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}; "
+            "--context-tokens states a longer one (YaRN)"
+        )
+
+
+def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: Machine) -> list[Layout]:
+    """The layout that is stated, or all that hold the model.
+
+    Parameters
+    ----------
+    question : ServeQuestion
+        What is asked.
+    scenario : ServingScenario
+        With single numbers.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    list of Layout
+        At least one.
+
+    Raises
+    ------
+    InputError
+        Where the stated layout does not suit the model, the GPUs or decoding.
+    DoesNotFitError
+        Where no layout holds the model.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> asked = ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", layout="tp2")
+    >>> layouts_to_try(asked, read_serving(asked, lengths_of(asked), 2.0), Machine(load_system("h100-nvl8")))
+    [Layout(tp=2, pp=1, dp=1, cp=1, ep=1)]
+    """
+    if question.layout is None:
+        return layouts_that_fit(scenario, machine, question.gpus)
+    layout = check_layout(parse_layout(question.layout), scenario.model, question.gpus)
+    if int(layout.cp) > 1:
+        raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
+    return [layout]
+
+
+def search_options(
+    question: ServeQuestion, scenario: ServingScenario, layouts: list[Layout], machine: Machine
+) -> list[ServingOption]:
+    """Every layout at every batch, or at the one that is stated.
+
+    Parameters
+    ----------
+    question : ServeQuestion
+        What is asked.
+    scenario : ServingScenario
+        With single numbers.
+    layouts : list of Layout
+        To try.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    list of ServingOption
+        At least one.
+
+    Raises
+    ------
+    InputError
+        For a stated batch that no layout holds, with the largest that one does.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> asked = ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", batch=8)
+    >>> scenario = read_serving(asked, lengths_of(asked), 2.0)
+    >>> [one.batch for one in search_options(asked, scenario, [Layout()], Machine(load_system("h100-nvl8")))]
+    [8]
+    """
+    found = search_serving(scenario, layouts, machine, None if question.batch is None else [question.batch])
+    if found:
+        return found
+    held = np.ravel(room(scenario, layouts, machine))
+    best = int(np.argmax(held))
+    raise InputError(
+        f"--batch {question.batch}: does not fit; the largest batch that fits is {int(held[best])} ({layouts[best]})"
+    )
+
+
+def choose_option(question: ServeQuestion, found: Sequence[ServingOption]) -> ServingOption:
+    """The layout for a stated batch, or the cheapest option that is fast enough.
+
+    Parameters
+    ----------
+    question : ServeQuestion
+        What is asked.
+    found : sequence of ServingOption
+        Of :func:`search_options`.
+
+    Returns
+    -------
+    ServingOption
+        The fastest where none is fast enough for the limit that a search takes by itself.
+
+    Raises
+    ------
+    InputError
+        Where none keeps the limits that the question states, with the best that one reaches.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", tpot="1ms")
+    >>> choose_option(asked, [ServingOption(Layout(), 8, 0.02, 0.1, 400.0, 1.0, 2.0, 1.0)])
+    Traceback (most recent call last):
+    computeledger.errors.InputError: --tpot 1 ms: the fastest layout is slower: tp1 at batch 8 takes 20 ms
+    """
+    if question.batch is not None:
+        in_order = sorted(found, key=lambda one: str(one.layout))
+        return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
+    if question.ttft is not None:
+        first, best_ttft_s = middle(question.ttft), min(one.ttft_s for one in found)
+        found = [one for one in found if one.ttft_s <= first]
+        if not found:
+            best = format_si(best_ttft_s, "s")
+            raise InputError(f"--ttft {format_si(first, 's')}: no layout reaches that TTFT; the best is {best}")
+    limit = SLOWEST_TPOT_S if question.tpot is None else middle(question.tpot)
+    best_option = cheapest(found, limit)
+    if best_option.tpot_s > limit and question.tpot is not None:
+        words = f"{best_option.layout} at batch {best_option.batch} takes {format_si(best_option.tpot_s, 's')}"
+        raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {words}")
+    return best_option
