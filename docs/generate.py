@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from computeledger.economics.price_points import open_models
+from computeledger.economics.prices.points import open_models
 from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
 from computeledger.frontier.fits import weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series

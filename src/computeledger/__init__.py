@@ -12,17 +12,17 @@ from computeledger.display import display_with
 
 if TYPE_CHECKING:
     from computeledger.arrays import Range, quantiles, sample
-    from computeledger.economics.ledger import Ledger, estimate_ledger
-    from computeledger.economics.plan import Plan, load_plan, read_plan
+    from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+    from computeledger.economics.plan.read import Plan, load_plan, read_plan
     from computeledger.errors import ComputeLedgerError, FactError, InputError
     from computeledger.facts.architecture import Model
     from computeledger.facts.editions import load_ownership, load_prices, load_tiers
     from computeledger.facts.load import load_accelerator, load_model, load_system
     from computeledger.facts.schema import Accelerator, Fact, System
-    from computeledger.physics.efficiency import Efficiency, efficiency
+    from computeledger.physics.calibration.efficiency import Efficiency, efficiency
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
-    from computeledger.physics.training import Batch
+    from computeledger.physics.training.step import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.cost import cost
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
     from computeledger.sources import bibtex
-    from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
-    from computeledger.workloads.rl import estimate_rl
-    from computeledger.workloads.rl_scenario import RLScenario
-    from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
+    from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
+    from computeledger.workloads.rl.estimate import estimate_rl
+    from computeledger.workloads.rl.scenario import RLScenario
+    from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 
 _HOMES = {
     "arrays": ("Range", "quantiles", "sample"),

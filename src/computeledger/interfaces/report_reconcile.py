@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.interfaces.plots_reconcile import parts_figure, waterfall_figure
+from computeledger.interfaces.plots import parts as plot_parts
+from computeledger.interfaces.plots.reconcile import parts_figure, waterfall_figure
 from computeledger.interfaces.tables_reconcile import (
     PARTS,
     contradiction_words,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from computeledger.interfaces.cli_options import CONTEXT, help_alone, run_group
+from computeledger.interfaces.options import CONTEXT, help_alone, run_group
 from rntp.interfaces.cli_evaluate import evaluate
 from rntp.interfaces.cli_experiment import experiment
 from rntp.interfaces.cli_ledger import ledger

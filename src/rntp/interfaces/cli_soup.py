@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.cli_options import json_option, print_json
+from computeledger.interfaces.options import json_option, print_json
 
 
 @click.command()

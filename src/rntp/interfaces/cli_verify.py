@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from computeledger.interfaces.cli_options import help_alone
+from computeledger.interfaces.options import help_alone
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one document per line.")
 

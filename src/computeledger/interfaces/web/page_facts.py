@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.cli_facts import facts_search
+from computeledger.interfaces.cli.facts import facts_search
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Cell, Control, Page, Table, Values, View, cited
 from computeledger.questions.answers.facts import answer_search, fact_counts

@@ -25,7 +25,7 @@ from computeledger.actuals.reductions import measure_all_reduce
 from computeledger.arrays import Range
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
-from computeledger.physics.efficiency import load_factors, middle
+from computeledger.physics.calibration.efficiency import load_factors, middle
 from computeledger.units import format_percent
 from computeledger.writing import write_bytes
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, Uncertain
-from computeledger.economics.price_points import open_models, shipped_points
-from computeledger.economics.price_readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
-from computeledger.economics.prices import PriceSheet, Usage, bill, read_sheet
+from computeledger.economics.prices.points import open_models, shipped_points
+from computeledger.economics.prices.readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
+from computeledger.economics.prices.sheets import PriceSheet, Usage, bill, read_sheet
 from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model
 from computeledger.fields import Given, question_from

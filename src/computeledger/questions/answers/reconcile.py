@@ -18,7 +18,7 @@ from computeledger.actuals.readers.all_tools import read_actuals, reader_of
 from computeledger.actuals.readers.tally import Hints, Tally, counted
 from computeledger.actuals.reconcile import Money, Reconciliation, Settled, Variance, reconcile
 from computeledger.actuals.sums import LEDGERS, Sums
-from computeledger.economics.plan import load_plan
+from computeledger.economics.plan.read import load_plan
 from computeledger.errors import InputError, shown
 from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S, MEGA, format_si

@@ -14,9 +14,9 @@ from computeledger.physics.roofline import Machine
 from computeledger.questions.launch import engine_runs
 from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_si
-from computeledger.workloads.intervals import Interval
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.intervals import Interval
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 
 @dataclass(frozen=True, eq=False, slots=True)
