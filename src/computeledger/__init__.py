@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "arrays": ("Range", "quantiles", "sample"),
-    "economics.ledger": ("Ledger", "estimate_ledger"),
-    "economics.plan": ("Plan", "load_plan", "read_plan"),
+    "economics.plan.ledger": ("Ledger", "estimate_ledger"),
+    "economics.plan.read": ("Plan", "load_plan", "read_plan"),
     "errors": ("ComputeLedgerError", "FactError", "InputError"),
     "facts.architecture": ("Model",),
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
@@ -89,18 +89,18 @@ _HOMES = {
     "questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
-    "physics.efficiency": ("Efficiency", "efficiency"),
+    "physics.calibration.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
-    "physics.training": ("Batch",),
+    "physics.training.step": ("Batch",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
     "sources": ("bibtex",),
-    "workloads.pretraining": ("PretrainingScenario", "estimate_pretraining"),
-    "workloads.rl": ("estimate_rl",),
-    "workloads.rl_scenario": ("RLScenario",),
-    "workloads.serving": ("ServingScenario", "estimate_serving", "ideal_serving"),
+    "workloads.pretraining.estimate": ("PretrainingScenario", "estimate_pretraining"),
+    "workloads.rl.estimate": ("estimate_rl",),
+    "workloads.rl.scenario": ("RLScenario",),
+    "workloads.serving.estimate": ("ServingScenario", "estimate_serving", "ideal_serving"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 

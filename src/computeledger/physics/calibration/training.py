@@ -1,6 +1,6 @@
 """The factors between the datasheet and a training step, by family of chips, each with its source.
 
-``calibration/training.toml`` beside this file holds them: what ``validation/training/fit.py`` fitted carries data,
+``training.toml`` beside this file holds them: what ``validation/training/fit.py`` fitted carries data,
 residual, date and how well it is identified; the rest are assumptions.
 """
 
