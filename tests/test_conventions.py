@@ -26,7 +26,7 @@ NOT_A_CONVERSION: dict[tuple[str, float], str] = {
     ("src/rntp/verify/zygote.py", 1e9): "the same",
     ("src/rntp/verify/seccomp.py", 2.0**30): "the bit that marks a system call of the x32 interface",
     (
-        "src/computeledger/questions/pretrain.py",
+        "src/computeledger/workloads/questions/pretrain.py",
         1e12,
     ): "tokens of a run, a default: questions load no numpy, which units.py does",
 }

@@ -41,10 +41,7 @@ if TYPE_CHECKING:
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
-    from computeledger.questions.pretrain import PretrainQuestion
-    from computeledger.questions.rl import RLQuestion
     from computeledger.questions.route import RouteQuestion
-    from computeledger.questions.serve import ServeQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.simulation.serving import ServingClock, simulate_serving
@@ -52,6 +49,9 @@ if TYPE_CHECKING:
     from computeledger.simulation.traces import read_trace
     from computeledger.sources import bibtex
     from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
+    from computeledger.workloads.questions.pretrain import PretrainQuestion
+    from computeledger.workloads.questions.rl import RLQuestion
+    from computeledger.workloads.questions.serve import ServeQuestion
     from computeledger.workloads.rl.estimate import estimate_rl
     from computeledger.workloads.rl.scenario import RLScenario
     from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
@@ -70,8 +70,8 @@ _HOMES = {
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
-    "questions.pretrain": ("PretrainQuestion",),
-    "questions.rl": ("RLQuestion",),
+    "workloads.questions.pretrain": ("PretrainQuestion",),
+    "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
@@ -86,7 +86,7 @@ _HOMES = {
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
     "questions.allocate": ("AllocateQuestion",),
-    "questions.serve": ("ServeQuestion",),
+    "workloads.questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
     "physics.calibration.efficiency": ("Efficiency", "efficiency"),

@@ -160,7 +160,7 @@ def shared(question: type[Record], name: str, **changed: Any) -> Any:
 
     Examples
     --------
-    >>> from computeledger.questions.setup import OnSystem
+    >>> from computeledger.workloads.questions.setup import OnSystem
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Question(Asked):
     ...     gpus: int | None = shared(OnSystem, "gpus", blank="any")

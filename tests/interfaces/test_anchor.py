@@ -15,9 +15,9 @@ from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training.step import Batch, Stack
 from computeledger.questions.answers.pretrain_anchor import anchored_result
 from computeledger.questions.answers.setup import draw_machine
-from computeledger.questions.setup import Sampled
 from computeledger.workloads.anchor import Spread, anchor
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.questions.setup import Sampled
 from computeledger.workloads.serving.anchor import read_anchor
 
 SCENARIOS = {

@@ -23,12 +23,12 @@ from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
 from computeledger.questions.documents.serving import serve_figures
-from computeledger.questions.pretrain import PretrainQuestion
-from computeledger.questions.rl import RLQuestion
 from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.pretraining.lora import TARGETS
 from computeledger.workloads.pretraining.megatron import FRAMEWORKS
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
+from computeledger.workloads.questions.pretrain import PretrainQuestion
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.scenario import VERIFIER_CORES
 from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingResult, ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import interval_class, interval_of

@@ -21,7 +21,7 @@ from computeledger.interfaces.views import serve as serve_view
 from computeledger.interfaces.web.answers import Question, answered
 from computeledger.interfaces.web.controls import controls_of
 from computeledger.questions.answers.serve import serve
-from computeledger.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ServeQuestion
 
 SERVE: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 8, "samples": 16}
 

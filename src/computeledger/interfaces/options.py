@@ -13,7 +13,7 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.fields import MOST_COUNT, MOST_SAMPLES
-from computeledger.questions import setup
+from computeledger.workloads.questions import setup
 
 OF_PEAK = setup.OF_PEAK
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

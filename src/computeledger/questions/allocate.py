@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
-from computeledger.questions.setup import OF_PEAK, Sampled
+from computeledger.workloads.questions.setup import OF_PEAK, Sampled
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

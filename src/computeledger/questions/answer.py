@@ -74,7 +74,7 @@ def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | Non
 
     Examples
     --------
-    >>> from computeledger.questions.serve import ServeQuestion
+    >>> from computeledger.workloads.questions.serve import ServeQuestion
     >>> asked = {"model": "llama-3.1-8b", "system": "h100-nvl8"}
     >>> from_python(ServeQuestion, lambda question: question.batch, None, {**asked, "batch": "4K"})
     4000

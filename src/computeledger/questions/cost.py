@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
-from computeledger.questions.setup import Sampled
+from computeledger.workloads.questions.setup import Sampled
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

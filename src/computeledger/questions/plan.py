@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.fields import asked
-from computeledger.questions.setup import Sampled
+from computeledger.workloads.questions.setup import Sampled
 
 if TYPE_CHECKING:
     from computeledger.economics.plan.read import Plan

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
-from computeledger.questions.serve import ServeQuestion
-from computeledger.questions.setup import Simulated
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import Simulated
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

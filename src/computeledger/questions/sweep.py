@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import Asked, asked, shared
-from computeledger.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ServeQuestion
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

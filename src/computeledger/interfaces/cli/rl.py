@@ -9,7 +9,7 @@ import click
 from computeledger.errors import InputError
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.options import NUMBER, json_option, print_json, working_option
-from computeledger.questions.rl import RLQuestion
+from computeledger.workloads.questions.rl import RLQuestion
 
 #: Questions that need no model.
 _WITHOUT_MODEL = ("published", "reward", "coverage")

@@ -8,7 +8,7 @@ import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.options import json_option, working_option
-from computeledger.questions.pretrain import PretrainQuestion
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 
 @click.command()

@@ -16,7 +16,7 @@ def controls_of(question: type[Record], looks: Mapping[str, Mapping[str, Any]]) 
 
     Examples
     --------
-    >>> from computeledger.questions.serve import ServeQuestion
+    >>> from computeledger.workloads.questions.serve import ServeQuestion
     >>> [one.name for one in controls_of(ServeQuestion, {"model": {}, "batch": {}})][:2]
     ['model', 'system']
     """

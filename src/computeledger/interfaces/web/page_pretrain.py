@@ -9,7 +9,7 @@ from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.pretrain import answer_pretrain
-from computeledger.questions.pretrain import PretrainQuestion
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 _CONTROLS = controls_of(PretrainQuestion, {
     "model": choices(model_ids, shipped_model_id, "deepseek-ai/DeepSeek-V3"),

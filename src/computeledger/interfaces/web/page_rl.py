@@ -9,8 +9,8 @@ from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.rl import answer_rl
-from computeledger.questions.rl import RLQuestion
-from computeledger.questions.setup import BACKENDS
+from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.questions.setup import BACKENDS
 
 _CONTROLS = controls_of(RLQuestion, {
     "model": choices(model_ids, shipped_model_id, "Qwen/Qwen3-8B"),

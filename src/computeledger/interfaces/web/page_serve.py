@@ -9,8 +9,8 @@ from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.serve import answer_serve
-from computeledger.questions.serve import ServeQuestion
-from computeledger.questions.setup import BACKENDS
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import BACKENDS
 
 _CONTROLS = controls_of(ServeQuestion, {
     "model": choices(model_ids, shipped_model_id, "deepseek-ai/DeepSeek-V3"),

@@ -13,7 +13,6 @@ from computeledger.questions.answer import from_python
 from computeledger.questions.answers.pretrain_anchor import anchored_result
 from computeledger.questions.answers.pretrain_answer import GrowingBatch, PretrainAnswer
 from computeledger.questions.answers.pretrain_setting import Setting, read_setting
-from computeledger.questions.pretrain import PretrainQuestion
 from computeledger.workloads.anchor import Anchored, spread_of
 from computeledger.workloads.pretraining.advice import Remedy, advise, larger_job, remedies
 from computeledger.workloads.pretraining.candidates import Limits, candidates
@@ -22,6 +21,7 @@ from computeledger.workloads.pretraining.megatron import Launch, megatron_launch
 from computeledger.workloads.pretraining.run import estimate_run
 from computeledger.workloads.pretraining.scaling import Scaled, counts_around, grow, margins, n_level, scale
 from computeledger.workloads.pretraining.search import Swept, configured_run, evaluate
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: The first part of a run with a growing batch has this share of the last batch (assumption: Llama 3 405B began with a
 #: quarter, DeepSeek-V3 with a fifth).
@@ -38,7 +38,8 @@ def pretrain(question: PretrainQuestion | None = None, /, **given: Given) -> Pre
     question : PretrainQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.questions.pretrain.PretrainQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.pretrain.PretrainQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------

@@ -13,7 +13,6 @@ from computeledger.questions.answers.pretrain_setting import Setting
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import training as documents_training
-from computeledger.questions.pretrain import PretrainQuestion
 from computeledger.workloads.anchor import Anchored
 from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.pretraining.advice import Advice, Remedy, what_binds
@@ -23,6 +22,7 @@ from computeledger.workloads.pretraining.run import EffectiveRun
 from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scaled
 from computeledger.workloads.pretraining.search import Swept
 from computeledger.workloads.pretraining.step_working import step_working
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 
 @dataclass(frozen=True, slots=True)

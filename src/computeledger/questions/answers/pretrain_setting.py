@@ -17,12 +17,12 @@ from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training.batch import parse_recompute
 from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
 from computeledger.questions.answers.setup import draw_machine, price_of
-from computeledger.questions.pretrain import PretrainQuestion
 from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
+from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: Fields that override what a stop costs, and the rates and times they stand for.
 _STOPS = {"checkpoint_pause": "pause_s", "restart": "restart_s", "stragglers": "straggler_fraction"}

@@ -18,8 +18,8 @@ from computeledger.facts.load import load_model
 from computeledger.fields import Given, question_from
 from computeledger.questions import price_source
 from computeledger.questions.answers.serve import answer_serve
-from computeledger.questions.serve import ServeQuestion
 from computeledger.questions.wording import point
+from computeledger.workloads.questions.serve import ServeQuestion
 
 #: Input tokens for each output token in a cost.
 _BLEND = {"input": 3.0, "output": 1.0}

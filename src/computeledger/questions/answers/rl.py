@@ -15,7 +15,7 @@ from computeledger.progress import stage
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.rl_answer import DomainAnswer, RLAnswer
 from computeledger.questions.answers.rl_setting import Setting, read_setting
-from computeledger.questions.rl import RLQuestion
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl.generation import decode_bound
 from computeledger.workloads.rl.levers import levers
@@ -40,7 +40,8 @@ def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
     question : RLQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.questions.rl.RLQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.rl.RLQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from computeledger.questions.answer import Answer, Quantity
 from computeledger.questions.answers.rl_setting import Setting
 from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import rl as documents_rl
-from computeledger.questions.rl import RLQuestion
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.estimate import RLResult
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl.levers import Lever

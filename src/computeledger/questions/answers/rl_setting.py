@@ -21,8 +21,8 @@ from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_fact
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
-from computeledger.questions.rl import RLQuestion
 from computeledger.units import parse_quantity
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import (
     Lengths,

@@ -25,8 +25,8 @@ from computeledger.questions.answers.serve_pools import PoolsAnswer, answer_pool
 from computeledger.questions.answers.serve_setting import Setting, layouts_to_search
 from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
 from computeledger.questions.launch import LAUNCHERS
-from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_count, format_si
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.burst import PREFILL_FIRST
 from computeledger.workloads.serving.columns import room
@@ -52,7 +52,8 @@ def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnsw
     question : ServeQuestion, optional
         What is asked; keywords change single fields of it.
     **given : str, float, bool or Range
-        Fields of :class:`~computeledger.questions.serve.ServeQuestion`: texts with units, or numbers in SI units.
+        Fields of :class:`~computeledger.workloads.questions.serve.ServeQuestion`: texts with units, or numbers
+        in SI units.
 
     Returns
     -------

@@ -37,8 +37,8 @@ from computeledger.questions.documents.serving import (
 )
 from computeledger.questions.documents.tiers import kv_tiers_document
 from computeledger.questions.launch import launch_text
-from computeledger.questions.serve import ServeQuestion
 from computeledger.workloads.figures import serving_figures
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.breakdown import break_down_serving
 from computeledger.workloads.serving.estimate import ServingResult
 from computeledger.workloads.serving.intervals import interval_class, interval_of

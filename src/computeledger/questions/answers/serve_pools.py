@@ -20,8 +20,8 @@ from computeledger.questions.answers.serve_setting import (
 )
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.launch import launch_text
-from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_si
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
 from computeledger.workloads.serving.search import (

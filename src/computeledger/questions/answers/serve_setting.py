@@ -12,8 +12,8 @@ from computeledger.facts.schema import System
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.launch import engine_runs
-from computeledger.questions.serve import ServeQuestion
 from computeledger.units import format_si
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.intervals import Interval
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S

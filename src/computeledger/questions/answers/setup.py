@@ -15,7 +15,7 @@ from computeledger.physics.calibration.efficiency import efficiency, middle
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.questions.documents import records as documents
-from computeledger.questions.setup import Sampled
+from computeledger.workloads.questions.setup import Sampled
 
 
 def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:

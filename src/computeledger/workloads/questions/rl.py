@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, asked
-from computeledger.questions.setup import OnSystem
+from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

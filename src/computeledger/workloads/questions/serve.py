@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
-from computeledger.questions.setup import BACKENDS, OnSystem
+from computeledger.workloads.questions.setup import BACKENDS, OnSystem
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

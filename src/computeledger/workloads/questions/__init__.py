@@ -1,0 +1,1 @@
+"""Questions about workloads; their fields are options of commands, keys of plans and controls of pages."""
