@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
+    from computeledger.questions.answers.prices import bill, price_floor, price_history
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
+    from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -81,7 +83,9 @@ _HOMES = {
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
+    "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
+    "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
@@ -108,6 +112,7 @@ __all__ = [
     "Accelerator",
     "AllocateQuestion",
     "Batch",
+    "BillQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
@@ -126,6 +131,8 @@ __all__ = [
     "Precision",
     "PretrainQuestion",
     "PretrainingScenario",
+    "PriceFloorQuestion",
+    "PriceHistoryQuestion",
     "RLQuestion",
     "RLScenario",
     "Range",
@@ -139,6 +146,7 @@ __all__ = [
     "System",
     "allocate",
     "bibtex",
+    "bill",
     "cost",
     "efficiency",
     "estimate_ledger",
@@ -160,6 +168,8 @@ __all__ = [
     "plan",
     "plan_document",
     "pretrain",
+    "price_floor",
+    "price_history",
     "quantiles",
     "read_plan",
     "read_trace",
