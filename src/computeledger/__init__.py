@@ -25,24 +25,29 @@ if TYPE_CHECKING:
     from computeledger.physics.training.step import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
     from computeledger.questions.answers.prices import bill, price_floor, price_history
+    from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
+    from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -68,23 +73,28 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.pretrain": ("pretrain",),
+    "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
+    "questions.reconcile": ("ReconcileQuestion",),
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
+    "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
+    "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.answers.frontier": ("forecast",),
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
+    "questions.calibrate": ("CalibrateQuestion",),
     "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
@@ -113,6 +123,7 @@ __all__ = [
     "AllocateQuestion",
     "Batch",
     "BillQuestion",
+    "CalibrateQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
@@ -136,6 +147,7 @@ __all__ = [
     "RLQuestion",
     "RLScenario",
     "Range",
+    "ReconcileQuestion",
     "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
@@ -147,7 +159,9 @@ __all__ = [
     "allocate",
     "bibtex",
     "bill",
+    "calibrate",
     "cost",
+    "diff_facts",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
@@ -173,9 +187,11 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "reconcile",
     "rl",
     "route",
     "sample",
+    "search_facts",
     "serve",
     "simulate_rl",
     "simulate_serve",
