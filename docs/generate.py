@@ -28,7 +28,7 @@ from computeledger.frontier.trends import year_of
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
-from rntp.interfaces.tables_study import grid, markdown, seeds_of
+from rntp.interfaces.tables.study import grid, markdown, seeds_of
 from rntp.results import read_results
 
 DOCS = Path(__file__).resolve().parent
@@ -79,7 +79,7 @@ def citations() -> dict[str, dict[str, list[str]]]:
         notes = " ".join(note for _, note in entries)
         for key, groups in out.items():
             if any(source == key for source, _ in entries) or f"{key})" in notes:
-                label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers") else name
+                label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers", "calibration") else name
                 groups.setdefault(_GROUPS.get(kind, _OTHER), []).append(label)
     for model in open_models().values():
         out[model.source].setdefault(_GROUPS["models"], []).append(model.name)

@@ -1,7 +1,7 @@
 """From a machine's measurements to the constants of its profile: pure arithmetic, nothing is timed here.
 
-Each constant is one of :class:`~computeledger.physics.calibration.efficiency.Efficiency`, and the times come from the same
-:class:`~computeledger.physics.roofline.Operation` that predictions use.
+Each constant is one of :class:`~computeledger.physics.calibration.efficiency.Efficiency`, and the times come from
+the same :class:`~computeledger.physics.roofline.Operation` that predictions use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a model of which only the sizes are supposed costs to serve: known shapes, widened or narrowed to those sizes.
 
 Every supposed model takes the open shape nearest to it in active and total parameters. The operations are those of
-:func:`computeledger.physics.serving.operations.forward`, as ``serve`` evaluates them, with the efficiencies fitted there. Work
-on weights grows with their number, work on activations with its square root (a wider model of the same depth), traffic
-of the cache with its bytes per token.
+:func:`computeledger.physics.serving.operations.forward`, as ``serve`` evaluates them, with the efficiencies fitted
+there. Work on weights grows with their number, work on activations with its square root (a wider model of the
+same depth), traffic of the cache with its bytes per token.
 """
 
 from __future__ import annotations

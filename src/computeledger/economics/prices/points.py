@@ -155,7 +155,7 @@ class OpenModel:
 
 
 def _shipped_rows(file: str) -> list[dict[str, str]]:
-    text = resources.files("computeledger.economics").joinpath(file).read_text("utf-8")
+    text = resources.files("computeledger.economics.prices").joinpath(file).read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

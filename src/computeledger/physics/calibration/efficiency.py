@@ -1,6 +1,6 @@
 """The factors between the datasheet and the machine, each with its source.
 
-A factor is an assumption (``efficiency.toml``) until a fit on measurements replaces it (``calibration_serving.toml``);
+A factor is an assumption (``efficiency.toml``) until a fit on measurements replaces it (``calibration/serving.toml``);
 a result lists the factors it used. ``ideal`` is the physical limit.
 """
 
@@ -300,7 +300,7 @@ def read_profile(document: Document) -> Mapping[str, Factor]:
 
 @functools.cache
 def _assumed() -> Mapping[str, Factor]:
-    text = resources.files("computeledger.physics").joinpath("efficiency.toml").read_text("utf-8")
+    text = resources.files("computeledger.physics.calibration").joinpath("efficiency.toml").read_text("utf-8")
     entries = tomllib.loads(text)["assumed"]
     known = {field.name for field in fields(Efficiency)}
     if known != set(entries):

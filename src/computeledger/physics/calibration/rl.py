@@ -1,6 +1,6 @@
 """What an RL framework adds to generation and training: a few constants, fitted to published step times.
 
-``calibration_rl.toml`` beside this file holds them, as ``fit_rl`` wrote them.
+``rl.toml`` beside this file holds them, as ``fit_rl`` wrote them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from computeledger.physics.calibration.efficiency import Factor, middle
 from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
 
-FILE = "calibration_rl.toml"
+FILE = "rl.toml"
 #: What is fitted.
 FITTED = (
     "rl_fixed_s",
@@ -79,7 +79,7 @@ def load_rl_text() -> str:
     >>> "rl_fixed_s" in load_rl_text()
     True
     """
-    return resources.files("computeledger.physics").joinpath(FILE).read_text("utf-8")
+    return resources.files("computeledger.physics.calibration").joinpath(FILE).read_text("utf-8")
 
 
 @functools.cache
@@ -115,17 +115,17 @@ def load_rl_factors(profile: str = "fitted") -> Mapping[str, Factor]:
     entries = tomllib.loads(load_rl_text())["constants"]
     known = {*FITTED, *RATIOS}
     if known != set(entries):
-        raise FactError(f"{FILE}: {sorted(known ^ set(entries))} missing or unknown")
+        raise FactError(f"calibration/{FILE}: {sorted(known ^ set(entries))} missing or unknown")
     return {name: _factor(name, entry, profile) for name, entry in entries.items()}
 
 
 def _factor(name: str, entry: Mapping[str, Any], profile: str) -> Factor:
     missing = {"value", "why", "data", "residual", "identifiability", "date", "source"} - set(entry)
     if missing:
-        raise FactError(f"{FILE}: {name} lacks {', '.join(sorted(missing))}")
+        raise FactError(f"calibration/{FILE}: {name} lacks {', '.join(sorted(missing))}")
     if entry["source"] not in load_sources():
-        raise FactError(f"{FILE}: {name}: {unknown_id('source', entry['source'], load_sources())}")
-    check_date(entry["date"], f"{FILE}: {name}")
+        raise FactError(f"calibration/{FILE}: {name}: {unknown_id('source', entry['source'], load_sources())}")
+    check_date(entry["date"], f"calibration/{FILE}: {name}")
     if profile == "assumed" and name in FITTED:
         return Factor(name, parse_quantity(entry["prior"], "count"), "assumption", entry["why"], "assumption")
     ground = f"{entry['why']}; {entry['data']}; residual {entry['residual']}; {entry['identifiability']}"

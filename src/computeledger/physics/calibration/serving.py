@@ -106,10 +106,10 @@ def load_calibration() -> Calibration:
     >>> len(load_calibration().constants) <= 70
     True
     """
-    text = resources.files("computeledger.physics").joinpath("calibration_serving.toml").read_text("utf-8")
+    text = resources.files("computeledger.physics.calibration").joinpath("serving.toml").read_text("utf-8")
     table = tomllib.loads(text)
     about = table["about"]
-    check_date(about["date"], "calibration_serving.toml")
+    check_date(about["date"], "calibration/serving.toml")
     constants = tuple(
         Constant(name, engine, entry["value"], entry["prior"], entry["sd"], entry["prior_sd"])
         for engine in ("shared", *ENGINES)

@@ -1,6 +1,6 @@
 """The factors between the datasheet and a training step, by family of chips, each with its source.
 
-``calibration_training.toml`` beside this file holds them: what ``validation/training/fit.py`` fitted carries data,
+``training.toml`` beside this file holds them: what ``validation/training/fit.py`` fitted carries data,
 residual, date and how well it is identified; the rest are assumptions.
 """
 
@@ -253,7 +253,7 @@ def load_training_factors(profile: str = "calibrated") -> dict[str, Factor]:
     >>> load_training_factors()["training_gemm_fraction_hopper"].name
     'training_gemm_fraction_hopper'
     """
-    text = resources.files("computeledger.physics").joinpath("calibration_training.toml").read_text("utf-8")
+    text = resources.files("computeledger.physics.calibration").joinpath("training.toml").read_text("utf-8")
     if profile == "ideal":
         return {}
     if profile not in ("calibrated", "assumed"):
@@ -261,7 +261,7 @@ def load_training_factors(profile: str = "calibrated") -> dict[str, Factor]:
     entries = tomllib.loads(text)
     known = {field.name for field in fields(TrainingEfficiency)}
     if known != set(entries):
-        raise FactError(f"calibration_training.toml: {sorted(known ^ set(entries))} missing or unknown")
+        raise FactError(f"calibration/training.toml: {sorted(known ^ set(entries))} missing or unknown")
     return {name: _factor(name, entry) for name, entry in entries.items()}
 
 
@@ -270,14 +270,14 @@ def _factor(name: str, entry: Mapping[str, Any]) -> Factor:
     if "residual" in entry:
         missing |= {"data", "date", "identifiability"} - set(entry)
     if missing:
-        raise FactError(f"calibration_training.toml: {name} lacks {', '.join(sorted(missing))}")
+        raise FactError(f"calibration/training.toml: {name} lacks {', '.join(sorted(missing))}")
     if entry["source"] != "assumption" and entry["source"] not in load_sources():
-        raise FactError(f"calibration_training.toml: {name}: {unknown_id('source', entry['source'], load_sources())}")
+        raise FactError(f"calibration/training.toml: {name}: {unknown_id('source', entry['source'], load_sources())}")
     dimension = factor_dimension(name)
     value = parse_quantity(entry["value"], dimension, entry["unit"] if dimension == "s" else None)
     if "residual" not in entry:
         return Factor(name, value, "assumption", entry["why"], entry["source"], entry.get("date", ""))
-    check_date(entry["date"], f"calibration_training.toml: {name}")
+    check_date(entry["date"], f"calibration/training.toml: {name}")
     ground = f"{entry['why']}; {entry['data']}; residual {entry['residual']}; {entry['identifiability']}"
     return Factor(name, value, "calibration", ground, entry["source"], entry["date"])
 

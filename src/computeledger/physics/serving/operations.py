@@ -2,8 +2,8 @@
 
 Every argument may be an array; a sweep over a million (batch, context, layout) points is one call. Products begin with
 what model, layout and machine give, so that each long array is gone over once. The sum reduces to
-the two-equation roofline of :mod:`computeledger.physics.blackboard.ledgers` where the efficiency is ideal, the layout is one
-GPU and the attention is counted alike; property tests prove it.
+the two-equation roofline of :mod:`computeledger.physics.blackboard.ledgers` where the efficiency is ideal,
+the layout is one GPU and the attention is counted alike; property tests prove it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def load_claims() -> Mapping[str, Claim]:
     >>> len(load_claims()), load_claims()["C122"].claimed
     (174, (64.0, 64.0))
     """
-    document = read_file(resources.files("computeledger.validation").joinpath("claims.toml"), shipped=True)
+    document = read_file(resources.files("computeledger.validation.claims").joinpath("claims.toml"), shipped=True)
     return {claim_id: read_claim(document, claim_id) for claim_id in document.table}
 
 

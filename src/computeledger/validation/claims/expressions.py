@@ -175,7 +175,7 @@ def load_observations() -> Mapping[str, Fact]:
     >>> load_observations()["grok_3_flop"].given
     '3.5e+26 FLOP'
     """
-    document = read_file(resources.files("computeledger.validation").joinpath("observations.toml"), shipped=True)
+    document = read_file(resources.files("computeledger.validation.claims").joinpath("observations.toml"), shipped=True)
     return {name: _observation(document, name, dict(table)) for name, table in document.table.items()}
 
 

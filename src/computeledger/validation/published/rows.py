@@ -70,7 +70,7 @@ class Unpredictable(Exception):  # noqa: N818 (not an error: the reason why a ro
 
 @functools.cache
 def _settings() -> Mapping[str, Any]:
-    text = resources.files("computeledger.validation").joinpath("published.toml").read_text("utf-8")
+    text = resources.files("computeledger.validation.published").joinpath("published.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 

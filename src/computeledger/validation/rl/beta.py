@@ -12,8 +12,8 @@ from computeledger.arrays import Range
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.rl import rl_factors
 from computeledger.physics.transformer import n_params_active
+from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.rl.rows import PROMPT_TOKENS, RLRun, central_machine, rl_runs
-from computeledger.validation.tables import curated_rows
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl.scenario import RLMachines
 

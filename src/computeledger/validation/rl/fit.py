@@ -17,9 +17,9 @@ from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.calibration.rl import FITTED, RLFactors, load_rl_factors, load_rl_text
 from computeledger.validation.conformal import conformal_ratios
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
+from computeledger.validation.measured_table import read_rows
 from computeledger.validation.rl.points import predict_runs
 from computeledger.validation.rl.rows import RLRun, rl_runs
-from computeledger.validation.tables import read_rows
 from computeledger.workloads.rl.sureness import deployment_of
 
 #: Table of measured RL runs in a data folder.

@@ -72,7 +72,7 @@ def load_neighbour_errors() -> NeighbourErrors:
     Returns
     -------
     NeighbourErrors
-        From ``serving_residuals.toml``.
+        From ``serving/residuals.toml``.
 
     Raises
     ------
@@ -85,12 +85,12 @@ def load_neighbour_errors() -> NeighbourErrors:
     >>> bool(0.02 < errors.scale(0.0, 1.0) < errors.scale(1.0, 1.0) < 0.2)
     True
     """
-    text = resources.files("computeledger.workloads").joinpath("serving_residuals.toml").read_text("utf-8")
+    text = resources.files("computeledger.workloads.serving").joinpath("residuals.toml").read_text("utf-8")
     table: dict[str, Any] = tomllib.loads(text)
     names = [field.name for field in fields(NeighbourErrors)]
     missing = [name for name in (*names, "data", "residual", "date") if name not in table]
     if missing:
-        raise FactError(f"serving_residuals.toml: {', '.join(missing)} missing")
+        raise FactError(f"serving/residuals.toml: {', '.join(missing)} missing")
     return NeighbourErrors(*(float(table[name]) for name in names))
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from computeledger.units import format_percent, format_si
-from rntp.interfaces.tables_ledger import MISSING
+from rntp.interfaces.tables.ledger import MISSING
 
 
 def print_costs(document: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ def train(config: str, fresh: bool, settings: tuple[str, ...], as_json: bool) ->
     """Train by the recipe CONFIG.toml: pretraining where it is asked for, RL on text and tasks, the ledger of both."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_train import train_answer
-    from rntp.interfaces.tables_train import bars, print_run
+    from rntp.interfaces.answers.train import train_answer
+    from rntp.interfaces.tables.train import bars, print_run
 
     try:
         with bars(shown=not as_json) as report:

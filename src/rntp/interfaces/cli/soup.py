@@ -29,9 +29,9 @@ def soup(
     """Merge checkpoints that began as one model; weights as given, equal, or searched."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_soup import Order, soup_answer
-    from rntp.interfaces.tables_evaluate import stages
-    from rntp.interfaces.tables_soup import print_soup
+    from rntp.interfaces.answers.soup import Order, soup_answer
+    from rntp.interfaces.tables.evaluate import stages
+    from rntp.interfaces.tables.soup import print_soup
 
     order = Order(tuple(Path(one) for one in checkpoints), Path(out), method, weights, places, trials)
     with stages(shown=not as_json) as progress:

@@ -34,9 +34,9 @@ def evaluate(
     """Held-out loss with and without thought, controls, pass@k against the model before RL, samples to read."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_evaluate import Question, evaluate_answer
+    from rntp.interfaces.answers.evaluate import Question, evaluate_answer
     from rntp.interfaces.evaluate_page import write_page
-    from rntp.interfaces.tables_evaluate import print_evaluation, stages
+    from rntp.interfaces.tables.evaluate import print_evaluation, stages
 
     given = {"recipe": recipe, "base": base, "judge": judge}
     folders = {name: Path(one) for name, one in given.items() if one is not None}

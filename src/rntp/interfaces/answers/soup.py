@@ -14,7 +14,7 @@ from transformers.utils import logging as quiet
 
 from computeledger.errors import InputError, shown
 from rntp.evaluate import gold_scores, places_of
-from rntp.interfaces.answers_evaluate import Progress, load, sampling_of
+from rntp.interfaces.answers.evaluate import Progress, load, sampling_of
 from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import read_recipe

@@ -32,9 +32,9 @@ def ledger(
     """
     from pathlib import Path
 
-    from rntp.interfaces.answers_ledger import costs_answer, ledger_answer
-    from rntp.interfaces.tables_cost import print_costs
-    from rntp.interfaces.tables_ledger import print_ledger
+    from rntp.interfaces.answers.ledger import costs_answer, ledger_answer
+    from rntp.interfaces.tables.cost import print_costs
+    from rntp.interfaces.tables.ledger import print_ledger
 
     paths = [Path(one) for one in files]
     if len(paths) > 1 or paths[0].is_dir() or machine is not None:

@@ -51,8 +51,8 @@ def run(
     """Check completions against tasks: one verdict each, then a summary."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_verify import Settings, run_answer
-    from rntp.interfaces.tables_verify import bar, print_summary
+    from rntp.interfaces.answers.verify import Settings, run_answer
+    from rntp.interfaces.tables.verify import bar, print_summary
 
     settings = Settings(Path(tasks), Path(completions), Path(results) if results else None, isolation, not as_completed)
     with bar(settings.count(), shown=not as_json) as advance:
@@ -97,7 +97,7 @@ def mix(mixture: str, count: int, seed: int) -> None:
     """Draw tasks from environments by their shares, one JSON document per line."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_verify import mixed
+    from rntp.interfaces.answers.verify import mixed
 
     for document in mixed(Path(mixture), count, seed):
         click.echo(json.dumps(document))
@@ -107,8 +107,8 @@ def mix(mixture: str, count: int, seed: int) -> None:
 @json_option
 def check(as_json: bool) -> None:
     """What this machine offers: sandbox, control groups, compiler, and one trial of each."""
-    from rntp.interfaces.answers_verify import machine
-    from rntp.interfaces.tables_verify import print_machine
+    from rntp.interfaces.answers.verify import machine
+    from rntp.interfaces.tables.verify import print_machine
 
     document = machine()
     if as_json:

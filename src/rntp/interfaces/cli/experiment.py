@@ -21,9 +21,9 @@ def experiment(
     """Train by the recipe CONFIG.toml, and a judge beside it; say how much of the gain of thinking was learnt."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_train import Asked, experiment_answer
-    from rntp.interfaces.tables_experiment import print_experiment
-    from rntp.interfaces.tables_train import bars
+    from rntp.interfaces.answers.train import Asked, experiment_answer
+    from rntp.interfaces.tables.experiment import print_experiment
+    from rntp.interfaces.tables.train import bars
 
     try:
         with bars(shown=not as_json) as report:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import click
 
 from computeledger.interfaces.options import CONTEXT, help_alone, run_group
-from rntp.interfaces.cli_evaluate import evaluate
-from rntp.interfaces.cli_experiment import experiment
-from rntp.interfaces.cli_ledger import ledger
-from rntp.interfaces.cli_soup import soup
-from rntp.interfaces.cli_study import study
-from rntp.interfaces.cli_train import train
-from rntp.interfaces.cli_verify import verify
+from rntp.interfaces.cli.evaluate import evaluate
+from rntp.interfaces.cli.experiment import experiment
+from rntp.interfaces.cli.ledger import ledger
+from rntp.interfaces.cli.soup import soup
+from rntp.interfaces.cli.study import study
+from rntp.interfaces.cli.train import train
+from rntp.interfaces.cli.verify import verify
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)

@@ -15,8 +15,8 @@ def study(study: str, jobs: int | None, as_json: bool) -> None:
     """Carry out the variants that STUDY.toml names, at each of its seeds; of RESULTS.json, print the table."""
     from pathlib import Path
 
-    from rntp.interfaces.answers_train import study_answer
-    from rntp.interfaces.tables_study import print_study
+    from rntp.interfaces.answers.train import study_answer
+    from rntp.interfaces.tables.study import print_study
 
     def told(name: str, ended: int, total: int) -> None:
         click.echo(f"{ended} of {total}: {name}", err=True)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from computeledger.units import format_percent
-from rntp.interfaces.tables_ledger import MISSING
+from rntp.interfaces.tables.ledger import MISSING
 
 
 @contextmanager
