@@ -103,8 +103,6 @@ def keep(_found: object) -> None:
 
 def tables() -> Iterator[Target]:
     """Tables of prices, measurements, attempts, sites and requests."""
-    from computeledger.workloads.rl.estimate.reading import read_lengths
-
     from computeledger.economics.prices.points import read_points
     from computeledger.economics.routing.fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
@@ -112,6 +110,7 @@ def tables() -> Iterator[Target]:
     from computeledger.questions.price_source import load_sheet
     from computeledger.simulation.traces import read_trace
     from computeledger.workloads.rl.lengths import empirical_lengths
+    from computeledger.workloads.rl.reading import read_lengths
     from computeledger.workloads.serving.anchor import read_anchor
 
     attempts = b"".join((EXAMPLES / "money" / "attempts.csv").read_bytes().splitlines(keepends=True)[:40])

@@ -16,7 +16,8 @@ from computeledger.units import HOUR_S
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
-from computeledger.workloads.serving.estimate.reading import (
+from computeledger.workloads.serving.intervals import CHIP, is_measured_chip
+from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
     layouts_to_try,
@@ -24,7 +25,6 @@ from computeledger.workloads.serving.estimate.reading import (
     read_serving,
     search_options,
 )
-from computeledger.workloads.serving.intervals import CHIP, is_measured_chip
 from computeledger.workloads.serving.search import PriceOfSpeed, price_of_speed
 
 

@@ -18,7 +18,7 @@ from computeledger.workloads.pretraining.estimate import (
     PretrainingResult,
     estimate_pretraining,
 )
-from computeledger.workloads.pretraining.estimate.reading import read_limits, read_training, stated_layout
+from computeledger.workloads.pretraining.reading import read_limits, read_training, stated_layout
 from computeledger.workloads.pretraining.search import configured_run
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.result import Figure, Term

@@ -20,7 +20,7 @@ from computeledger.units import HOUR_S, format_percent, format_si
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl.estimate.reading import AskedRun, Numbers, read_run
+from computeledger.workloads.rl.reading import AskedRun, Numbers, read_run
 from computeledger.workloads.rl.search import trainer_bytes, trainer_fits
 
 

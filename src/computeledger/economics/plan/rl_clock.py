@@ -20,8 +20,8 @@ from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trai
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
-from computeledger.workloads.rl.estimate.reading import AskedRun
 from computeledger.workloads.rl.generation import framework_machine
+from computeledger.workloads.rl.reading import AskedRun
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.training import train
 from computeledger.workloads.serving.estimate import largest_batch

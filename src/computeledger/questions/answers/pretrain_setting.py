@@ -17,7 +17,7 @@ from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
-from computeledger.workloads.pretraining.estimate.reading import read_limits, read_training, stated_layout
+from computeledger.workloads.pretraining.reading import read_limits, read_training, stated_layout
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: Fields that override what a stop costs, and the rates and times they stand for.

@@ -14,7 +14,7 @@ from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl.estimate.reading import AskedRun, Numbers, read_run
+from computeledger.workloads.rl.reading import AskedRun, Numbers, read_run
 
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5

@@ -27,7 +27,8 @@ from computeledger.units import format_count
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving.estimate.reading import (
+from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
+from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
     layouts_to_try,
@@ -36,7 +37,6 @@ from computeledger.workloads.serving.estimate.reading import (
     read_serving,
     search_options,
 )
-from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.serving.search import Fleet, ServingOption, Slo, price_of_speed, size_fleet
 
 
