@@ -94,7 +94,7 @@ def in_the_app(app: TestClient, page: str, asked: dict[str, Any]) -> dict[str, A
 def in_a_plan(section: str, asked: dict[str, Any], n_samples: int, **more: str) -> tuple[dict[str, Any], phases.Phase]:
     """The same fields as a plan's section: single numbers, since a plan draws its ranges from streams of its own."""
     single = {name: re.sub(r"([\d.]+[KMT]?)\.\.[\d.]+[KMT]?", r"\1", text) for name, text in asked.items() if text}
-    top = {name: single[name] for name in ("model", "system", "price") if name in single}
+    top: dict[str, Any] = {name: single[name] for name in ("model", "system", "price") if name in single}
     fields = {name: text for name, text in single.items() if name not in top}
     skipped = {name: {"skip": "not asked"} for name in ("pretraining", "rl", "inference") if name != section}
     plan = read_plan({**top, **skipped, section: {**fields, **more}})
