@@ -221,6 +221,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
 
     Examples
     --------
+    >>> from computeledger.arrays import Range
     >>> section = Section("rl", {"rollout_tokens": Range(1e4, 5e4)})
     >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}), {"rl": section})
     >>> sorted(name for name in uncertain_inputs(plan) if not name.startswith("efficiency"))
@@ -262,6 +263,7 @@ def sampled(inputs: Mapping[str, Uncertain], n_samples: int, seed: int) -> dict[
 
     Examples
     --------
+    >>> from computeledger.arrays import Range
     >>> named, first = sampled({"rl.rollout_tokens": Range(1.0, 2.0)}, 8, 0), sample({"rl.rollout": Range(1.0, 2.0)}, 8)
     >>> bool((named["rl.rollout_tokens"] == first["rl.rollout"]).all())
     True
