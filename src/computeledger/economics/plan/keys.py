@@ -13,6 +13,7 @@ from computeledger.fields import (
     SWITCH,
     TEXT,
     WHOLE,
+    Asked,
     Field,
     Record,
     asked,
@@ -32,7 +33,7 @@ _PRICES = ("rent", "reserve", "own")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeOf:
+class MadeOf(Asked):
     """What every part of a plan may state."""
 
     model: str | None = shared(PretrainQuestion, "model", default=None, is_required=False)
@@ -52,7 +53,7 @@ class PlanTop(MadeOf):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timed:
+class Timed(Asked):
     """GPU-time of a phase, where it is known."""
 
     gpu_hours: Uncertain | None = asked(
@@ -85,7 +86,7 @@ class PlannedRL(Timed):
     price: Uncertain | None = shared(MadeOf, "price")
     tokens: Uncertain | str | None = asked(
         "tokens", "Sampled tokens of the run, instead of steps, or balanced: GPU-time equal to pretraining.",
-        unit="tokens", is_open=True, words=("balanced",), slider=(1e11, 1e15),
+        unit="tokens", is_open=True, words=("balanced",), slider=(1e11, 1e14),
     )  # fmt: skip
     beta_gpu_time: Uncertain | None = asked(
         "count", "RL's coefficient in GPU-time, where it was measured.", is_open=True
@@ -118,11 +119,11 @@ class PlannedRL(Timed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Traffic:
+class Traffic(Asked):
     """What a stream of inference carries."""
 
     tokens: Uncertain | None = asked(
-        "tokens", "Tokens over the model's life, all kinds.", unit="tokens", is_open=True, slider=(1e11, 1e15)
+        "tokens", "Tokens over the model's life, all kinds.", unit="tokens", is_open=True, slider=(1e11, 1e14)
     )
     rate: Uncertain | None = asked(
         "tokens_per_s", "Mean traffic, all kinds, instead of tokens.", unit="tokens/s", is_open=True,
@@ -150,7 +151,7 @@ class Stream(Traffic):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiments:
+class Experiments(Asked):
     """Research runs beside the three phases."""
 
     system: str | None = shared(MadeOf, "system")
@@ -161,7 +162,7 @@ class Experiments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kinds:
+class Kinds(Asked):
     """Tokens by kind over the model's life, or all of them as shares."""
 
     system_prompt: Uncertain | None = asked("tokens", "System prompts, not cached.", unit="tokens")

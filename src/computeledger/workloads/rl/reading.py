@@ -242,7 +242,7 @@ def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> 
 
 def _domains(question: RLQuestion, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
     if question.verifier:
-        domains = tuple(parse_domain(text) for text in question.verifier)
+        domains = tuple(_parse_domain(text) for text in question.verifier)
         if problem := mixture_problem(domains):
             raise InputError(f"--verifier: {problem}")
         return domains
@@ -263,7 +263,7 @@ def _check_context(model: Model, run: RLScenario) -> None:
         )
 
 
-def parse_domain(text: str) -> Domain:
+def _parse_domain(text: str) -> Domain:
     """Read one kind of verifier: ``30%:2s:512``."""
     parts = text.split(":")
     if len(parts) != 3:
@@ -283,7 +283,29 @@ def parse_domain(text: str) -> Domain:
 
 
 def read_lengths(path: str) -> list[float]:
-    """Read observed lengths, one number per line."""
+    """Read observed lengths, one number per line.
+
+    Parameters
+    ----------
+    path : str
+        Of a text file.
+
+    Returns
+    -------
+    list of float
+        At least one [token].
+
+    Raises
+    ------
+    InputError
+        For a file that holds no lengths, or what is no number.
+
+    Examples
+    --------
+    >>> read_lengths("nowhere.txt")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.txt: no such file
+    """
     found: list[float] = []
     for number, line in read_user_lines(Path(path)):
         for word in line.split():

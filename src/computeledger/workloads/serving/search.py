@@ -252,7 +252,7 @@ def cheapest_row(
     Returns
     -------
     int or None
-        None where no row is fast enough.
+        None where no row is fast enough [-].
 
     Examples
     --------
