@@ -17,8 +17,8 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, load_factors
-from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.calibration.efficiency import efficiency, load_factors
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
