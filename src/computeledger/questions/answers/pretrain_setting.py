@@ -9,7 +9,8 @@ from typing import Any
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, middle
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.arrays import Num, Uncertain, median
-from computeledger.errors import InputError, shown, unknown_id
+from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, load_factors, middle
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import from_python
@@ -22,7 +22,7 @@ from computeledger.questions.answers.serve_answer import ServeAnswer
 from computeledger.questions.answers.serve_pools import PoolsAnswer, answer_pools
 from computeledger.questions.answers.serve_setting import Setting, layouts_to_search
 from computeledger.questions.answers.setup import draw_machine, price_of
-from computeledger.questions.launch import LAUNCHERS
+from computeledger.questions.launch import check_launcher
 from computeledger.units import format_count
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
@@ -73,8 +73,8 @@ def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnsw
 
 def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """Answer ``computeledger serve``."""
-    if question.emit is not None and question.emit not in LAUNCHERS:
-        raise unknown_id("engine", question.emit, LAUNCHERS)
+    if question.emit is not None:
+        check_launcher(question.emit)
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
@@ -137,7 +137,11 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
     weights = precision_of(model, question.precision, question.kv_precision).name
-    return None if engine not in ENGINES else interval_of(interval_class(model, weights, system, engine, kind))
+    return (
+        None
+        if engine not in calibrated_engines()
+        else interval_of(interval_class(model, weights, system, engine, kind))
+    )
 
 
 def _anchored(

@@ -15,8 +15,8 @@ from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
 from computeledger.units import format_si
+from computeledger.workloads.engines import reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.burst import PREFILL_FIRST
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import (
@@ -96,7 +96,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     """
     model = model_of(question)
     rounds = float("inf") if question.rounds is None else float(question.rounds)
-    if question.rounds is not None and question.equal_lengths and question.engine in PREFILL_FIRST:
+    if question.rounds is not None and question.equal_lengths and reads_prompts_first(question.engine):
         rounds = 1.0  # every round starts together
     return ServingScenario(
         model=model,
