@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,10 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.frontier.text import epochs
-from computeledger.validation.rl_beta import PublishedBeta
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl import RLResult
-from computeledger.workloads.rl_coverage import BudgetDemand, CoverageFit
+from computeledger.workloads.rl_coverage import BudgetDemand
 from computeledger.workloads.rl_levers import Lever
-from computeledger.workloads.rl_returns import RewardFit
 from computeledger.workloads.rl_run import PRICE_RATIO, RunCost
 from computeledger.workloads.rl_scale_up import DomainUse
 from computeledger.workloads.rl_search import SplitOption, cores_needed, pace_bound
@@ -198,65 +196,3 @@ def domain_document(use: DomainUse, longest_trace_tokens: float, largest: str) -
         "longest_trace_tokens": longest_trace_tokens,
         "largest_model": largest,
     }
-
-
-def published_document(betas: Sequence[PublishedBeta]) -> dict[str, Any]:
-    """Beta of published runs, by phase."""
-    rows = [
-        {
-            "system": one.run.row["source"],
-            "model": one.run.row["model"],
-            "hardware": one.run.row["hardware"],
-            "n_gpus": float(one.run.scenario.split.n_gpus),
-            "mode": one.run.row["algorithm"].partition("; ")[2],
-            "precision": one.run.scenario.engine.precision.name,
-            "mean_tokens": float(one.run.scenario.sequence_tokens),
-            "step_s": one.run.step_s,
-            "beta_flop": one.beta_flop,
-            "beta_gpu_time": one.beta_gpu_time,
-            "modelled_beta_gpu_time": one.modelled_beta_gpu_time,
-            "split_stated": one.is_split_stated,
-            "by_phase": dict(one.parts),
-            "phase_utilization_fraction": dict(one.phase_utilization),
-        }
-        for one in betas
-    ]
-    values = np.array([one.beta_gpu_time for one in betas])
-    levels = dict(
-        zip(("min", "p25", "p50", "p75", "max"), np.quantile(values, (0, 0.25, 0.5, 0.75, 1)).tolist(), strict=True)
-    )
-    convention = "tokens of prompt and rollout, as the rows count them; against 40 % of 6 N on the same chip"
-    return {"published": rows, "beta_gpu_time": levels, "convention": convention}
-
-
-def reward_document(fits: Sequence[RewardFit], forecast_at: float | None) -> dict[str, Any]:
-    """Laws of reward, and their forecast."""
-    laws = {
-        one.law: {
-            "values": one.values,
-            "intervals": {name: _ends(cloud) for name, cloud in one.cloud.items()},
-            "residual": one.residual,
-        }
-        for one in fits
-    }
-    document: dict[str, Any] = {"reward": laws, "points_reach": list(fits[0].span)}
-    if forecast_at is not None:
-        document["forecast"] = {"compute": forecast_at} | {
-            one.law: dict(zip(("p05", "p50", "p95"), one.forecast(forecast_at), strict=True)) for one in fits
-        }
-    return document
-
-
-def _ends(cloud: np.ndarray) -> dict[str, float]:
-    return dict(zip(("p05", "p50", "p95"), np.quantile(cloud, (0.05, 0.5, 0.95)).tolist(), strict=True))
-
-
-def coverage_document(fit: CoverageFit, table: Sequence[tuple[float, float]], at: float | None) -> dict[str, Any]:
-    """A law of coverage, and pass@k."""
-    document: dict[str, Any] = {
-        "coverage": {"a": fit.a, "b": fit.b, "residual": fit.residual, "formula": "exp(a k^b)"},
-        "pass_at_k": [{"k": k, "coverage": value} for k, value in table],
-    }
-    if at is not None:
-        document["forecast"] = {"k": at, "coverage": float(np.asarray(fit.coverage(at)))}
-    return document
