@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from computeledger.physics.training import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.frontier import backtest, forecast, growth, sites, systems
     from computeledger.questions.answers.frontier_runs import flop_sheet, schedule, spread
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
     from computeledger.questions.answers.prices import bill, price_floor, price_history
+    from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.rl_returns import rl_returns
     from computeledger.questions.answers.route import route
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.frontier import (
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
+    from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.rl_returns import RLReturnsQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
@@ -80,13 +85,16 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.pretrain": ("pretrain",),
+    "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.documents.records": ("plan_document",),
+    "questions.reconcile": ("ReconcileQuestion",),
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
+    "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
@@ -105,10 +113,12 @@ _HOMES = {
         "SpreadQuestion",
         "SystemsQuestion",
     ),
+    "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
+    "questions.calibrate": ("CalibrateQuestion",),
     "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
@@ -138,6 +148,7 @@ __all__ = [
     "BacktestQuestion",
     "Batch",
     "BillQuestion",
+    "CalibrateQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
@@ -164,6 +175,7 @@ __all__ = [
     "RLReturnsQuestion",
     "RLScenario",
     "Range",
+    "ReconcileQuestion",
     "RouteQuestion",
     "ScheduleQuestion",
     "ServeQuestion",
@@ -180,7 +192,9 @@ __all__ = [
     "backtest",
     "bibtex",
     "bill",
+    "calibrate",
     "cost",
+    "diff_facts",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
@@ -208,11 +222,13 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "reconcile",
     "rl",
     "rl_returns",
     "route",
     "sample",
     "schedule",
+    "search_facts",
     "serve",
     "simulate_rl",
     "simulate_serve",
