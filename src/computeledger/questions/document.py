@@ -59,12 +59,25 @@ def document(record: object, units: Mapping[str, str] | None = None, leave_out: 
     >>> document(Step(np.array([1.0, 3.0]), "tp8"))["step_s"]["unit"]
     's'
     """
-    given = units or {}
-    return {
-        one.name: _value(getattr(record, one.name), one.name, given)
+    names = [
+        one.name
         for one in dataclasses.fields(cast(Record, record))
         if one.name not in leave_out and not (one.metadata.get("where_known") and getattr(record, one.name) is None)
-    }
+    ]
+    return picked(record, *names, units=units)
+
+
+def picked(record: object, *names: str, units: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Some fields and properties of a record, as :func:`document` has them.
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import Operation
+    >>> picked(Operation("gemm", flop=2e12, bytes=1e9), "bytes", "intensity_flop_per_byte")
+    {'bytes': 1000000000.0, 'intensity_flop_per_byte': 2000.0}
+    """
+    given = units or {}
+    return {name: _value(getattr(record, name), name, given) for name in names}
 
 
 def _value(value: Any, name: str, units: Mapping[str, str]) -> Any:
