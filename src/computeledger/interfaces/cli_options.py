@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
-from computeledger.fields import MOST_COUNT, MOST_SAMPLES
-from computeledger.workloads.questions import setup
+from computeledger.fields import MOST_COUNT
 
-OF_PEAK = setup.OF_PEAK
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -101,7 +99,7 @@ class SingleNumber(_ParamType):
 
         Examples
         --------
-        >>> COUNT.convert("6K", None, None), SHARE.convert("90%", None, None)
+        >>> COUNT.convert("6K", None, None), SingleNumber("fraction").convert("90%", None, None)
         (6000, 0.9)
         """
         if not isinstance(value, str):
@@ -114,7 +112,7 @@ class SingleNumber(_ParamType):
         return int(number) if self.is_whole else number
 
 
-COUNT, NUMBER, SHARE = SingleNumber(is_whole=True), SingleNumber(), SingleNumber("fraction")
+COUNT = SingleNumber(is_whole=True)
 
 
 def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
@@ -131,44 +129,7 @@ def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | Non
     return check
 
 
-at_least_one, number_of_samples = counted_to(MOST_COUNT), counted_to(MOST_SAMPLES)
+at_least_one = counted_to(MOST_COUNT)
 
 
-samples_option = click.option(
-    "--samples",
-    default=4096,
-    show_default=True,
-    type=COUNT,
-    callback=number_of_samples,
-    help="Samples of uncertain inputs.",
-)
-parse_tokens = quantity_option("tokens", "tokens")
-parse_seconds = quantity_option("s", None)  # 50 may be ms or s
 parse_price = quantity_option("usd_per_hour", "$/h")
-parse_count = quantity_option("count", "")
-
-
-def common_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of every question about a model on a system."""
-    options = [
-        click.option("--model", required=True, help="Model id, or path to a config.json."),
-        click.option("--system", required=True, help="System id, or path to a system TOML."),
-        click.option("--gpus", callback=parse_count, metavar="N", help="GPUs at hand."),
-        click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
-        click.option(
-            "--precision",
-            metavar="P",
-            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; left out: as stored, "
-            "bf16 to pretrain.",
-        ),
-        click.option(
-            "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."
-        ),
-        samples_option,
-        seed_option,
-        working_option,
-        json_option,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command

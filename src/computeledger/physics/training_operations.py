@@ -26,8 +26,6 @@ from computeledger.physics.training_counts import LayerCounts, layer_counts, tra
 from computeledger.physics.training_exchange import exchange_s, overlapped_s
 from computeledger.physics.training_memory import GRADIENT_BYTES
 
-#: Products and their traffic overlap inside a kernel: time is the p-norm of the two, p of this value (assumption).
-OVERLAP_NORM = 3
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
 BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
 #: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).

@@ -87,9 +87,6 @@ from computeledger.units import MONTH_S
 from computeledger.workloads.result import quantity
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
-#: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
-EXCHANGE_SHARE = 1 / 6
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SystemsAnswer(Answer):

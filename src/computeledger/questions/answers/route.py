@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from computeledger.economics.routing_working import route_figures
 from computeledger.fields import Given
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, Quantity, from_python
-from computeledger.questions.document import document
+from computeledger.questions.document import document, keyed
 from computeledger.questions.documents.records import figure_document
 from computeledger.questions.price_source import load_sheet
 from computeledger.questions.route import RouteQuestion
@@ -42,7 +42,7 @@ class PolicyDraws:
 
     usd_per_completed_task: NDArray[np.float64]
     success_fraction: NDArray[np.float64]
-    seconds: NDArray[np.float64]
+    s_per_task: NDArray[np.float64] = field(metadata=keyed("seconds"))
     usd_per_task: NDArray[np.float64]
     wrong_fraction: NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class PolicyFigures:
     policy: str
     usd_per_completed_task: float
     success_fraction: float
-    seconds: float
+    s_per_task: float = field(metadata=keyed("seconds"))
     usd_per_task: float
     wrong_fraction: float
     interval: PolicyDraws
@@ -103,7 +103,7 @@ class RouteAnswer(Answer):
                 policy=policy_words(out.policies[place], self._names),
                 usd_per_completed_task=float(out.usd_per_completed_task[place]),
                 success_fraction=float(out.success_fraction[place]),
-                seconds=float(out.s_per_task[place]),
+                s_per_task=float(out.s_per_task[place]),
                 usd_per_task=float(out.usd_per_task[place]),
                 wrong_fraction=float(out.wrong_fraction[place]),
                 interval=_draws_of(mixed, row),
@@ -131,7 +131,7 @@ class RouteAnswer(Answer):
         """As ``computeledger route --json`` prints it."""
         case, out, listed, least = self.case, self.outcome, self.listed, self.least_success_fraction
         singles, best = _singles(out), listed[0]
-        rows = [document(one, units={"seconds": "s"}) for one in self.policies]
+        rows = [document(one) for one in self.policies]
         found = {
             "best": rows[0], "cheapest_without_a_floor": rows[listed.index(best_policy(out))],
             "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
