@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.setup import OF_PEAK
 

@@ -20,8 +20,8 @@ from computeledger.interfaces import notebook, views
 from computeledger.questions import answers
 from computeledger.simulation.rl import simulate_rl
 from computeledger.simulation.serving import simulate_serving
-from computeledger.workloads.disaggregated import estimate_disaggregated
-from computeledger.workloads.rl import estimate_rl
+from computeledger.workloads.rl.estimate import estimate_rl
+from computeledger.workloads.serving.pools import estimate_disaggregated
 from tests.axe import EVERY, issues
 from tests.interfaces.test_report import HOSTILE, Page
 

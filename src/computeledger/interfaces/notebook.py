@@ -18,13 +18,13 @@ from computeledger.units import format_count
 from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
-    from computeledger.economics.ledger import Ledger
+    from computeledger.economics.plan.ledger import Ledger
     from computeledger.simulation.rl import RLClockResult
     from computeledger.simulation.serving import ServingClockResult
-    from computeledger.workloads.disaggregated import DisaggregatedResult
-    from computeledger.workloads.pretraining import PretrainingResult
-    from computeledger.workloads.rl import RLResult
-    from computeledger.workloads.serving import ServingResult
+    from computeledger.workloads.pretraining.estimate import PretrainingResult
+    from computeledger.workloads.rl.estimate import RLResult
+    from computeledger.workloads.serving.estimate import ServingResult
+    from computeledger.workloads.serving.pools import DisaggregatedResult
 
 SERVE_ROWS = [
     ("time to first token", "ttft_s", "s"),
