@@ -88,10 +88,10 @@ else:  # click 8.1 has it without a type of its own
 
 
 class SingleNumber(_ParamType):
-    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction."""
+    """One number as people write it anywhere here: 6K, 1,000, 1e5."""
 
-    def __init__(self, dimension: str = "count", is_whole: bool = False) -> None:
-        self.dimension, self.is_whole = dimension, is_whole
+    def __init__(self, is_whole: bool = False) -> None:
+        self.is_whole = is_whole
         self.name = "integer" if is_whole else "float"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -104,7 +104,7 @@ class SingleNumber(_ParamType):
         """
         if not isinstance(value, str):
             return value
-        number = quantity_option(self.dimension, "")(ctx, param, value)
+        number = quantity_option("count", "")(ctx, param, value)
         if not isinstance(number, float):
             raise InputError(f"{_name_of(param)} {shown(value)}: one number is expected, not a range")
         if self.is_whole and number % 1:
@@ -115,21 +115,10 @@ class SingleNumber(_ParamType):
 COUNT = SingleNumber(is_whole=True)
 
 
-def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
+def at_least_one(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
     """Refuse a count below 1, and one that no memory holds or no search ends with."""
-
-    def check(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
-        """Check one option."""
-        if value is not None and value < 1:
-            raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
-        if value is not None and value > most:
-            raise InputError(f"{parameter.opts[0]} {value}: at most {most:,}")
-        return value
-
-    return check
-
-
-at_least_one = counted_to(MOST_COUNT)
-
-
-parse_price = quantity_option("usd_per_hour", "$/h")
+    if value is not None and value < 1:
+        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+    if value is not None and value > MOST_COUNT:
+        raise InputError(f"{parameter.opts[0]} {value}: at most {MOST_COUNT:,}")
+    return value
