@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from computeledger.economics.price_points import open_models
+from computeledger.economics.prices.points import open_models
 from computeledger.errors import FactError
 from computeledger.facts.reading import ASSUMPTION, dimension_of
-from computeledger.physics.calibration_rl import load_rl_factors
-from computeledger.physics.efficiency_training import load_training_factors
+from computeledger.physics.calibration.rl import load_rl_factors
+from computeledger.physics.calibration.training import load_training_factors
 from computeledger.sources import load_sources, read_sources
 from computeledger.units import DIMENSIONS
 
@@ -23,7 +23,7 @@ KINDS = ("accelerators", "systems", "prices", "ownership", "tiers", "models")
 FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
 FILES += [("laws", DATA.joinpath("laws.toml")), ("reliability", DATA.joinpath("reliability.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]
-FILES += [("observations", resources.files("computeledger.validation").joinpath("observations.toml"))]
+FILES += [("observations", resources.files("computeledger.validation.claims").joinpath("observations.toml"))]
 
 
 def cited(table: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from computeledger.economics import scaling
+from computeledger.economics.scaling import laws as scaling
 from computeledger.errors import FactError, UnknownIdError
 from computeledger.facts.reading import parse_document
 from computeledger.interfaces.report_claims import claims_report
 from computeledger.interfaces.tables_claims import claim_numbers
-from computeledger.physics import blackboard, blackboard_serving, blackboard_training
+from computeledger.physics.blackboard import ledgers as blackboard
+from computeledger.physics.blackboard import serving as blackboard_serving
+from computeledger.physics.blackboard import training as blackboard_training
 from computeledger.questions.documents.claims import claims_document
-from computeledger.validation import expressions
-from computeledger.validation.claims import (
+from computeledger.validation.claims import expressions
+from computeledger.validation.claims.check import (
     VERDICTS,
     Claim,
     agrees,
@@ -30,7 +32,7 @@ from computeledger.validation.claims import (
     load_claims,
     read_claim,
 )
-from computeledger.validation.expressions import evaluate, load_observations
+from computeledger.validation.claims.expressions import evaluate, load_observations
 from tests.printed import words_of
 
 CHECKED = {checked.claim.id: checked for checked in check_claims()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, page_template, plotly_script, script_json, version
-from computeledger.interfaces.plots_validation import columns_to_color, scatter_figure, slices_figure
+from computeledger.interfaces.plots import parts as plot_parts
+from computeledger.interfaces.plots.validation import columns_to_color, scatter_figure, slices_figure
 from computeledger.questions.documents.validation import (
     quantity_words,
     validation_document,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.tables import bar, console, new_table, note
-from computeledger.physics.efficiency import factor_dimension
+from computeledger.physics.calibration.efficiency import factor_dimension
 from computeledger.questions.wording import show
 from computeledger.units import format_percent
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.frontier.spread import SpreadResult, fibre
-from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.plots_bars import bars_figure
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.frontier_runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.cli_validate import claims
-from computeledger.interfaces.plots_bars import strip_figure
+from computeledger.interfaces.cli.validate import claims
+from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.tables_claims import claim_number
 from computeledger.interfaces.web.ask import ask
 from computeledger.interfaces.web.spec import Answer, Cell, Control, Page, Plot, Table, Values, View, cited
 from computeledger.questions.documents.claims import claims_document
 from computeledger.questions.wording import joined
-from computeledger.validation.claims import check_claims
+from computeledger.validation.claims.check import check_claims
 
 _VERDICTS = {
     "holds": "holds",

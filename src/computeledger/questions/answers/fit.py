@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from computeledger.errors import InputError, nearest
-from computeledger.physics.efficiency import load_factors, middle
+from computeledger.physics.calibration.efficiency import load_factors, middle
 from computeledger.questions.answers.fit_neighbours import fit_neighbours
 from computeledger.questions.answers.fit_rl import fit_of_rl
 from computeledger.questions.answers.fit_training import fit_of_training
 from computeledger.questions.documents.fit import summary_of_errors
-from computeledger.validation.fit_serving import ServingFit, calibration_text, fit_serving, prior_sd
+from computeledger.validation.serving.fit import ServingFit, calibration_text, fit_serving, prior_sd
 
 _LEFT_OUT = {
     "everything": "nothing fitted: the assumed constants",

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from computeledger.validation.neighbours import (
+from computeledger.validation.serving.neighbours import (
     NeighbourPairs,
     fit_neighbour_errors,
     neighbour_coverage,
     read_neighbour_pairs,
 )
-from computeledger.validation.serving_points import read_points, sort_points
-from computeledger.workloads.serving_margins import NeighbourErrors
+from computeledger.validation.serving.points import read_points, sort_points
+from computeledger.workloads.serving.margins import NeighbourErrors
 
 _LEVELS = (0.8, 0.9)
 #: Groups of architectures that are left out in turn.

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.physics.calibration_rl import FITTED
+from computeledger.physics.calibration.rl import FITTED
 from computeledger.questions.documents.fit import summary_of_errors
-from computeledger.validation.fit_rl import calibration_text, fit_rl, prior_of
+from computeledger.validation.rl.fit import calibration_text, fit_rl, prior_of
 
 _LEFT_OUT = {
     "no constants": "nothing that RL adds",

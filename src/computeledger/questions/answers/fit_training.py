@@ -7,8 +7,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from computeledger.validation.calibration_file import calibration_toml
-from computeledger.validation.fit_training import fit_training
+from computeledger.validation.training.calibration_file import calibration_toml
+from computeledger.validation.training.fit import fit_training
 
 
 def fit_of_training(folder: Path, quick: bool) -> tuple[dict[str, Any], str]:

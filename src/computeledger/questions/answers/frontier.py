@@ -70,7 +70,7 @@ from computeledger.frontier.working import (
     site_figures,
     system_figures,
 )
-from computeledger.physics.efficiency import middle
+from computeledger.physics.calibration.efficiency import middle
 from computeledger.progress import stage
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.document import document
@@ -85,7 +85,7 @@ from computeledger.questions.frontier import (
 )
 from computeledger.units import MONTH_S
 from computeledger.workloads.result import quantity
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -32,8 +32,8 @@ from computeledger.frontier.spread import (
     levers,
     steps_by_domain,
 )
+from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.critical_batch import critical_batch_tokens
-from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.document import document

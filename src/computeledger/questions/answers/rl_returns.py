@@ -14,10 +14,10 @@ from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.units import LARGEST
-from computeledger.validation.rl_beta import PublishedBeta, published_betas
-from computeledger.validation.tables import read_rows
-from computeledger.workloads.rl_coverage import CoverageFit, fit_coverage, pass_at_k
-from computeledger.workloads.rl_returns import FARTHEST_FORECAST, RewardFit, fit_reward
+from computeledger.validation.measured_table import read_rows
+from computeledger.validation.rl.beta import PublishedBeta, published_betas
+from computeledger.workloads.rl.coverage import CoverageFit, fit_coverage, pass_at_k
+from computeledger.workloads.rl.returns import FARTHEST_FORECAST, RewardFit, fit_reward
 
 _QUARTILES = {"min": 0.0, "p25": 0.25, "p50": 0.5, "p75": 0.75, "max": 1.0}
 _CONVENTION = "tokens of prompt and rollout, as the rows count them; against 40 % of 6 N on the same chip"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.validation.claims import CheckedClaim, Interval
-from computeledger.validation.expressions import Evaluated
+from computeledger.validation.claims.check import CheckedClaim, Interval
+from computeledger.validation.claims.expressions import Evaluated
 
 
 def claims_document(checked: Iterable[CheckedClaim]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of, year_of
-from computeledger.questions.document import document
+from computeledger.questions.document import document, picked
 from computeledger.workloads.result import quantity
 
 
@@ -53,6 +53,9 @@ def _able_document(one: Reinforces | Serves) -> dict[str, Any]:
     return found | ({"tpot_s": None} if isinstance(one, Serves) and math.isnan(one.tpot_s) else {})
 
 
+_COUNTED = {"chips": "chips", "dies": "dies"}
+
+
 def system_document(system: TrainingSystem) -> dict[str, Any]:
     """What a system has and costs."""
     return {
@@ -62,25 +65,17 @@ def system_document(system: TrainingSystem) -> dict[str, Any]:
                 "accelerator": one.accelerator.id,
                 "assumed_accelerator": one.part.assumed,
                 "system": None if one.system is None else one.system.id,
-                "chips": quantity(one.chips, "chips"),
-                "capex_usd_per_chip": quantity(one.capex_usd_per_chip, "USD"),
-                "it_w_per_chip": quantity(one.it_w_per_chip, "W"),
-                "facility_w_per_chip": quantity(one.facility_w_per_chip, "W"),
+                **picked(one, "chips", "capex_usd_per_chip", "it_w_per_chip", "facility_w_per_chip", units=_COUNTED),
                 "scale_up_chips": None if one.system is None else one.system.n_gpus_scale_up.value,
-                "scale_up_worlds": None if one.scale_up_worlds is None else quantity(one.scale_up_worlds, ""),
-                "scale_up_hbm_bytes": one.scale_up_hbm_bytes,
+                **picked(one, "scale_up_worlds", "scale_up_hbm_bytes"),
             }
             for one in system.generations
         ],
-        "chips": quantity(system.chips, "chips"),
-        "dies": quantity(system.dies, "dies"),
+        **picked(system, "chips", "dies", units=_COUNTED),
         "h100e_bf16": quantity(system.h100e("bf16"), "H100e"),
         "h100e_8bit": quantity(system.h100e("fp8"), "H100e"),
         "peak_flop_per_s": {one: quantity(system.peak_flop_per_s(one), "FLOP/s") for one in system.precisions},
-        "power_w": {name: quantity(value, "W") for name, value in system.power_w.items()},
-        "hbm_bytes": quantity(system.hbm_bytes, "bytes"),
-        "capex_usd": quantity(system.capex_usd, "USD"),
-        "yearly_usd": quantity(system.yearly_usd, "USD"),
+        **picked(system, "power_w", "hbm_bytes", "capex_usd", "yearly_usd"),
     }
 
 
@@ -122,8 +117,7 @@ def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]
 
 def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:
     """Sites as they stand: compute and capital."""
-    names = ("name", "date", "h100e_8bit", "capex_usd")
-    return [{name: getattr(one, name) for name in names} for one in sites]
+    return [picked(one, "name", "date", "h100e_8bit", "capex_usd") for one in sites]
 
 
 def tested_document(one: Tested) -> dict[str, Any]:
@@ -157,12 +151,15 @@ def tested_document(one: Tested) -> dict[str, Any]:
 def backtest_document(found: Backtest) -> dict[str, Any]:
     """Both series forecast from a cut-off."""
     return {
-        "cutoff": found.cutoff,
-        "coverage_90": found.coverage_90,
-        "n": found.n,
-        "median_abs_log10_error": found.median_abs_log10_error,
-        "median_width_log10_90": found.median_width_log10_90,
-        "largest_width_log10_90": found.largest_width_log10_90,
+        **picked(
+            found,
+            "cutoff",
+            "coverage_90",
+            "n",
+            "median_abs_log10_error",
+            "median_width_log10_90",
+            "largest_width_log10_90",
+        ),
         "series": [tested_document(one) for one in found.parts],
         "credit": CREDIT,
     }
@@ -206,8 +203,8 @@ def reached_document(found: Reached) -> dict[str, Any]:
 
 def gpu_time_document(needed: Needed) -> dict[str, Any]:
     """GPU-time of the three ledgers."""
-    names = ("pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
-    return {name: getattr(needed, name) for name in names} | {"utilization": document(needed.used)}
+    hours = picked(needed, "pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
+    return hours | {"utilization": document(needed.used)}
 
 
 def ahead_document(series: Series, ends: Sequence[str], found: Predicted) -> dict[str, Any]:

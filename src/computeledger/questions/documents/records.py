@@ -8,35 +8,25 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, median
-from computeledger.economics.ledger import Ledger
-from computeledger.economics.phases import Phase
-from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan.keys import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan.ledger import Ledger
+from computeledger.economics.plan.phases import Phase
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Fact
-from computeledger.physics.efficiency import DEFAULT_ENGINE
-from computeledger.physics.efficiency_training import load_all_factors
-from computeledger.physics.memory import ServingMemory
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE
+from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.roofline import BOUNDS, Operation, bound, bound_times_s, total_s
-from computeledger.questions.document import UNITS
+from computeledger.physics.serving.memory import ServingMemory
+from computeledger.questions.document import UNITS, picked, unit_of
 from computeledger.workloads.result import Figure, Term, quantities, quantity
 
-PHASE_QUANTITIES = {
-    "tokens": "tokens",
-    "flop": "FLOP",
-    "gpu_hours": "GPU-hours",
-    "utilization_fraction": "",
-    "usd": "USD",
-    "energy_j": "J",
-}
+PHASE_QUANTITIES = ("tokens", "flop", "gpu_hours", "utilization_fraction", "usd", "energy_j")
 
 
 def phase_document(phase: Phase) -> dict[str, Any]:
     """A ledger's phase."""
     return {
-        **quantities({name: (getattr(phase, name), unit) for name, unit in PHASE_QUANTITIES.items()}),
-        "accelerator": phase.accelerator,
-        "model": phase.model,
-        "peak_flop_per_s": phase.peak_flop_per_s,
+        **picked(phase, *PHASE_QUANTITIES, "accelerator", "model", "peak_flop_per_s"),
         "peak_precision": "bf16",
         "choices": dict(phase.choices),
         "details": quantities(phase.details),
@@ -49,7 +39,7 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     Parameters
     ----------
     ledger : Ledger
-        From :func:`computeledger.economics.ledger.estimate_ledger`.
+        From :func:`computeledger.economics.plan.ledger.estimate_ledger`.
     working : bool
         Whether every figure's formula, inputs and grounds come along.
 
@@ -60,8 +50,8 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from computeledger.economics.ledger import estimate_ledger
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.ledger import estimate_ledger
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
@@ -75,9 +65,9 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         "phases": {name: phase_document(phase) for name, phase in three.items()},
         "skipped": skipped,
         "experiments": phase_document(ledger.phases["experiments"]) if "experiments" in ledger.phases else None,
-        "total": quantities(
-            {name: (ledger.total(name), PHASE_QUANTITIES[name]) for name in ("flop", "gpu_hours", "usd", "energy_j")}
-        ),
+        "total": {
+            name: quantity(ledger.total(name), unit_of(name)) for name in ("flop", "gpu_hours", "usd", "energy_j")
+        },
         "shares": {
             "flop": quantities({name: (share, "") for name, share in ledger.shares("flop").items()}),
             "gpu_time": quantities({name: (share, "") for name, share in ledger.shares("gpu_hours").items()}),

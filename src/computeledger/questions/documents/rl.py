@@ -10,13 +10,14 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.frontier.text import epochs
+from computeledger.questions.document import picked
 from computeledger.workloads.result import quantity
-from computeledger.workloads.rl import RLResult
-from computeledger.workloads.rl_coverage import BudgetDemand
-from computeledger.workloads.rl_levers import Lever
-from computeledger.workloads.rl_run import PRICE_RATIO, RunCost
-from computeledger.workloads.rl_scale_up import DomainUse
-from computeledger.workloads.rl_search import SplitOption, cores_needed, pace_bound
+from computeledger.workloads.rl.coverage import BudgetDemand
+from computeledger.workloads.rl.estimate import RLResult
+from computeledger.workloads.rl.levers import Lever
+from computeledger.workloads.rl.run import PRICE_RATIO, RunCost
+from computeledger.workloads.rl.scale_up import DomainUse
+from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
 
 #: Said with every beta.
 CONVENTION = "tokens are sampled tokens, dropped ones included; times kept_ratio it counts tokens that were trained on"
@@ -27,18 +28,17 @@ def rl_document(run: RunCost) -> dict[str, Any]:
     result, one = run.result, run.result.scenario
     hours, shares = run.phase_gpu_hours, run.phase_fraction
     return {
-        "step_s": quantity(result.step_s, "s"),
+        **picked(result, "step_s"),
         "phases": {
             name: {"gpu_hours": quantity(hours[name], "GPU-hours"), "fraction": quantity(shares[name], "")}
             for name in hours
         },
-        "beta_flop": quantity(result.beta_flop, ""),
-        "beta_gpu_time": quantity(run.beta_gpu_time, ""),
-        "utilization_fraction": quantity(result.utilization_fraction, ""),
+        **picked(result, "beta_flop", units={"beta_flop": ""}),
+        **picked(run, "beta_gpu_time"),
+        **picked(result, "utilization_fraction"),
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
-        "idle_fraction": quantity(result.idle_fraction, ""),
-        "timeline_s": {side: _quantities(spans, "s") for side, spans in result.timeline_s.items()},
+        **picked(result, "idle_fraction", "timeline_s"),
         "beta": {
             "convention": CONVENTION,
             "kept_ratio": quantity(run.kept_ratio, ""),
@@ -46,23 +46,27 @@ def rl_document(run: RunCost) -> dict[str, Any]:
             "gpu_time_by_phase": _quantities(run.beta_by_phase),
         },
         "phase_utilization_fraction": _quantities(result.phase_utilization),
-        "steps": quantity(run.steps, ""),
-        "days": quantity(run.days, "days"),
-        "gpu_hours": quantity(run.gpu_hours, "GPU-hours"),
-        "flop": quantity(run.flop, "FLOP"),
-        "tokens": quantity(run.tokens, "tokens"),
-        "usd": quantity(run.usd, "USD"),
-        "energy_j": quantity(run.energy_j, "J"),
-        "tokens_per_s_per_gpu": quantity(run.tokens_per_s_per_gpu, "tokens/s"),
+        **picked(
+            run,
+            "steps",
+            "days",
+            "gpu_hours",
+            "flop",
+            "tokens",
+            "usd",
+            "energy_j",
+            "tokens_per_s_per_gpu",
+            units={"days": "days"},
+        ),
         "generation": _generation_document(result),
         "tokens_per_step": {
             "sampled": quantity(result.sampled_tokens, "tokens"),
             "kept": quantity(result.kept_tokens, "tokens"),
             "dropped": quantity(result.dropped_tokens, "tokens"),
         },
-        "verification_s": quantity(result.verification_s, "s"),
+        **picked(result, "verification_s"),
         "verifier_cores_needed": quantity(cores_needed(result), ""),
-        "lag_steps": quantity(result.lag_steps, ""),
+        **picked(result, "lag_steps"),
         "rollout_tokens": {
             "mean": quantity(one.sampling.lengths.mean_tokens, "tokens"),
             "longest": quantity(one.sampling.lengths.longest_tokens, "tokens"),
@@ -136,10 +140,7 @@ def demand_document(flop: Num, demand: BudgetDemand) -> dict[str, Any]:
     """What a budget of FLOP asks for."""
     return {
         "flop": quantity(flop, "FLOP"),
-        "tokens": quantity(demand.tokens, "tokens"),
-        "rollouts": quantity(demand.rollouts, ""),
-        "steps": quantity(demand.steps, ""),
-        "tasks": quantity(demand.tasks, ""),
+        **picked(demand, "tokens", "rollouts", "steps", "tasks"),
     }
 
 
@@ -153,9 +154,7 @@ def text_document(run: RunCost, asked: tuple[Num, Num | None], stock: Num) -> di
         "text_tokens": quantity(text, "tokens"),
         "text_stock_tokens": quantity(stock, "tokens"),
         "passes_over_the_stock": quantity(epochs(text, stock), ""),
-        "gpu_hours": quantity(whole.gpu_hours, "GPU-hours"),
-        "days": quantity(whole.days, "days"),
-        "usd": quantity(whole.usd, "USD"),
+        **picked(whole, "gpu_hours", "days", "usd", units={"days": "days"}),
     }
 
 

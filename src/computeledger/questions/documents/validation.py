@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from computeledger.units import format_percent
-from computeledger.validation.anchor_gain import anchor_gain
 from computeledger.validation.compare import (
     SHARES,
     Comparison,
@@ -18,6 +17,7 @@ from computeledger.validation.compare import (
     deviations,
     summaries,
 )
+from computeledger.validation.serving.anchor_gain import anchor_gain
 from computeledger.validation.suspects import COLUMN, load_suspects, suspect_mask
 
 #: Quantities in words, with the unit that people read; another one is shown by its own name and the table's unit.

@@ -1,0 +1,39 @@
+"""The command ``rl``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from computeledger.errors import InputError
+from computeledger.fields import fields_of
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import json_option, working_option
+from computeledger.questions.rl_returns import RLReturnsQuestion
+from computeledger.workloads.questions.rl import RLQuestion
+
+
+@click.command()
+@question_options(RLQuestion)
+@question_options(RLReturnsQuestion)
+@report_option
+@working_option
+@json_option
+def rl(**options: Any) -> None:
+    """An RL run: rollout, verify, score, update, weight sync; beta in both currencies, and who waits.
+
+    The step by phase, GPU-hours, FLOP, utilisation, tokens, cores, dollars and energy; with --search the best split of
+    the GPUs; with --published the beta of published runs.
+    """
+    if any(options[name] is not None for name in fields_of(RLReturnsQuestion)):
+        from computeledger.questions.answers.rl_returns import answer_rl_returns
+
+        show_answer(answer_rl_returns(asked_by(RLReturnsQuestion, options)), options)
+        return
+    for name in ("model", "system"):
+        if not options[name]:
+            raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
+    from computeledger.questions.answers.rl import answer_rl
+
+    show_answer(answer_rl(asked_by(RLQuestion, options)), options)

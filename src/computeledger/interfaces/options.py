@@ -1,0 +1,124 @@
+"""Options that commands share, and how a document or a file is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.fields import MOST_COUNT
+
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
+
+
+def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> None:
+    """Run a command line and end: one line and exit code 2 for bad input, no traceback."""
+    try:
+        code = group.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except click.ClickException as error:
+        _fail(name, error.format_message().replace("\n", " "), 2)
+    except click.exceptions.Abort:
+        _fail(name, "interrupted", 130)
+    except InputError as error:
+        _fail(name, str(error).replace("\n", " "), 2)
+    except ComputeLedgerError as error:
+        _fail(name, str(error), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(name, f"{shown(error.filename or 'a file')}: {(error.strerror or 'cannot be used').lower()}", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(name: str, message: str, code: int) -> None:
+    message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
+    click.echo(f"{name}: {message}", err=True)
+    sys.exit(code)
+
+
+def help_alone(context: click.Context) -> None:
+    """A group that is called without a command prints its help."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False, default=float))
+
+
+def quantity_option(
+    dimension: str, default_unit: str | None
+) -> Callable[[click.Context | None, click.Parameter | None, str | None], Any]:
+    """Parse an option's quantity, so that the message names the option."""
+
+    def parse(_context: click.Context | None, parameter: click.Parameter | None, text: str | None) -> Any:
+        """Read one option."""
+        if text is None:
+            return None
+        from computeledger.units import parse_quantity
+
+        try:
+            return parse_quantity(text, dimension, default_unit)
+        except InputError as error:
+            raise InputError(f"{_name_of(parameter)} {error}") from None
+
+    return parse
+
+
+def _name_of(parameter: click.Parameter | None) -> str:
+    return parameter.opts[0] if parameter is not None else ""
+
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # click 8.1 has it without a type of its own
+    _ParamType = click.ParamType
+
+
+class SingleNumber(_ParamType):
+    """One number as people write it anywhere here: 6K, 1,000, 1e5."""
+
+    def __init__(self, is_whole: bool = False) -> None:
+        self.is_whole = is_whole
+        self.name = "integer" if is_whole else "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read one option; a default is a number already.
+
+        Examples
+        --------
+        >>> COUNT.convert("6K", None, None), SingleNumber("fraction").convert("90%", None, None)
+        (6000, 0.9)
+        """
+        if not isinstance(value, str):
+            return value
+        number = quantity_option("count", "")(ctx, param, value)
+        if not isinstance(number, float):
+            raise InputError(f"{_name_of(param)} {shown(value)}: one number is expected, not a range")
+        if self.is_whole and number % 1:
+            raise InputError(f"{_name_of(param)} {shown(value)}: a whole number is expected")
+        return int(number) if self.is_whole else number
+
+
+COUNT = SingleNumber(is_whole=True)
+
+
+def at_least_one(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+    """Refuse a count below 1, and one that no memory holds or no search ends with."""
+    if value is not None and value < 1:
+        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+    if value is not None and value > MOST_COUNT:
+        raise InputError(f"{parameter.opts[0]} {value}: at most {MOST_COUNT:,}")
+    return value
