@@ -101,7 +101,7 @@ def _flop_sheet(answer: FlopSheetAnswer) -> View:
     ]  # fmt: skip
     first = f"6 N D gives {words(point(found[0]['flop']), 'FLOP')}"
     against = [line["side"] for line in found if not line["agrees"]]
-    said = "the sides are reconciled" if answer.reconciled else f"the sides are in conflict ({', '.join(against)})"
+    said = "every other side agrees" if answer.reconciled else f"in conflict with it: {', '.join(against)}"
     figure = bars_figure({line["side"]: line["flop"] for line in found}, "FLOP", PHASE_COLORS["pretraining"])
     return View(
         title=f"Training FLOP of {answer.model}",
