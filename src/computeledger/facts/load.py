@@ -30,7 +30,7 @@ from computeledger.facts.catalog import (
 )
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
-from computeledger.facts.records import base_record, check_id, record_values
+from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, System
 from computeledger.units import format_si
 
@@ -239,8 +239,7 @@ def read_accelerator(document: Document) -> Accelerator:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}
     elif "bf16" not in peaks:
         raise document.error("peak_flop_per_s", "bf16 is missing")
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else Accelerator(**values)
+    return built(document, Accelerator, base, values)
 
 
 def read_system(document: Document) -> System:
@@ -255,8 +254,7 @@ def read_system(document: Document) -> System:
     """
     base = base_record(document, load_system)
     values = record_values(document, System, base, ("id", "name"), {"accelerator": _read_system_accelerator})
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else System(**values)
+    return built(document, System, base, values)
 
 
 #: Characters of a file's name at most: the system refuses to look for a longer one.
