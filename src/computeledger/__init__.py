@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from computeledger.physics.calibration.efficiency import Efficiency, efficiency
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
-    from computeledger.physics.training.step import Batch
+    from computeledger.physics.training.batch import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
@@ -130,7 +130,7 @@ _HOMES = {
     "physics.calibration.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
-    "physics.training.step": ("Batch",),
+    "physics.training.batch": ("Batch",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
