@@ -7,8 +7,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
-from computeledger.physics.training.batch import parse_recompute
-from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
+from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack, parse_recompute
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
