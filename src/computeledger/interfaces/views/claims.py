@@ -39,13 +39,12 @@ def view(answer: Answer, working: bool) -> View:
     headline = f"{len(claims)} claim{'s' if len(claims) != 1 else ''}{': ' if said else ''}{', '.join(said)}."
     few = len(claims) <= _WITH_WORKING
     shares = {one[0]: counts[name] / max(len(claims), 1) for name, one in _VERDICTS.items()}
-    tables = [_table(name, [one for one in claims if one["verdict"] == name]) for name in _VERDICTS if counts[name]]
     return View(
         title="Claims, recomputed",
         headline=headline,
-        tiles=tuple(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if len(counts) > 1),
+        tiles=tuple(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
         plots=(Plot("verdicts", "Verdicts", "Shares of the claims shown.", strip_figure(shares)),),
-        tables=tuple(tables),
+        tables=(_table(claims),) if claims else (),
         notes=() if few or working else (_HINT,),
         working=tuple(_working(one) for one in claims) if working or few else (),
         overline="claims",
@@ -54,15 +53,20 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
-def _table(verdict: str, claims: Sequence[Mapping[str, Any]]) -> Table:
-    title, _, _, meaning = _VERDICTS[verdict]
+def _table(claims: Sequence[Mapping[str, Any]]) -> Table:
     rows: list[list[str | Cell]] = [
-        [Cell(one["id"], below=one["document"], id=one["id"]), _said(one), Cell(_found(one), below=_as_stated(one)),
-         Cell(one["claim"], below=_reason(one))]
+        [
+            Cell(one["id"], below=_VERDICTS[one["verdict"]][0], id=one["id"]),
+            _said(one),
+            Cell(_found(one), below=_as_stated(one)),
+            Cell(one["claim"], below=_reason(one)),
+        ]
+        for verdict in _VERDICTS
         for one in claims
-    ]  # fmt: skip
+        if one["verdict"] == verdict
+    ]
     columns = ("claim", "said #", "recomputed #", "what it says, and why")
-    return Table(f"{title[:1].upper()}{title[1:]}: {meaning}", columns, rows, verdict, is_stacked=True)
+    return Table("Claims", columns, rows, "claim", is_stacked=True)
 
 
 def _said(claim: Mapping[str, Any]) -> str:
@@ -81,7 +85,7 @@ def _as_stated(claim: Mapping[str, Any]) -> str:
 
 def _reason(claim: Mapping[str, Any]) -> str:
     condition = f"Holds if {claim['condition']}. " if claim["condition"] else ""
-    return f"{condition}{claim['reason']}"
+    return f"{condition}{claim['reason']} [{claim['document']}]"
 
 
 def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +100,7 @@ def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
         ground = ground_words("fact", f"{fact['source']}, {fact['locator']}, {fact['date']}{note}")
         terms.append({"name": fact["name"], "text": fact["given"], "band": "", **ground})
     return {
-        "name": f"{claim['id']}.{claim['verdict']}", "title": f"{claim['id']}: {_VERDICTS[claim['verdict']][0]}",
+        "name": f"{claim['id']}.claim", "title": f"{claim['id']}: {_VERDICTS[claim['verdict']][0]}",
         "text": _found(claim), "band": _as_stated(claim), "formula": claim["working"] or "no formula", "terms": terms,
     }  # fmt: skip
 
