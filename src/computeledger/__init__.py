@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from computeledger.physics.training import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.claims import claims
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.claims import ClaimsQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
     from computeledger.questions.frontier import ForecastQuestion
@@ -73,6 +75,7 @@ _HOMES = {
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
+    "questions.answers.claims": ("claims",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
@@ -82,6 +85,7 @@ _HOMES = {
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.plan": ("PlanQuestion",),
+    "questions.claims": ("ClaimsQuestion",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
@@ -108,6 +112,7 @@ __all__ = [
     "Accelerator",
     "AllocateQuestion",
     "Batch",
+    "ClaimsQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
@@ -139,6 +144,7 @@ __all__ = [
     "System",
     "allocate",
     "bibtex",
+    "claims",
     "cost",
     "efficiency",
     "estimate_ledger",

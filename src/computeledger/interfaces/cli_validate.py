@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.cli_options import COUNT, at_least_one, json_option, print_json, seed_option
+from computeledger.questions.claims import ClaimsQuestion
 from computeledger.writing import write_file
 
 #: Rows shown where the option is left out: in the terminal, and on a page.
@@ -70,24 +74,11 @@ def validate(
 
 @click.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--verdict", metavar="V", help="Only these: holds, holds_if, fails, input or not_checkable.")
-@click.option("--html", "html_file", metavar="FILE", help="Write the claims as one self-contained HTML file.")
+@question_options(ClaimsQuestion, leave_out=("ids",))
+@report_option
 @json_option
-def claims(ids: tuple[str, ...], verdict: str | None, html_file: str | None, as_json: bool) -> None:
+def claims(**options: Any) -> None:
     """Every quantitative claim of the source documents, recomputed: holds, holds if, or does not hold, and why."""
-    from computeledger.questions.documents.claims import claims_document
-    from computeledger.validation.claims import check_claims
+    from computeledger.questions.answers.claims import answer_claims
 
-    document = claims_document(check_claims(ids, verdict))
-    if html_file is not None:
-        from computeledger.interfaces.report_claims import claims_report
-
-        write_file(html_file, claims_report(document))
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_claims import print_claims
-
-    print_claims(document)
-    if html_file is not None:
-        click.echo(f"report: {html_file}")
+    show_answer(answer_claims(asked_by(ClaimsQuestion, options)), options)

@@ -43,6 +43,7 @@ class Cell:
     href: str = ""
     below: str = ""
     share: float | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

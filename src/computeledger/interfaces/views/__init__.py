@@ -14,6 +14,7 @@ _MODULES = {
     "SimulateServeAnswer": "simulate",
     "AllocateAnswer": "allocate",
     "BacktestAnswer": "frontier",
+    "ClaimsAnswer": "claims",
     "CostAnswer": "cost",
     "ForecastAnswer": "frontier",
     "GrowthAnswer": "frontier",
