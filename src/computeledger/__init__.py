@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.answers.validate import validate
     from computeledger.questions.claims import ClaimsQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
+    from computeledger.questions.validate import ValidateQuestion
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
@@ -71,6 +73,7 @@ _HOMES = {
     "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
+    "questions.answers.validate": ("validate",),
     "questions.documents.records": ("plan_document",),
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
@@ -93,6 +96,7 @@ _HOMES = {
     "workloads.questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
+    "questions.validate": ("ValidateQuestion",),
     "physics.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
@@ -142,6 +146,7 @@ __all__ = [
     "SimulateServeQuestion",
     "SweepQuestion",
     "System",
+    "ValidateQuestion",
     "allocate",
     "bibtex",
     "claims",
@@ -178,6 +183,7 @@ __all__ = [
     "simulate_serving",
     "sweep",
     "timed_pool",
+    "validate",
 ]
 
 

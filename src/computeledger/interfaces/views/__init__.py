@@ -29,6 +29,8 @@ _MODULES = {
     "SitesAnswer": "frontier",
     "SweepAnswer": "sweep",
     "SystemsAnswer": "frontier",
+    "PriceCheckAnswer": "validate",
+    "ValidateAnswer": "validate",
 }
 
 
