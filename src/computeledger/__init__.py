@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
+    from computeledger.questions.answers.prices import bill, price_floor, price_history
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
+    from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -87,8 +89,10 @@ _HOMES = {
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
+    "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
     "questions.claims": ("ClaimsQuestion",),
+    "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
@@ -116,6 +120,7 @@ __all__ = [
     "Accelerator",
     "AllocateQuestion",
     "Batch",
+    "BillQuestion",
     "ClaimsQuestion",
     "ComputeLedgerError",
     "CostQuestion",
@@ -135,6 +140,8 @@ __all__ = [
     "Precision",
     "PretrainQuestion",
     "PretrainingScenario",
+    "PriceFloorQuestion",
+    "PriceHistoryQuestion",
     "RLQuestion",
     "RLScenario",
     "Range",
@@ -149,6 +156,7 @@ __all__ = [
     "ValidateQuestion",
     "allocate",
     "bibtex",
+    "bill",
     "claims",
     "cost",
     "efficiency",
@@ -171,6 +179,8 @@ __all__ = [
     "plan",
     "plan_document",
     "pretrain",
+    "price_floor",
+    "price_history",
     "quantiles",
     "read_plan",
     "read_trace",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import computeledger as cl
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.plot_parts import PHASE_COLORS
 from computeledger.interfaces.plots_money import shares_figure
@@ -241,6 +242,24 @@ def test_prices_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
     check = answer(capsys, "validate", "--prices")
     assert set(check["coverage"]) == {"50", "80", "90"} and check["n"] == 75
     assert {"median_abs_log10_error", "median_width_log10_90"} <= set(check)
+
+
+def test_python_and_the_commands_price_alike(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Bills and floors of Python are the documents of the commands, and their views name every sheet."""
+    asked = {"input_tokens": "200001", "output_tokens": "1000", "cached_tokens": "5K"}
+    options = [f"--{name.replace('_', '-')}={text}" for name, text in asked.items()]
+    page = tmp_path / "bill.html"
+    bills = cl.bill(names=[SHEET, "openai/gpt-5"], **asked)
+    assert bills.to_dict() == answer(capsys, "prices", "bill", SHEET, "openai/gpt-5", *options, "--html", str(page))
+    assert [row[0] for row in bills.view().tables[0].rows] == ["openai/gpt-5", "a long-context model"]
+    assert "a long-context model" in page.read_text("utf-8")
+    model = ("--model", "llama-3.1-70b", "--system", "h200-nvl8")
+    floor = cl.price_floor(model="llama-3.1-70b", system="h200-nvl8", price=2)
+    assert floor.to_dict() == answer(capsys, "prices", "floor", *model, "--price", "2")
+    history = cl.price_history(name="deepseek/deepseek-chat")
+    assert history.to_dict() == answer(capsys, "prices", "history", "deepseek/deepseek-chat")
+    with pytest.raises(cl.InputError, match=r"^input_tokens 1: fewer than the 2 "):
+        cl.bill(names=SHEET, input_tokens=1, cache_write_tokens=2)
 
 
 @pytest.mark.parametrize(

@@ -106,13 +106,13 @@ def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
     return parse_document(str(path), read_user_text(Path(str(path)), most_bytes), shipped)
 
 
-def dimension_of(path: str) -> str:
-    """Dimension that a field's name ends in.
+def dimension_in(path: str) -> str | None:
+    """Dimension that a field's name ends in; None where it carries none.
 
     Examples
     --------
-    >>> dimension_of("scale_up_bytes_per_s_per_gpu"), dimension_of("n_params_total")
-    ('bytes_per_s', 'count')
+    >>> dimension_in("scale_up_bytes_per_s_per_gpu"), dimension_in("n_params_total"), dimension_in("layout")
+    ('bytes_per_s', 'count', None)
     """
     for part in path.split("."):
         if part.startswith("n_"):
@@ -121,7 +121,15 @@ def dimension_of(path: str) -> str:
         found = [dimension for dimension in DIMENSIONS if f"_{dimension}_" in name]
         if found:
             return max(found, key=len)
-    raise FactError(f"{path}: the name carries no unit")
+    return None
+
+
+def dimension_of(path: str) -> str:
+    """Dimension that a field's name must end in."""
+    found = dimension_in(path)
+    if found is None:
+        raise FactError(f"{path}: the name carries no unit")
+    return found
 
 
 def read_fact(document: Document, path: str, value: Any) -> Fact:

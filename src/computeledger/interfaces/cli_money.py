@@ -7,21 +7,17 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.cli_options import (
-    CONTEXT,
-    help_alone,
-    json_option,
-    parse_tokens,
-    print_json,
-    quantity_option,
-    working_option,
-)
+from computeledger.interfaces.cli_options import CONTEXT, help_alone, json_option, working_option
 from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.invert import InvertQuestion
+from computeledger.questions.prices import (
+    BillQuestion,
+    PriceFloorQuestion,
+    PriceHistoryQuestion,
+    PriceListQuestion,
+    PriceSheetQuestion,
+)
 from computeledger.questions.route import RouteQuestion
-
-_ratio, _fraction = quantity_option("ratio", ""), quantity_option("fraction", "")
-_rate, _flop = quantity_option("tokens_per_s", "tokens/s"), quantity_option("flop", "FLOP")
 
 
 @click.command()
@@ -85,84 +81,57 @@ def prices(context: click.Context) -> None:
     help_alone(context)
 
 
-def _print(document: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_money import print_prices
-
-    print_prices(document)
-
-
 @prices.command("list")
-@click.argument("text", default="")
+@click.argument("text", required=False)
+@report_option
 @json_option
-def list_sheets(text: str, as_json: bool) -> None:
+def list_sheets(**options: Any) -> None:
     """Models of the snapshot whose provider/name holds TEXT."""
-    from computeledger.questions.answers.prices import list_document
+    from computeledger.questions.answers.prices import answer_price_list
 
-    _print(list_document(text), as_json)
+    show_answer(answer_price_list(asked_by(PriceListQuestion, options)), options)
 
 
 @prices.command()
 @click.argument("name")
+@report_option
 @json_option
-def show(name: str, as_json: bool) -> None:
+def show(**options: Any) -> None:
     """The sheet of provider/name or of a TOML file: every price with its tiers and modes."""
-    from computeledger.questions.answers.prices import sheet_document, sheet_named
+    from computeledger.questions.answers.prices import answer_price_sheet
 
-    _print(sheet_document(sheet_named(name)), as_json)
-
-
-_tokens: dict[str, Any] = {"default": "0", "callback": parse_tokens, "metavar": "N"}
+    show_answer(answer_price_sheet(asked_by(PriceSheetQuestion, options)), options)
 
 
 @prices.command()
 @click.argument("names", nargs=-1, required=True)
-@click.option("--input-tokens", **_tokens, help="New input, as in serve: the prompt without what the cache holds.")
-@click.option("--output-tokens", **_tokens, help="The answer.")
-@click.option("--cached-tokens", **_tokens, help="Cached prefix, as in serve: the rest of the prompt.")
-@click.option(
-    "--cache-write-tokens",
-    default="0",
-    callback=parse_tokens,
-    metavar="N",
-    help="Of the new input, written to the cache for 5 minutes.",
-)
-@click.option(
-    "--cache-write-1h-tokens",
-    default="0",
-    callback=parse_tokens,
-    metavar="N",
-    help="Of the new input, written to it for an hour.",
-)
-@click.option("--mode", default="standard", show_default=True, help="Or batch, priority: what the sheet has.")
+@question_options(BillQuestion, leave_out=("names",))
+@report_option
 @json_option
-def bill(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def bill(**options: Any) -> None:
     """What one request costs at one or more sheets, cheapest first."""
-    from computeledger.questions.answers.prices import bill_document
+    from computeledger.questions.answers.prices import answer_bill
 
-    _print(bill_document(names, options), as_json)
+    show_answer(answer_bill(asked_by(BillQuestion, options)), options)
 
 
 @prices.command()
 @click.argument("name")
+@report_option
 @json_option
-def history(name: str, as_json: bool) -> None:
+def history(**options: Any) -> None:
     """Every dated set of prices that the source has for provider/name."""
-    from computeledger.questions.answers.prices import history_document
+    from computeledger.questions.answers.prices import answer_price_history
 
-    _print(history_document(name), as_json)
+    show_answer(answer_price_history(asked_by(PriceHistoryQuestion, options)), options)
 
 
 @prices.command()
-@click.option("--model", required=True, help="Model id, or path to a config.json.")
-@click.option("--system", required=True, help="System id, or path to a system TOML.")
-@click.option("--price", metavar="$/h", help="GPU-hour; the edition's rent when left out.")
-@click.option("--market", metavar="NAME", help="Its name in the table of market prices.")
+@question_options(PriceFloorQuestion)
+@report_option
 @json_option
-def floor(as_json: bool, **options: Any) -> None:
+def floor(**options: Any) -> None:
     """Cost of an open model's tokens on given hardware beside its market prices: who sells below cost."""
-    from computeledger.questions.answers.prices import floor_document
+    from computeledger.questions.answers.prices import answer_price_floor
 
-    _print(floor_document(options), as_json)
+    show_answer(answer_price_floor(asked_by(PriceFloorQuestion, options)), options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed, drawing
 from computeledger.errors import InputError
 from computeledger.fields import Given, Record, fields_of, question_from
+from computeledger.questions.document import document
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_file
 
@@ -51,9 +51,9 @@ class Answer(Displayed):
 
     __slots__ = ()
 
-    @abstractmethod
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a plain record has none)
         """As the command prints it with ``--json``; with ``working``, as with ``--working``."""
+        return document(self, leave_out=("question",))
 
     @property
     def read_from(self) -> str | None:

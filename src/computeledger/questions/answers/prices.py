@@ -1,137 +1,342 @@
-"""From parsed options to price sheets, bills, comparisons, histories and cost floors, as documents."""
+"""Answer questions about price sheets of tokens: lists, sheets, bills, histories, and the cost floor of open models."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Range, Uncertain
-from computeledger.economics.price_points import open_models, shipped_points
+from computeledger.economics.price_points import PricePoints, open_models, shipped_points
 from computeledger.economics.price_readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
-from computeledger.economics.prices import PriceSheet, Usage, bill, read_sheet
+from computeledger.economics.prices import PriceSheet, Rate, Usage, read_sheet
+from computeledger.economics.prices import bill as price_request
 from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model
-from computeledger.fields import Given, question_from
+from computeledger.fields import Given
 from computeledger.questions import price_source
-from computeledger.questions.answers.serve import answer_serve
-from computeledger.questions.wording import point
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.serve import answer_one_pool
+from computeledger.questions.document import WHERE_KNOWN
+from computeledger.questions.prices import (
+    TOKENS,
+    BillQuestion,
+    PriceFloorQuestion,
+    PriceHistoryQuestion,
+    PriceListQuestion,
+    PriceSheetQuestion,
+)
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving_search import pareto_front
 
 #: Input tokens for each output token in a cost.
-_BLEND = {"input": 3.0, "output": 1.0}
+_INPUTS_PER_OUTPUT = 3.0
+#: Draws of what is uncertain about a cost floor.
+_SAMPLES = 64
 
 
-def sheet_named(name: str) -> PriceSheet:
+@dataclass(frozen=True, slots=True)
+class PriceListAnswer(Answer):
+    """Models that have a price sheet."""
+
+    edition: str
+    models: tuple[str, ...]
+
+
+def answer_price_list(question: PriceListQuestion) -> PriceListAnswer:
+    """Answer ``computeledger prices list``."""
+    names = tuple(name for name in price_source.model_names() if question.text.lower() in name.lower())
+    if not names:
+        raise InputError(f"no model of {price_source.edition()} holds {question.text!r}")
+    return PriceListAnswer(price_source.edition(), names)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PriceSheetAnswer(Answer):
+    """A price sheet, and from how many reads a write to its cache pays."""
+
+    sheet: PriceSheet
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger prices show --json`` prints it, USD per million tokens."""
+        sheet = self.sheet
+        base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+        document = {
+            "name": sheet.name,
+            "origin": sheet.origin,
+            "usd_per_mtok": _rates(sheet.rates),
+            "usd_per_request": float(sheet.request_price),
+            "modes": {name: _rates(mode) for name, mode in sheet.modes.items()},
+            "notes": list(sheet.notes),
+        }
+        kinds = [kind for kind in LIFETIMES_S if kind in base]
+        if kinds and base.get("cached_read", math.inf) < base.get("input", 0.0):
+            document["reads_to_break_even"] = {kind: cache_reads_to_break_even(base, kind) for kind in kinds}
+            spans = {kind: store_or_resend_s(base, kind) for kind in kinds}
+            document["store_or_resend_s"] = {kind: span for kind, span in spans.items() if math.isfinite(span)}
+        return document
+
+
+def _rates(rates: Mapping[str, Rate]) -> dict[str, Any]:
+    return {
+        kind: {
+            "base": float(rate.base),
+            "tiers": [
+                {"above_tokens": tier.threshold_tokens, "inclusive": tier.is_inclusive, "price": float(tier.price)}
+                for tier in rate.tiers
+            ],
+        }
+        for kind, rate in rates.items()
+    }
+
+
+def answer_price_sheet(question: PriceSheetQuestion) -> PriceSheetAnswer:
+    """Answer ``computeledger prices show``."""
+    return PriceSheetAnswer(_sheet_named(question.name))
+
+
+def _sheet_named(name: str) -> PriceSheet:
     """A sheet from a TOML file or from the snapshot."""
     return read_sheet(name) if name.endswith(".toml") else price_source.load_sheet(name)
 
 
-def list_document(text: str) -> dict[str, Any]:
-    """Models whose ``provider/name`` holds a text."""
-    names = [name for name in price_source.model_names() if text.lower() in name.lower()]
-    if not names:
-        raise InputError(f"no model of {price_source.edition()} holds {text!r}")
-    return {"edition": price_source.edition(), "models": names}
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a request costs at one sheet [USD]."""
+
+    name: str
+    usd: float
+    origin: str
+    parts: Mapping[str, float]
 
 
-def sheet_document(sheet: PriceSheet) -> dict[str, Any]:
-    """A sheet as JSON, USD per million tokens."""
+@dataclass(frozen=True, slots=True)
+class BillAnswer(Answer):
+    """One request at one or more price sheets, the cheapest first."""
 
-    def rates(table: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            kind: {"base": float(rate.base), "tiers": [
-                {"above_tokens": t.threshold_tokens, "inclusive": t.is_inclusive, "price": float(t.price)}
-                for t in rate.tiers]}
-            for kind, rate in table.items()
-        }  # fmt: skip
-
-    base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
-    document = {"name": sheet.name, "origin": sheet.origin, "usd_per_mtok": rates(sheet.rates),
-                "usd_per_request": float(sheet.request_price),
-                "modes": {name: rates(mode) for name, mode in sheet.modes.items()},
-                "notes": list(sheet.notes)}  # fmt: skip
-    kinds = [kind for kind in LIFETIMES_S if kind in base]
-    if kinds and base.get("cached_read", math.inf) < base.get("input", 0.0):
-        document["reads_to_break_even"] = {kind: cache_reads_to_break_even(base, kind) for kind in kinds}
-        spans = {kind: store_or_resend_s(base, kind) for kind in kinds}
-        document["store_or_resend_s"] = {kind: span for kind, span in spans.items() if math.isfinite(span)}
-    return document
+    question: BillQuestion
+    bills: tuple[Bill, ...]
+    mode: str
 
 
-def _whole(kind: str, tokens: Uncertain) -> int:
-    """Tokens of a bill, which knows neither ranges nor parts of a token."""
-    if isinstance(tokens, Range) or tokens != int(tokens):
-        raise InputError(f"--{kind.replace('_', '-')}-tokens: a bill needs one whole number")
-    return int(tokens)
+def bill(question: BillQuestion | None = None, /, **given: Given) -> BillAnswer:
+    """What one request costs at one or more price sheets, exactly as the sheets say it.
+
+    Parameters
+    ----------
+    question : BillQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or sequence of str
+        Fields of :class:`~computeledger.questions.prices.BillQuestion`.
+
+    Returns
+    -------
+    BillAnswer
+        A bill for each sheet, the cheapest first, with its parts.
+
+    Raises
+    ------
+    InputError
+        For a sheet that is not known, a mode that it lacks, and tokens that contradict one another.
+
+    Examples
+    --------
+    >>> answer = bill(names="examples/money/price-sheet.toml", input_tokens="100K", output_tokens=1000)
+    >>> cached = bill(answer.question, input_tokens="20K", cached_tokens="80K")
+    >>> cached.bills[0].usd < 0.5 * answer.bills[0].usd
+    True
+    """
+    return from_python(BillQuestion, answer_bill, question, given)
 
 
-def bill_document(names: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
-    """One request at one or more sheets, cheapest first."""
-    kinds = ("input", "output", "cached", "cache_write", "cache_write_1h")
-    new, output, cached, *written = (_whole(kind, options[f"{kind}_tokens"]) for kind in kinds)
-    if sum(written) > new:
-        raise InputError(f"--input-tokens {new}: fewer than the {sum(written)} that are written to the cache")
+def answer_bill(question: BillQuestion) -> BillAnswer:
+    """Answer ``computeledger prices bill``."""
+    new, output, cached, *written = (int(getattr(question, name)) for name in TOKENS)
     usage = Usage(new + cached, output, cached, *written)  # a sheet's tiers go by the whole prompt
-    if not usage.prompt_tokens and not usage.output_tokens:
-        raise InputError("a request of no tokens costs nothing: give --input-tokens, --output-tokens, or both")
-    rows = []
-    for name in names:
-        sheet = sheet_named(name)
-        parts = bill(sheet, usage, options["mode"])
-        rows.append({"name": sheet.name, "usd": float(parts["total"]), "origin": sheet.origin,
-                     "parts": {kind: float(value) for kind, value in parts.items() if kind != "total"}})  # fmt: skip
-    return {"bills": sorted(rows, key=lambda row: row["usd"]), "mode": options["mode"]}
+    bills = []
+    for name in question.names:
+        sheet = _sheet_named(name)
+        parts = {kind: float(value) for kind, value in price_request(sheet, usage, question.mode).items()}
+        bills.append(Bill(sheet.name, parts.pop("total"), sheet.origin, parts))
+    return BillAnswer(question, tuple(sorted(bills, key=lambda one: one.usd)), question.mode)
 
 
-def history_document(name: str) -> dict[str, Any]:
-    """Prices through time, where the source has them."""
-    rows: list[dict[str, Any]] = []
-    for since, prices in price_source.history(name):
-        row: dict[str, Any] = {"since": since, "usd_per_mtok": prices}
-        if rows:
-            before = rows[-1]["usd_per_mtok"]
-            row["ratio_to_previous"] = {k: prices[k] / before[k] for k in prices if before.get(k)}
-        rows.append(row)
-    return {"name": name, "edition": price_source.edition(), "history": rows}
+@dataclass(frozen=True, slots=True)
+class DatedPrices:
+    """Prices from one day on, or at some hours of the day [USD/Mtok]."""
+
+    since: str
+    usd_per_mtok: Mapping[str, float]
+    ratio_to_previous: Mapping[str, float] | None = field(default=None, metadata=WHERE_KNOWN)
 
 
-def floor_document(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Cost of an open model's tokens on given hardware, beside what the market asks: who sells below it."""
+@dataclass(frozen=True, slots=True)
+class PriceHistoryAnswer(Answer):
+    """Prices of a model through time, where the source has them."""
+
+    name: str
+    edition: str
+    history: tuple[DatedPrices, ...]
+
+
+def price_history(question: PriceHistoryQuestion | None = None, /, **given: Given) -> PriceHistoryAnswer:
+    """Every dated set of prices that the source has for a model.
+
+    Parameters
+    ----------
+    question : PriceHistoryQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str
+        Fields of :class:`~computeledger.questions.prices.PriceHistoryQuestion`: ``name``, as ``provider/name``.
+
+    Returns
+    -------
+    PriceHistoryAnswer
+        Prices in USD per million tokens, the first first, each with its ratio to the one before.
+
+    Raises
+    ------
+    InputError
+        For a name that is not known, and without the package genai-prices.
+
+    Examples
+    --------
+    >>> first, *later = price_history(name="deepseek/deepseek-chat").history
+    >>> first.ratio_to_previous is None and all(one.ratio_to_previous for one in later)
+    True
+    """
+    return from_python(PriceHistoryQuestion, answer_price_history, question, given)
+
+
+def answer_price_history(question: PriceHistoryQuestion) -> PriceHistoryAnswer:
+    """Answer ``computeledger prices history``."""
+    rows: list[DatedPrices] = []
+    for since, prices in price_source.history(question.name):
+        before = rows[-1].usd_per_mtok if rows else {}
+        moved = {kind: prices[kind] / before[kind] for kind in prices if before.get(kind)} if rows else None
+        rows.append(DatedPrices(since, prices, moved))
+    return PriceHistoryAnswer(question.name, price_source.edition(), tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Seller:
+    """What a provider asks for an open model, beside what its tokens cost to make."""
+
+    provider: str
+    input: float
+    output: float
+    price_over_cost_ratio: float
+    price_over_cost_ratio_p05: float
+    price_over_cost_ratio_p95: float
+    below_cost: bool
+    surely_below_cost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFloorAnswer(Answer):
+    """Cost of an open model's tokens on given hardware beside its market prices."""
+
+    model: str
+    market: str
+    system: str
+    layout: str
+    batch: int
+    usd_per_mtok_cost: Mapping[str, float]
+    market_date: str
+    providers: tuple[Seller, ...]
+    assumptions: tuple[str, ...] = (
+        "three input tokens for each output token",
+        "the GPUs are always sold",
+        "the cheapest layout and batch; GPUs at the edition's rent unless priced",
+    )
+
+
+def price_floor(question: PriceFloorQuestion | None = None, /, **given: Given) -> PriceFloorAnswer:
+    """Cost of an open model's tokens on given hardware beside its market prices: who sells below cost.
+
+    Parameters
+    ----------
+    question : PriceFloorQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or Range
+        Fields of :class:`~computeledger.questions.prices.PriceFloorQuestion`.
+
+    Returns
+    -------
+    PriceFloorAnswer
+        The cheapest layout and batch with its cost, and each provider's price over it.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a model without market prices.
+
+    Examples
+    --------
+    >>> answer = price_floor(model="llama-3.1-70b", system="h200-nvl8", price=2)
+    >>> dearer = price_floor(model="llama-3.1-70b", system="h200-nvl8", price=4)
+    >>> round(dearer.usd_per_mtok_cost["output"] / answer.usd_per_mtok_cost["output"], 6)
+    2.0
+    """
+    return from_python(PriceFloorQuestion, answer_price_floor, question, given)
+
+
+def answer_price_floor(question: PriceFloorQuestion) -> PriceFloorAnswer:
+    """Answer ``computeledger prices floor``."""
     points = shipped_points()
-    names = sorted(set(points.model.tolist()))
-    market = options["market"] or options["model"].rpartition("/")[2]
+    market = _market_name(question, sorted(set(points.model.tolist())))
+    asked = ServeQuestion(model=question.model, system=question.system, price=question.price, samples=_SAMPLES)
+    front = pareto_front(answer_one_pool(asked).options)
+    best = min(front, key=lambda one: _blended(one.usd_per_mtok_input, one.usd_per_mtok_output))
+    served = answer_one_pool(replace(asked, layout=str(best.layout), batch=best.batch))
+    read, written = served.usd_per_mtok_input, served.usd_per_mtok_output
+    cost = {end: _blended(getattr(read, end), getattr(written, end)) for end in ("p05", "p50", "p95")}
+    sellers = [
+        _seller(points, market, provider, cost)
+        for provider in sorted(set(points.provider[points.model == market].tolist()))
+    ]
+    return PriceFloorAnswer(
+        model=question.model,
+        market=market,
+        system=question.system,
+        layout=str(best.layout),
+        batch=best.batch,
+        usd_per_mtok_cost={"input": read.p50, "output": written.p50},
+        market_date="2026-11-21",
+        providers=tuple(sorted(sellers, key=lambda one: one.price_over_cost_ratio)),
+    )
+
+
+def _market_name(question: PriceFloorQuestion, names: list[str]) -> str:
+    """Name of the model in the table of market prices."""
+    market = question.market or question.model.rpartition("/")[2]
     found = next((name for name in names if name.lower() == market.lower()), None)
-    if found is None and options["market"] is None:
-        shape = load_model(options["model"]).id
+    if found is None and question.market is None:
+        shape = load_model(question.model).id
         found = next((one.name for one in open_models().values() if one.shape == shape), None)
     if found is None:
         raise InputError(f"no market prices of {market!r}: {nearest(market, names)} (--market)")
-    given: dict[str, Given] = {name: options[name] for name in ("model", "system", "price")}
-    question = question_from(ServeQuestion, {**given, "samples": 64})
-    best = min(answer_serve(question).to_dict()["pareto"], key=_blended)
-    served = answer_serve(replace(question, layout=best["layout"], batch=best["batch"])).to_dict()
-    cost = {end: _blended(served, end) for end in ("p05", "p50", "p95")}
-    rows = []
-    for provider in sorted(set(points.provider[points.model == found].tolist())):
-        mask = (points.model == found) & (points.provider == provider)
-        asked = [float(np.exp(np.median(values[mask]))) for values in (points.log_input, points.log_output)]
-        ratios = {end: (_BLEND["input"] * asked[0] + asked[1]) / cost[end] for end in cost}
-        rows.append({
-            "provider": provider, "input": asked[0], "output": asked[1], "price_over_cost_ratio": ratios["p50"],
-            "price_over_cost_ratio_p05": ratios["p95"], "price_over_cost_ratio_p95": ratios["p05"],
-            "below_cost": ratios["p50"] < 1, "surely_below_cost": ratios["p05"] < 1,
-        })  # fmt: skip
-    return {"model": options["model"], "market": found, "system": options["system"],
-            "layout": best["layout"], "batch": best["batch"],
-            "usd_per_mtok_cost": {kind: point(served[f"usd_per_mtok_{kind}"]) for kind in ("input", "output")},
-            "market_date": "2026-11-21", "providers": sorted(rows, key=lambda row: row["price_over_cost_ratio"]),
-            "assumptions": ["three input tokens for each output token", "the GPUs are always sold",
-                            "the cheapest layout and batch; GPUs at the edition's rent unless priced"]}  # fmt: skip
+    return found
 
 
-def _blended(row: Mapping[str, Any], end: str = "p50") -> float:
-    return sum(times * point(row[f"usd_per_mtok_{kind}"], end) for kind, times in _BLEND.items())
+def _seller(points: PricePoints, market: str, provider: str, cost: Mapping[str, float]) -> Seller:
+    mask = (points.model == market) & (points.provider == provider)
+    asked = [float(np.exp(np.median(values[mask]))) for values in (points.log_input, points.log_output)]
+    ratios = {end: _blended(asked[0], asked[1]) / usd for end, usd in cost.items()}
+    return Seller(
+        provider=provider,
+        input=asked[0],
+        output=asked[1],
+        price_over_cost_ratio=ratios["p50"],
+        price_over_cost_ratio_p05=ratios["p95"],
+        price_over_cost_ratio_p95=ratios["p05"],
+        below_cost=ratios["p50"] < 1,
+        surely_below_cost=ratios["p05"] < 1,
+    )
+
+
+def _blended(input_usd: float, output_usd: float) -> float:
+    """Cost of three input tokens and one output token, a million times."""
+    return _INPUTS_PER_OUTPUT * input_usd + output_usd

@@ -83,8 +83,16 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
     setting, anchored_by = _setting(question)
-    if question.mode == "disaggregated":
-        return answer_pools(setting)
+    return answer_pools(setting) if question.mode == "disaggregated" else _answer_one_pool(setting, anchored_by)
+
+
+def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
+    """The answer of one pool of replicas, for callers that ask for no other."""
+    return _answer_one_pool(*_setting(question))
+
+
+def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeAnswer:
+    question = setting.question
     layouts = _layouts(setting)
     found = search_serving(
         setting.at_median, layouts, setting.typical, None if question.batch is None else [question.batch]

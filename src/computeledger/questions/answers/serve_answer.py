@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Uncertain, sample
+from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.physics.calibration import ENGINES
 from computeledger.physics.efficiency import middle
 from computeledger.physics.parallelism import Layout
-from computeledger.questions.answer import Answer, Quantity
 from computeledger.questions.answers.serve_setting import (
-    Setting,
+    ServingAnswer,
     aim_of_the_search,
     interval_document,
     model_document,
@@ -40,7 +39,6 @@ from computeledger.questions.launch import launch_text
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.intervals import interval_class, interval_of
 from computeledger.workloads.pool_search import search_pools
-from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving import ServingResult
 from computeledger.workloads.serving_breakdown import break_down_serving
 from computeledger.workloads.serving_margins import rivals_of
@@ -48,11 +46,9 @@ from computeledger.workloads.serving_search import SLOWEST_TPOT_S, Fleet, PriceO
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ServeAnswer(Answer):
+class ServeAnswer(ServingAnswer):
     """A serving question answered at one layout and batch."""
 
-    question: ServeQuestion
-    setting: Setting
     chosen: ServingOption
     options: tuple[ServingOption, ...]
     layouts: tuple[Layout, ...]
@@ -69,39 +65,13 @@ class ServeAnswer(Answer):
         return self.chosen.layout
 
     @property
+    def _usd_per_mtok(self) -> tuple[Num, Num]:
+        return self.result.usd_per_mtok_output, self.result.usd_per_mtok_input
+
+    @property
     def batch(self) -> int:
         """Sequences decoding per replica [-]."""
         return self.chosen.batch
-
-    @property
-    def ttft_s(self) -> Quantity:
-        """Time to first token [s]."""
-        return Quantity.of(self.result.ttft_s, "s")
-
-    @property
-    def tpot_s(self) -> Quantity:
-        """Time per output token [s]."""
-        return Quantity.of(self.result.tpot_s, "s")
-
-    @property
-    def output_tokens_per_s_per_user(self) -> Quantity:
-        """Interactivity [token/s]."""
-        return Quantity.of(self.result.output_tokens_per_s_per_user, "tokens/s")
-
-    @property
-    def output_tokens_per_s_per_gpu(self) -> Quantity:
-        """Throughput [token/s]."""
-        return Quantity.of(self.result.output_tokens_per_s_per_gpu, "tokens/s")
-
-    @property
-    def usd_per_mtok_output(self) -> Quantity:
-        """Cost of output tokens [USD/Mtok]."""
-        return Quantity.of(self.result.usd_per_mtok_output, "USD/Mtok")
-
-    @property
-    def usd_per_mtok_input(self) -> Quantity:
-        """Cost of new input tokens [USD/Mtok]."""
-        return Quantity.of(self.result.usd_per_mtok_input, "USD/Mtok")
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger serve --json`` prints it.

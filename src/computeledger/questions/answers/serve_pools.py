@@ -9,8 +9,8 @@ from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.physics.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
-from computeledger.questions.answer import Answer, Quantity
 from computeledger.questions.answers.serve_setting import (
+    ServingAnswer,
     Setting,
     aim_of_the_search,
     interval_document,
@@ -34,47 +34,15 @@ from computeledger.workloads.serving_search import (
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PoolsAnswer(Answer):
+class PoolsAnswer(ServingAnswer):
     """A serving question answered by two pools of workers."""
 
-    question: ServeQuestion
-    setting: Setting
     chosen: PoolOption
     options: tuple[PoolOption, ...]
     result: DisaggregatedResult
     limit: DisaggregatedResult
     n_gpus: int
     aggregated: ServingOption | None
-
-    @property
-    def ttft_s(self) -> Quantity:
-        """Time to first token [s]."""
-        return Quantity.of(self.result.ttft_s, "s")
-
-    @property
-    def tpot_s(self) -> Quantity:
-        """Time per output token [s]."""
-        return Quantity.of(self.result.tpot_s, "s")
-
-    @property
-    def output_tokens_per_s_per_user(self) -> Quantity:
-        """Interactivity [token/s]."""
-        return Quantity.of(self.result.output_tokens_per_s_per_user, "tokens/s")
-
-    @property
-    def output_tokens_per_s_per_gpu(self) -> Quantity:
-        """Throughput [token/s]."""
-        return Quantity.of(self.result.output_tokens_per_s_per_gpu, "tokens/s")
-
-    @property
-    def usd_per_mtok_output(self) -> Quantity:
-        """Cost of output tokens [USD/Mtok]."""
-        return Quantity.of(self._usd_per_mtok[0], "USD/Mtok")
-
-    @property
-    def usd_per_mtok_input(self) -> Quantity:
-        """Cost of new input tokens [USD/Mtok]."""
-        return Quantity.of(self._usd_per_mtok[1], "USD/Mtok")
 
     @property
     def _usd_per_mtok(self) -> tuple[Num, Num]:

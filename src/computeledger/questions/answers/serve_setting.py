@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.questions.answer import Answer, Quantity
 from computeledger.questions.launch import engine_runs
 from computeledger.units import format_si
+from computeledger.workloads.disaggregated import DisaggregatedResult
 from computeledger.workloads.intervals import Interval
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving import ServingResult, ServingScenario
 from computeledger.workloads.serving_search import SLOWEST_TPOT_S
 
 
@@ -35,6 +39,50 @@ class Setting:
     def system(self) -> System:
         """Of the machine."""
         return self.machine.system
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ServingAnswer(Answer):
+    """What both answers to a serving question hold: of one pool of replicas, and of prefill and decode apart."""
+
+    question: ServeQuestion
+    setting: Setting
+    result: ServingResult | DisaggregatedResult
+
+    @property
+    def ttft_s(self) -> Quantity:
+        """Time to first token [s]."""
+        return Quantity.of(self.result.ttft_s, "s")
+
+    @property
+    def tpot_s(self) -> Quantity:
+        """Time per output token [s]."""
+        return Quantity.of(self.result.tpot_s, "s")
+
+    @property
+    def output_tokens_per_s_per_user(self) -> Quantity:
+        """Interactivity [token/s]."""
+        return Quantity.of(self.result.output_tokens_per_s_per_user, "tokens/s")
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> Quantity:
+        """Throughput [token/s]."""
+        return Quantity.of(self.result.output_tokens_per_s_per_gpu, "tokens/s")
+
+    @property
+    def usd_per_mtok_output(self) -> Quantity:
+        """Cost of output tokens [USD/Mtok]."""
+        return Quantity.of(self._usd_per_mtok[0], "USD/Mtok")
+
+    @property
+    def usd_per_mtok_input(self) -> Quantity:
+        """Cost of new input tokens [USD/Mtok]."""
+        return Quantity.of(self._usd_per_mtok[1], "USD/Mtok")
+
+    @property
+    @abstractmethod
+    def _usd_per_mtok(self) -> tuple[Num, Num]:
+        """Cost of output and of new input tokens [USD/Mtok]."""
 
 
 def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:

@@ -19,6 +19,7 @@ from computeledger.physics.efficiency import DEFAULT_ENGINE
 from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
 from computeledger.physics.roofline import BOUNDS, Operation, bound, bound_times_s, total_s
+from computeledger.questions.document import UNITS
 from computeledger.workloads.result import Figure, Term, quantities, quantity
 
 PHASE_QUANTITIES = {
@@ -107,22 +108,6 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     return document
 
 
-_PEOPLES_UNITS = {
-    "s": "s",
-    "tokens": "tokens",
-    "tokens_per_s": "tokens/s",
-    "w": "W",
-    "ratio": "",
-    "usd": "USD",
-    "usd_per_hour": "USD/h",
-    "usd_per_kwh": "USD/kWh",
-    "usd_per_w": "USD/W",
-    "usd_per_year": "USD/year",
-    "gpu_hours": "GPU-hours",
-    "fraction": "fraction",
-}
-
-
 def driver_unit(name: str) -> str:
     """Unit of an uncertain input, told from its name."""
     head, _, key = name.rpartition(".")
@@ -134,9 +119,10 @@ def driver_unit(name: str) -> str:
         return "W"
     if head.startswith("ownership"):
         dimension = dimension_of(key)
-        return _PEOPLES_UNITS.get(dimension, dimension)
+        return UNITS.get(dimension, dimension)
     keys = {**TOP, **KINDS, **TRAFFIC, **SECTIONS.get(head, {})}
-    return _PEOPLES_UNITS.get(keys[key].kind, "") if key in keys else ""
+    kind = keys[key].kind if key in keys else ""
+    return "fraction" if kind == "fraction" else UNITS.get(kind, "")
 
 
 def term_document(term: Term) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""The questions of ``computeledger prices``: lists, sheets, bills, histories and cost floors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import Asked, asked, shared
+from computeledger.workloads.questions.setup import OnSystem
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+#: Fields of a bill that count tokens; those from the third on are parts of the new input.
+TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceListQuestion(Asked):
+    """Models that have a price sheet."""
+
+    text: str = asked("text", "Part of provider/name.", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceSheetQuestion(Asked):
+    """Every price of one sheet, with its tiers and modes."""
+
+    name: str = asked("text", "provider/name, or a price sheet as TOML.", ...)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceHistoryQuestion(Asked):
+    """Every dated set of prices of one model."""
+
+    name: str = asked("text", "provider/name.", ...)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BillQuestion(Asked):
+    """What one request costs at one or more price sheets."""
+
+    names: tuple[str, ...] = asked("texts", "provider/name, or price sheets as TOML.", ...)
+    input_tokens: float = asked(
+        "tokens", "New input, as in serve: the prompt without what the cache holds.", 0.0, unit="tokens", metavar="N"
+    )
+    output_tokens: float = asked("tokens", "The answer.", 0.0, unit="tokens", metavar="N")
+    cached_tokens: float = asked(
+        "tokens", "Cached prefix, as in serve: the rest of the prompt.", 0.0, unit="tokens", metavar="N"
+    )
+    cache_write_tokens: float = asked(
+        "tokens", "Of the new input, written to the cache for 5 minutes.", 0.0, unit="tokens", metavar="N"
+    )
+    cache_write_1h_tokens: float = asked(
+        "tokens", "Of the new input, written to it for an hour.", 0.0, unit="tokens", metavar="N"
+    )
+    mode: str = asked("text", "Or batch, priority: what the sheet has.", "standard")
+
+    def check(self) -> None:
+        """Refuse parts of a token, a request of none, and more that is written to the cache than is new."""
+        for name in TOKENS:
+            tokens = getattr(self, name)
+            if not isinstance(tokens, float) or tokens % 1:
+                raise InputError(f"--{name.replace('_', '-')}: a bill needs one whole number")
+        written = self.cache_write_tokens + self.cache_write_1h_tokens
+        if written > self.input_tokens:
+            raise InputError(
+                f"--input-tokens {self.input_tokens:.0f}: fewer than the {written:.0f} that are written to the cache"
+            )
+        if not self.input_tokens + self.cached_tokens + self.output_tokens:
+            raise InputError("a request of no tokens costs nothing: give --input-tokens, --output-tokens, or both")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceFloorQuestion(Asked):
+    """Cost of an open model's tokens on given hardware, beside its market prices."""
+
+    model: str = shared(OnSystem, "model")
+    system: str = shared(OnSystem, "system")
+    price: Uncertain | None = shared(OnSystem, "price")
+    market: str | None = asked(
+        "text", "Its name in the table of market prices.", metavar="NAME", blank="told from the model"
+    )
