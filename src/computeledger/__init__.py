@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.claims import claims
     from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.fit import fit
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from computeledger.questions.claims import ClaimsQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.fit import FitQuestion
     from computeledger.questions.frontier import ForecastQuestion
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
@@ -85,7 +87,9 @@ _HOMES = {
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
+    "questions.answers.fit": ("fit",),
     "questions.answers.frontier": ("forecast",),
+    "questions.fit": ("FitQuestion",),
     "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
@@ -128,6 +132,7 @@ __all__ = [
     "Engine",
     "Fact",
     "FactError",
+    "FitQuestion",
     "ForecastQuestion",
     "InputError",
     "InvertQuestion",
@@ -164,6 +169,7 @@ __all__ = [
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
+    "fit",
     "forecast",
     "ideal_serving",
     "invert",

@@ -17,6 +17,7 @@ _MODULES = {
     "ClaimsAnswer": "claims",
     "BillAnswer": "prices",
     "CostAnswer": "cost",
+    "FitAnswer": "fit",
     "ForecastAnswer": "frontier",
     "GrowthAnswer": "frontier",
     "InvertAnswer": "invert",
