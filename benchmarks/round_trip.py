@@ -21,7 +21,7 @@ import numpy as np
 from computeledger.actuals.plan_calibration import calibrated, calibration_of
 from computeledger.actuals.readers.all_tools import read_actuals
 from computeledger.actuals.readers.tally import Hints, Tally
-from computeledger.actuals.reconcile import reconcile
+from computeledger.actuals.reconcile import settle_plan
 from computeledger.actuals.sums import Actual, Sums
 from computeledger.economics.ledger import estimate_ledger
 from computeledger.economics.plan import Plan, load_plan
@@ -79,7 +79,7 @@ def plan_of(folder: Path, run: Path) -> Plan:
 
 def predicted_s(plan: Plan, before: dict[str, Actual], tokens: dict[str, float]) -> dict[str, float]:
     """GPU-time of each phase at the next run's tokens, calibrated by the run before [s]."""
-    next_plan = calibrated(plan, calibration_of(reconcile(plan, before, {}), {}))
+    next_plan = calibrated(plan, calibration_of(settle_plan(plan, before, {}), {}))
     sections = dict(next_plan.sections)
     for name, count in tokens.items():
         sections[name] = replace(sections[name], values={**sections[name].values, "tokens": count})

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from computeledger.physics.training import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
+    from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.claims import claims
     from computeledger.questions.answers.cost import cost
+    from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.fit import fit
     from computeledger.questions.answers.frontier import forecast
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
     from computeledger.questions.answers.prices import bill, price_floor, price_history
+    from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl import rl
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
     from computeledger.questions.answers.validate import validate
+    from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.claims import ClaimsQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
+    from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -74,20 +79,24 @@ _HOMES = {
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
     "questions.answers.pretrain": ("pretrain",),
+    "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
     "questions.answers.validate": ("validate",),
     "questions.documents.records": ("plan_document",),
+    "questions.reconcile": ("ReconcileQuestion",),
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
     "questions.answers.claims": ("claims",),
+    "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
     "questions.answers.fit": ("fit",),
+    "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.answers.frontier": ("forecast",),
     "questions.fit": ("FitQuestion",),
     "questions.frontier": ("ForecastQuestion",),
@@ -96,6 +105,7 @@ _HOMES = {
     "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
     "questions.claims": ("ClaimsQuestion",),
+    "questions.calibrate": ("CalibrateQuestion",),
     "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
@@ -125,6 +135,7 @@ __all__ = [
     "AllocateQuestion",
     "Batch",
     "BillQuestion",
+    "CalibrateQuestion",
     "ClaimsQuestion",
     "ComputeLedgerError",
     "CostQuestion",
@@ -150,6 +161,7 @@ __all__ = [
     "RLQuestion",
     "RLScenario",
     "Range",
+    "ReconcileQuestion",
     "RouteQuestion",
     "ServeQuestion",
     "ServingClock",
@@ -162,8 +174,10 @@ __all__ = [
     "allocate",
     "bibtex",
     "bill",
+    "calibrate",
     "claims",
     "cost",
+    "diff_facts",
     "efficiency",
     "estimate_ledger",
     "estimate_pretraining",
@@ -190,9 +204,11 @@ __all__ = [
     "quantiles",
     "read_plan",
     "read_trace",
+    "reconcile",
     "rl",
     "route",
     "sample",
+    "search_facts",
     "serve",
     "simulate_rl",
     "simulate_serve",

@@ -307,7 +307,8 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     if one.dimension == TEXT:
         return _text(one, given, spelt)
     if one.dimension == TEXTS:
-        return (given,) if isinstance(given, str) else tuple(given)  # type: ignore[arg-type]
+        several = (given,) if isinstance(given, str) or hasattr(given, "__fspath__") else given
+        return tuple(str(part) if hasattr(part, "__fspath__") else part for part in several)  # type: ignore[union-attr]
     return _number(one, given, spelt)
 
 

@@ -20,7 +20,7 @@ from computeledger.actuals.plan_calibration import (
     read_calibration,
 )
 from computeledger.actuals.readers.tally import Observed, Tally
-from computeledger.actuals.reconcile import Money, reconcile, split_variance
+from computeledger.actuals.reconcile import Money, settle_plan, split_variance
 from computeledger.actuals.run_ledger import Entry, line_of
 from computeledger.actuals.sums import REPEATED, Actual, Sums
 from computeledger.economics.ledger import estimate_ledger
@@ -89,14 +89,14 @@ def test_variance_adds_up_exactly(d0, h0, p0, d1, h1, p1, planned):
 
 def test_each_part_of_the_variance_has_its_cause():
     budget = 6 * 7504924672 * 1e9 / (0.4 * 989e12)
-    one = reconcile(plan(), {"pretraining": took(budget)}, {}).phases["pretraining"]
+    one = settle_plan(plan(), {"pretraining": took(budget)}, {}).phases["pretraining"]
     whole = one.budget.gpu_hours * HOUR_S
     cases = {
         "volume": (took(2 * whole, 2e9), None), "utilization": (took(1.5 * whole), None),
         "unplanned": (took(whole, idle=0.25 * whole), None), "price": (took(whole), 3.0),
     }  # fmt: skip
     for part, (actual, price) in cases.items():
-        usd = reconcile(plan(), {"pretraining": actual}, {}, price).phases["pretraining"].usd
+        usd = settle_plan(plan(), {"pretraining": actual}, {}, price).phases["pretraining"].usd
         assert getattr(usd, part) > 0.1 * one.budget.usd
         others = {"volume", "utilization", "unplanned", "price"} - {part}
         assert all(abs(getattr(usd, other)) < 1e-9 * one.budget.usd for other in others)
@@ -108,7 +108,7 @@ def test_mfu_and_utilisation_are_two_shares_of_one_run():
     flop = training_flop_per_token(load_model("qwen3-30b-a3b"), 4096.0)
     counted = float(6 * n_params_active(load_model("qwen3-30b-a3b")) / flop)
     gpu_s = float(flop) * 1e9 / (0.12 * load_system("h100-nvl8").accelerator.peak("bf16"))
-    found = reconcile(budget, {"pretraining": took(gpu_s, devices=64, idle=gpu_s / 4)}, {}).phases["pretraining"]
+    found = settle_plan(budget, {"pretraining": took(gpu_s, devices=64, idle=gpu_s / 4)}, {}).phases["pretraining"]
     assert found.actual.mfu_fraction == pytest.approx(0.12, rel=1e-9)
     assert found.actual.utilization_fraction == pytest.approx(0.12 * counted * 4 / 5, rel=1e-9)
     modelled = estimate_ledger(budget).phases["pretraining"]
@@ -131,7 +131,7 @@ def test_each_command_says_what_its_share_of_the_peak_counts(tmp_path):
                            (trained, (UTILIZATION_WORDS, MFU_WORDS))):  # fmt: skip
         assert said.exit_code == 0, said.output
         assert all(words in " ".join(said.output.split()) for words in expected), said.output
-    assert "reached a utilisation of" in " ".join(settled.output.split())
+    assert "utilisation reached" in " ".join(settled.output.split())
     document = json.loads(CliRunner().invoke(cli, ["reconcile", *files, *options, "--json"]).output)
     total = document["total"]
     page = " ".join((ROOT / "docs" / "actuals.md").read_text("utf-8").split())
@@ -139,7 +139,7 @@ def test_each_command_says_what_its_share_of_the_peak_counts(tmp_path):
 
 
 def test_a_phase_that_was_not_planned_is_unplanned():
-    found = reconcile(plan(), {"pretraining": took(1e5), "inference": took(3600.0, 1e6, "inference")}, {})
+    found = settle_plan(plan(), {"pretraining": took(1e5), "inference": took(3600.0, 1e6, "inference")}, {})
     one = found.phases["inference"]
     assert not one.is_planned and one.usd.unplanned == one.actual.usd == pytest.approx(2.0)
     assert "inference: the plan has no such phase, so everything is unplanned" in found.remarks
@@ -159,11 +159,11 @@ def test_physics_is_held_to(actual, observed, what):
     tally = Tally()
     for name, value in observed.items():
         tally.observe(name, value)
-    found = reconcile(plan(), {"pretraining": actual}, {"pretraining": tally})
+    found = settle_plan(plan(), {"pretraining": actual}, {"pretraining": tally})
     assert [one.what for one in found.contradictions] == [what]
     # 15.0 GB of active weights over 8 x 3.35 TB/s: 0.56 ms
     fine = Tally(observed={"mfu_fraction": Observed(1, 0.4, 0.4, 0.4), "tpot_s": Observed(1, 0.0006, 0.0006, 0.0006)})
-    assert not reconcile(plan(), {"pretraining": took(2e5)}, {"pretraining": fine}).contradictions
+    assert not settle_plan(plan(), {"pretraining": took(2e5)}, {"pretraining": fine}).contradictions
 
 
 def test_work_done_again_after_a_restart_is_unplanned():
@@ -182,7 +182,7 @@ def test_calibration_survives_its_file_and_gives_back_the_run(tmp_path):
         Entry("a", "pretraining", "step", float(draw.normal(10, 0.5)), 8, step, 0, {"trained": 5e5})
         for step in range(400)
     )
-    found = reconcile(plan(), sums.actuals(), {})
+    found = settle_plan(plan(), sums.actuals(), {})
     path = tmp_path / "c.toml"
     path.write_text(calibration_text(calibration_of(found, {"pretraining": ['a "b"\\c.log']}, str(path))))
     back = read_calibration(path)
@@ -194,7 +194,7 @@ def test_calibration_survives_its_file_and_gives_back_the_run(tmp_path):
 
 
 def test_a_calibration_holds_for_its_model_and_chip_only(tmp_path):
-    found = reconcile(plan(), {"pretraining": took(2e5)}, {})
+    found = settle_plan(plan(), {"pretraining": took(2e5)}, {})
     calibration = calibration_of(found, {}, "c.toml")
     with pytest.raises(
         InputError, match=r"c.toml: \[pretraining\] is of accelerator h100-sxm5-80gb, the plan's is h200"
@@ -289,7 +289,7 @@ def test_power_is_booked_to_the_workload_beside_it(run):
         (("plan.toml", "d"), "give the workload's own log beside it"),
         (("plan.toml", "a", "b", "d"), "a power log of which of pretraining, rl"),
         (("plan.toml", "c"), "does not say how many GPUs it held: give --gpus"),
-        (("plan.toml", "c", "--gpus", "2..4"), "--gpus 2..4: a single whole number"),
+        (("plan.toml", "c", "--gpus", "2..4"), "--gpus 2..4: expected one whole number, at least 1"),
         (("plan.toml", "e", "d"), "'d': 'e' counts energy itself: leave one of them out"),
         (("plan.toml", "plan.toml"), "of no tool that is known here"),
         (("plan.toml", "a", "--calibration", "other.toml"), "it is left as it is: give another name"),
@@ -314,8 +314,25 @@ def test_the_next_run_of_a_recipe_is_predicted():
                 sums.add([Entry("a", "pretraining", "checkpoint", 60.0, 8, step)])
         return sums
 
-    found = reconcile(plan(), ledger(1, 400).actuals(), {})
+    found = settle_plan(plan(), ledger(1, 400).actuals(), {})
     actual = ledger(2, 900).actuals()["pretraining"]
     next_plan = calibrated(plan(tokens=f"{actual.tokens} tokens"), calibration_of(found, {}))
     predicted = np.median(estimate_ledger(next_plan, 256).phases["pretraining"].gpu_hours)
     assert predicted == pytest.approx(actual.gpu_hours, rel=0.10)
+
+
+def test_python_and_the_command_settle_alike(run, tmp_path):
+    """Paths, a plan that was read and texts ask the same question; nothing is written until it is asked for."""
+    import computeledger as cl
+
+    found = cl.reconcile(load_plan("plan.toml"), tmp_path / "a", price="$4/h", calibration="own.toml")
+    code, text = run(
+        "reconcile", "plan.toml", str(tmp_path / "a"), "--price", "4", "--calibration", "own.toml", "--json"
+    )
+    assert code == 0 and json.loads(json.dumps(found.to_dict())) == json.loads(text)
+    (tmp_path / "own.toml").unlink()
+    assert found.phases["pretraining"].usd.price > 0 and not (tmp_path / "own.toml").exists()
+    found.write_calibration()
+    assert read_calibration(tmp_path / "own.toml").phases["pretraining"].data == ("a",)
+    with pytest.raises(InputError, match=r"^gpus 2\.5: expected one whole number"):
+        cl.reconcile(found.question, gpus=2.5)

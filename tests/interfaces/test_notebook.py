@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 
 import computeledger as cl
-from computeledger.actuals.reconcile import reconcile
-from computeledger.actuals.sums import Actual
 from computeledger.display import Displayed
 from computeledger.economics.allocation import allocate
 from computeledger.economics.inversion import PriceClues, invert_prices
@@ -73,16 +71,6 @@ def routed() -> Any:
     return evaluate_policies(RouteTask(models, fallback=Fallback(20.0, 3600.0)))
 
 
-def settled() -> Any:
-    plan = cl.read_plan({
-        "model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h", "rl": {"skip": "none"},
-        "inference": {"skip": "none"}, "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
-    })  # fmt: skip
-    spent = {"step": 150_000.0, "idle": 3_600.0}
-    took = Actual("pretraining", ("a",), 1, 1e9, spent, None, None, (8,), ((1e9, 153_600.0),), None)
-    return reconcile(plan, {"pretraining": took}, {})
-
-
 def example(function: Callable[..., Any]) -> Any:
     """The result in the example of a function's own docstring."""
     (test,) = doctest.DocTestFinder(recurse=False).find(function, globs={**vars(inspect.getmodule(function))})
@@ -98,7 +86,7 @@ RESULTS = {
     "Allocation": (lambda: example(allocate), "active parameters"), "RLResult": (lambda: example(estimate_rl), "beta"),
     "DisaggregatedResult": (lambda: example(estimate_disaggregated), "in flight"),
     "ServingClockResult": (lambda: example(simulate_serving), "end to end"),
-    "RLClockResult": (lambda: example(simulate_rl), "per RL step"), "Reconciliation": (settled, "actual / budget"),
+    "RLClockResult": (lambda: example(simulate_rl), "per RL step"),
     "Growth": (lambda: Growth("runs", 4.5, 4.2, 4.9, 30, "2018-01-01", "2026-01-01", 0.3), "4.2"),
 }  # fmt: skip
 

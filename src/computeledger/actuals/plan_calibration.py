@@ -49,23 +49,24 @@ class PlanCalibration:
 
 
 def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], name: str = "") -> PlanCalibration:
-    """Take the utilisations of a reconciliation.
+    """Take the utilisations of a reconciliation; a run that cannot have been teaches nothing.
 
     Examples
     --------
-    >>> from computeledger.actuals.reconcile import reconcile
+    >>> from computeledger.actuals.reconcile import settle_plan
     >>> from computeledger.actuals.sums import Actual
     >>> from computeledger.economics.plan import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
     >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0}, None, None, (8,), ((1e9, 150_000.0),), None)
-    >>> str(calibration_of(reconcile(plan, {"pretraining": took}, {}), {}).phases["pretraining"].utilization)
+    >>> str(calibration_of(settle_plan(plan, {"pretraining": took}, {}), {}).phases["pretraining"].utilization)
     '0.27453..0.335312'
     """
     phases = {}
+    impossible = {one.phase for one in found.contradictions}
     for phase, one in found.phases.items():
-        if not one.is_planned or one.utilization_range is None:
+        if not one.is_planned or one.utilization_range is None or phase in impossible:
             continue
         low, high = one.utilization_range
         value = one.actual.utilization_fraction

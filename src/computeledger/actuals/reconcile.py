@@ -23,7 +23,6 @@ from computeledger.actuals.physics_checks import Contradiction, contradictions_o
 from computeledger.actuals.readers.tally import Tally
 from computeledger.actuals.sums import Actual
 from computeledger.arrays import Z_95, Num, median
-from computeledger.display import Displayed
 from computeledger.economics.ledger import Ledger, estimate_ledger
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan import Plan, Section
@@ -88,7 +87,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciliation(Displayed):
+class Reconciliation:
     """A plan and what became of it."""
 
     ledger: Ledger
@@ -127,7 +126,7 @@ def split_variance(budget: Money, actual: Money, planned_gpu_hours: float) -> tu
     return usd, hours
 
 
-def reconcile(
+def settle_plan(
     plan: Plan, actuals: Mapping[str, Actual], tallies: Mapping[str, Tally], usd_per_gpu_hour: float | None = None
 ) -> Reconciliation:
     """Settle a plan with what its runs took.
@@ -140,7 +139,7 @@ def reconcile(
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
     >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0, "idle": 3_600.0}, None, None, (8,),
     ...               ((1e9, 153_600.0),), None)
-    >>> one = reconcile(plan, {"pretraining": took}, {}).phases["pretraining"]
+    >>> one = settle_plan(plan, {"pretraining": took}, {}).phases["pretraining"]
     >>> round(one.budget.gpu_hours, 1), round(one.actual.gpu_hours, 1), round(one.actual.utilization_fraction, 3)
     (31.6, 42.7, 0.296)
     >>> round(one.usd.utilization, 2), round(one.usd.unplanned, 2), round(one.usd.total, 2)

@@ -9,6 +9,7 @@ import click
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.cli_options import CONTEXT, help_alone, json_option, print_json, working_option
 from computeledger.questions.cost import CostQuestion
+from computeledger.questions.facts import ModelQuestion
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)
@@ -20,68 +21,44 @@ def facts(context: click.Context) -> None:
 
 @facts.command("model")
 @click.argument("model", metavar="PATH_OR_ID")
-@click.option("--kv-precision", default="bf16", show_default=True, metavar="P", help="Precision of the KV cache.")
+@question_options(ModelQuestion, leave_out=("model",))
 @json_option
-def facts_model(model: str, kv_precision: str, as_json: bool) -> None:
+def facts_model(**options: Any) -> None:
     """A model's parameters, cache and shape, read from its configuration."""
     from computeledger.questions.answers.facts import answer_model
 
-    document = answer_model(model, kv_precision)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables import print_model
-
-    print_model(document)
+    show_answer(answer_model(asked_by(ModelQuestion, options)), options)
 
 
 @facts.command("show")
 @click.argument("fact_id", metavar="ID")
 @json_option
-def facts_show(fact_id: str, as_json: bool) -> None:
+def facts_show(fact_id: str, **options: Any) -> None:
     """An accelerator, a system, a model, an edition or a source, every figure with its source."""
-    from computeledger.questions.answers.facts import answer_fact
+    from computeledger.questions.answers.facts import show_facts
 
-    document = answer_fact(fact_id)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables import print_facts
-
-    print_facts(document)
+    show_answer(show_facts(fact_id), options)
 
 
 @facts.command("search")
 @click.argument("query", nargs=-1, required=True)
 @json_option
-def facts_search(query: tuple[str, ...], as_json: bool) -> None:
+def facts_search(query: tuple[str, ...], **options: Any) -> None:
     """Ids and facts whose name, value, note or source mentions every word."""
-    from computeledger.questions.answers.facts import answer_search
+    from computeledger.questions.answers.facts import search_facts
 
-    document = answer_search(" ".join(query))
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables import print_search
-
-    print_search(document)
+    show_answer(search_facts(" ".join(query)), options)
 
 
 @facts.command("diff")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @json_option
-def facts_diff(first: str, second: str, as_json: bool) -> None:
+def facts_diff(first: str, second: str, **options: Any) -> None:
     """Facts in which two editions, accelerators, systems or models differ; either may be your own file."""
-    from computeledger.questions.answers.facts import answer_diff
+    from computeledger.questions.answers.facts import diff_facts
 
-    document = answer_diff(first, second)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_facts import print_diff
-
-    print_diff(document)
+    show_answer(diff_facts(first, second), options)
 
 
 @click.command()
@@ -105,10 +82,11 @@ def cost(**options: Any) -> None:
 @json_option
 def cite(target: tuple[str, ...], as_json: bool) -> None:
     """BibTeX of the sources that a plan's result rests on, or of source keys."""
-    from computeledger.questions.answers.facts import answer_cite
+    from computeledger.questions.answers.facts import cited_sources
+    from computeledger.sources import bibtex
 
-    document = answer_cite(target)
+    keys = cited_sources(target)
     if as_json:
-        print_json(document)
+        print_json({"keys": list(keys), "bibtex": bibtex(keys)})
         return
-    click.echo(document["bibtex"])
+    click.echo(bibtex(keys))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from computeledger.interfaces.page import page_template
-from computeledger.interfaces.tables_reconcile import rows_of
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
 from computeledger.interfaces.views.frontier import system_rows
@@ -20,7 +19,6 @@ from computeledger.units import format_count, format_percent
 from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
-    from computeledger.actuals.reconcile import Reconciliation
     from computeledger.economics.allocation import Allocation
     from computeledger.economics.inversion import Inversion
     from computeledger.economics.ledger import Ledger
@@ -313,20 +311,10 @@ def _trained(one: RLClockResult) -> Sheet:
     return Sheet(title, _percentiles(one), ("p50", "p90", "p99"), (f"{one.scenario.n_steps} steps",))
 
 
-def _reconciliation(one: Reconciliation) -> Sheet:
-    rows = [
-        (f"{PHASE_NAMES[name]}: {label}", [(budget, ""), (actual, ""), (ratio, "")])
-        for name, phase in one.phases.items()
-        for label, budget, actual, ratio in rows_of({"budget": asdict(phase.budget), "actual": asdict(phase.actual)})
-    ]
-    title = f"{one.ledger.plan.top.text('title') or one.ledger.plan.name}: budget against actuals"
-    return Sheet(title, rows, ("budget", "actual", "actual / budget"), one.remarks)
-
-
 #: By name of the class: a result of one engine loads no other.
 _SHEETS: dict[str, Callable[[Any], Sheet]] = {
     "Ledger": _ledger, "ServingResult": _serving, "DisaggregatedResult": _disaggregated,
     "PretrainingResult": _pretraining, "RLResult": _rl, "Inversion": _inversion, "Outcome": _outcome,
     "Allocation": _allocation, "TrainingSystem": _system, "Reached": _reached, "Backtest": _backtest,
-    "Growth": _growth, "ServingClockResult": _served, "RLClockResult": _trained, "Reconciliation": _reconciliation,
+    "Growth": _growth, "ServingClockResult": _served, "RLClockResult": _trained,
 }  # fmt: skip

@@ -38,13 +38,14 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table that is more than its text."""
+    """A cell of a table that is more than its text; pages have room for its details, a terminal has not."""
 
     text: str
     href: str = ""
     below: str = ""
     share: float | None = None
     id: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Observed:
         """Mean of the values, in the quantity's own unit."""
         return self.total / self.count
 
+    def joined(self, other: Observed) -> Observed:
+        """What both say together."""
+        ends = min(self.least, other.least), max(self.most, other.most)
+        return Observed(self.count + other.count, self.total + other.total, *ends)
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -73,12 +78,8 @@ class Tally:
 
     def observe(self, name: str, value: float) -> None:
         """Keep a figure that the tool states about itself."""
-        one = self.observed.get(name)
-        if one is None:
-            self.observed[name] = Observed(1, value, value, value)
-        else:
-            ends = min(one.least, value), max(one.most, value)
-            self.observed[name] = Observed(one.count + 1, one.total + value, *ends)
+        new, before = Observed(1, value, value, value), self.observed.get(name)
+        self.observed[name] = new if before is None else before.joined(new)
 
 
 def _count(counts: dict[str, Seen], name: str, line: int) -> None:

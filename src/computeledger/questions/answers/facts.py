@@ -1,4 +1,4 @@
-"""From parsed options to a document, for questions about facts: show, search, compare, cite."""
+"""Answer questions about facts: a model's shape, a record's facts, a search, two records compared, sources cited."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from computeledger.errors import InputError, UnknownIdError, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
@@ -24,12 +25,194 @@ from computeledger.facts.load import (
 )
 from computeledger.facts.reading import read_file
 from computeledger.facts.reliability import load_reliability
-from computeledger.facts.schema import Fact
+from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
+from computeledger.physics import transformer
 from computeledger.physics.roofline import parse_precision
-from computeledger.questions.documents import records as documents
+from computeledger.questions.answer import Answer
+from computeledger.questions.documents.records import fact_document
+from computeledger.questions.facts import ModelQuestion
 from computeledger.questions.wording import show
-from computeledger.sources import bibtex, load_sources
+from computeledger.sources import Source, load_sources
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a model's configuration says, in the shape of a fact."""
+
+    value: float | str
+    given: str
+    unit: str = ""
+    source: str = "configuration"
+    date: str = ""
+    locator: str = "counted from the configuration"
+
+
+Stated: TypeAlias = Fact | Counted
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ModelAnswer(Answer):
+    """A model's counts and shape."""
+
+    model: Model
+    kv_precision: str
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Cache of one token over all layers [byte]."""
+        return float(transformer.kv_bytes_per_token(self.model, PRECISION_BYTES[self.kv_precision]))
+
+    @property
+    def attention(self) -> Mapping[Any, int]:
+        """Kinds of mixer, each with its number of layers."""
+        counts: dict[Any, int] = {}
+        for group in self.model.layers:
+            counts[group.attention] = counts.get(group.attention, 0) + group.count
+        return counts
+
+    @property
+    def experts(self) -> dict[str, int] | None:
+        """Counts of the widest expert layers; None in a dense model."""
+        widest = max((group.feed_forward for group in self.model.layers), key=lambda part: part.n_experts)
+        if not widest.n_experts:
+            return None
+        names = ("n_experts", "n_experts_active", "n_shared_experts", "expert_width")
+        layers = sum(group.count for group in self.model.layers if group.feed_forward.n_experts)
+        return {**{name: getattr(widest, name) for name in names}, "layers": layers}
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts model --json`` prints it."""
+        model = self.model
+        stored = ("hidden_size", "vocab_size", "tied_embeddings", "max_context_tokens", "weight_precision",
+                  "expert_precision", "n_mtp_layers")  # fmt: skip
+        return {
+            "id": model.id,
+            "n_params_total": transformer.n_params_total(model),
+            "n_params_active": transformer.n_params_active(model),
+            "n_params_active_with_embeddings": transformer.n_params_active_with_embeddings(model),
+            "kv_bytes_per_token": self.kv_bytes_per_token,
+            "kv_precision": self.kv_precision,
+            "state_bytes_per_sequence": float(transformer.state_bytes_per_sequence(model)),
+            "n_layers": model.n_layers,
+            **{name: getattr(model, name) for name in stored},
+            "attention": [
+                {
+                    "kind": mixer.kind,
+                    "layers": layers,
+                    "query_heads": mixer.n_query_heads,
+                    "kv_heads": mixer.n_kv_heads,
+                    "qk_head_dim": mixer.qk_head_dim,
+                    "v_head_dim": mixer.v_head_dim,
+                    "window": mixer.window,
+                    "kv_lora_rank": mixer.kv_lora_rank or None,
+                    "sparse_tokens": mixer.sparse_tokens,
+                }
+                for mixer, layers in self.attention.items()
+            ],
+            "experts": self.experts,
+            "dense_layers": sum(group.count for group in model.layers if group.feed_forward.width),
+            "vision": {"n_params": model.vision.n_params, "n_layers": model.vision.n_layers} if model.vision else None,
+            "published": _documents(model.published),
+            "aliases": list(model.aliases),
+            "notes": list(model.notes),
+        }
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FactsAnswer(Answer):
+    """A record with its facts: an accelerator, a system, a model, an edition, a site."""
+
+    id: str
+    kind: str
+    name: str
+    facts: Mapping[str, Fact]
+    more: Mapping[str, str | list[str]] = field(default_factory=dict)
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts show --json`` prints it."""
+        named = {"id": self.id, "kind": self.kind, "name": self.name}
+        return {**named, "facts": _documents(self.facts), **self.more}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SourceAnswer(Answer):
+    """A publication that facts cite."""
+
+    source: Source
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts show --json`` prints it."""
+        fields = {name: value for name, value in asdict(self.source).items() if name != "key"}
+        return {"id": self.source.key, "kind": "source", **fields, "facts": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFact:
+    """A fact that a search found, and the record that it belongs to."""
+
+    id: str
+    kind: str
+    name: str
+    fact: Fact
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SearchAnswer(Answer):
+    """Facts that mention every word of a query; without words, how many facts of each kind there are."""
+
+    query: str
+    found: tuple[FoundFact, ...]
+    searched: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts search --json`` prints it."""
+        results = [{"id": one.id, "kind": one.kind, "name": one.name, **fact_document(one.fact)} for one in self.found]
+        return {"query": self.query, "results": results, **({"searched": dict(self.searched)} if self.searched else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A fact in which two records differ."""
+
+    name: str
+    a: Stated | None
+    b: Stated | None
+
+    @property
+    def ratio(self) -> float | None:
+        """The second over the first; None where that is no number."""
+        numbers = [one.value for one in (self.a, self.b) if one is not None and not isinstance(one.value, str)]
+        return numbers[1] / numbers[0] if len(numbers) == 2 and numbers[0] else None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DiffAnswer(Answer):
+    """Facts in which two records of one kind differ."""
+
+    a: str
+    b: str
+    kind: str
+    n_equal: int
+    differences: tuple[Difference, ...]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts diff --json`` prints it."""
+        differences = [
+            {"name": one.name, "a": _side_document(one.a), "b": _side_document(one.b), "ratio": one.ratio}
+            for one in self.differences
+        ]
+        named = {"a": self.a, "b": self.b, "kind": self.kind, "n_equal": self.n_equal}
+        return {**named, "differences": differences}
+
+
+def _documents(facts: Mapping[str, Fact]) -> dict[str, Any]:
+    return {name: fact_document(fact) for name, fact in facts.items()}
+
+
+def _side_document(fact: Stated | None) -> dict[str, Any] | None:
+    return fact_document(fact) if isinstance(fact, Fact) else asdict(fact) if fact else None
+
 
 _EDITIONS: Mapping[str, tuple[Callable[[], tuple[str, ...]], Callable[[str], Any]]] = {
     "prices": (price_editions, load_prices),
@@ -38,10 +221,10 @@ _EDITIONS: Mapping[str, tuple[Callable[[], tuple[str, ...]], Callable[[str], Any
 }
 
 
-def answer_model(given: str, kv_precision: str = "bf16") -> dict[str, Any]:
+def answer_model(question: ModelQuestion) -> ModelAnswer:
     """Answer ``computeledger facts model``."""
-    parse_precision("bf16", False, kv_precision)
-    return documents.model_document(load_model(given), kv_precision)
+    parse_precision("bf16", False, question.kv_precision)
+    return ModelAnswer(load_model(question.model), question.kv_precision)
 
 
 def fact_rows(record: Any, prefix: str = "") -> dict[str, Fact]:
@@ -76,30 +259,33 @@ def _edition_ids() -> list[str]:
     return sorted({edition for editions, _ in _EDITIONS.values() for edition in editions()})
 
 
-def answer_fact(given: str) -> dict[str, Any]:
+def show_facts(given: str) -> FactsAnswer | SourceAnswer:
     """Answer ``computeledger facts show``."""
     if given in load_sources():
-        source = load_sources()[given]
-        fields = ("title", "publisher", "url", "date", "license", "verified")
-        return {"id": given, "kind": "source", **{name: getattr(source, name) for name in fields}, "facts": {}}
+        return SourceAnswer(load_sources()[given])
+    return _record(given)
+
+
+def _record(given: str) -> FactsAnswer:
+    """The record that an id names."""
     if given in _edition_ids():
-        return _document(given, "edition", f"prices, ownership and storage as of {given}", _edition_rows(given))
+        return FactsAnswer(given, "edition", f"prices, ownership and storage as of {given}", _edition_rows(given))
     if normal_id(given) in accelerator_ids():
         chip = load_accelerator(given)
         prices = load_prices().usd_per_gpu_hour.get(chip.id, {})
         rows = fact_rows(chip) | {f"usd_per_gpu_hour.{kind}": fact for kind, fact in prices.items()}
-        return _document(chip.id, "accelerator", chip.name, rows)
+        return FactsAnswer(chip.id, "accelerator", chip.name, rows)
     if normal_id(given) in system_ids():
         system = load_system(given)
-        document = _document(system.id, "system", system.name, fact_rows(system))
-        return document | {"accelerator": system.accelerator.id}
+        made_of = {"accelerator": system.accelerator.id}
+        return FactsAnswer(system.id, "system", system.name, fact_rows(system), made_of)
     if given in _site_rows():
-        return _document(given, "site", given, _site_rows()[given])
+        return FactsAnswer(given, "site", given, _site_rows()[given])
     if given in load_reliability():
         stops = load_reliability()[given]
-        return _document(stops.id, "reliability", f"interruptions: {stops.name}", stops.facts)
+        return FactsAnswer(stops.id, "reliability", f"interruptions: {stops.name}", stops.facts)
     model = _model(given)
-    return _document(model.id, "model", model.id, model.published) | {"notes": list(model.notes)}
+    return FactsAnswer(model.id, "model", model.id, model.published, {"notes": list(model.notes)})
 
 
 @functools.cache
@@ -112,8 +298,8 @@ def _site_rows() -> Mapping[str, Mapping[str, Fact]]:
             last[one.name] = one
     return {
         name: {
-            field: Fact(value, unit, show(value, said), "epoch-data-centers", site.date, f"{name}, {site.date}")
-            for field, (unit, said) in units.items() if (value := getattr(site, field)) is not None
+            key: Fact(value, unit, show(value, said), "epoch-data-centers", site.date, f"{name}, {site.date}")
+            for key, (unit, said) in units.items() if (value := getattr(site, key)) is not None
         }
         for name, site in last.items()
     }  # fmt: skip
@@ -133,11 +319,6 @@ def _model(given: str) -> Model:
         raise unknown_id("id", given, every) from None
 
 
-def _document(record_id: str, kind: str, name: str, rows: Mapping[str, Fact]) -> dict[str, Any]:
-    facts = {key: documents.fact_document(fact) for key, fact in rows.items()}
-    return {"id": record_id, "kind": kind, "name": name, "facts": facts}
-
-
 #: Words people search with, by a part of the fact's name.
 _WORDS = {
     "bytes_per_s": "bandwidth speed",
@@ -154,44 +335,66 @@ _WORDS = {
 }
 
 
-def answer_search(query: str) -> dict[str, Any]:
-    """Answer ``computeledger facts search``: what the words begin a name of comes before what only mentions them."""
+def search_facts(query: str) -> SearchAnswer:
+    """Facts whose id, name, value, note or source mentions every word.
+
+    Parameters
+    ----------
+    query : str
+        Words, or their beginnings; what they begin a name of comes before what only mentions them.
+
+    Returns
+    -------
+    SearchAnswer
+        Each fact with the record that it belongs to.
+
+    Raises
+    ------
+    InputError
+        For an empty query.
+
+    Examples
+    --------
+    >>> first = search_facts("h200 bandwidth").found[0]
+    >>> first.id, first.fact.given, first.fact.source
+    ('h200-sxm5-141gb', '4.8 TB/s', 'epoch-ml-hardware')
+    """
     words = query.lower().split()
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
     found = []
-    for given, document in _searched():
-        for name, fact in document["facts"].items():
-            source = load_sources().get(fact["source"])
+    for record in _searched():
+        for name, fact in record.facts.items():
+            source = load_sources().get(fact.source)
             meant = " ".join(more for part, more in _WORDS.items() if part in name)
             title = source.title if source else ""
-            parts = (given, document["name"], name, meant, fact["given"], fact.get("note", ""), fact["source"], title)
-            text = " ".join(parts).lower()
+            text = f"{record.id} {record.name} {name} {meant} {fact.given} {fact.note} {fact.source} {title}".lower()
             if all(word in text for word in words):
-                found.append({"id": given, "kind": document["kind"], "name": name, **fact})
-    return {"query": query, "results": sorted(found, key=lambda one: _rank(words, one))}
+                found.append(FoundFact(record.id, record.kind, name, fact))
+    return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))))
 
 
-def _rank(words: Sequence[str], found: Mapping[str, Any]) -> int:
+def _rank(words: Sequence[str], found: FoundFact) -> int:
     """0 where the id is of what was asked, 1 where id and fact hold every word, 2 where a note or source does."""
-    own = re.split(r"[/_ ]", found["id"].lower())
+    own = re.split(r"[/_ ]", found.id.lower())
     if any(part.startswith(word) for part in own for word in words):
         return 0
-    return 1 if all(word in f"{found['id']} {found['name']}".lower() for word in words) else 2
+    return 1 if all(word in f"{found.id} {found.name}".lower() for word in words) else 2
 
 
-def _searched() -> Iterator[tuple[str, dict[str, Any]]]:
+def _searched() -> Iterator[FactsAnswer]:
     """Every record that a search looks through."""
     for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
-        yield given, answer_fact(given)
+        yield _record(given)
 
 
-def fact_counts() -> dict[str, int]:
+@functools.cache
+def searched_facts() -> SearchAnswer:
     """How many facts a search looks through, by the kind of record that they belong to."""
     counts: Counter[str] = Counter()
-    for _, document in _searched():
-        counts[document["kind"]] += len(document["facts"])
-    return dict(counts)
+    for record in _searched():
+        counts[record.kind] += len(record.facts)
+    return SearchAnswer("", (), dict(counts))
 
 
 def _exists(path: str) -> bool:
@@ -201,8 +404,8 @@ def _exists(path: str) -> bool:
         return False
 
 
-def answer_cite(targets: Sequence[str]) -> dict[str, Any]:
-    """Answer ``computeledger cite``."""
+def cited_sources(targets: Sequence[str]) -> tuple[str, ...]:
+    """Keys of the sources that plans rest on, and keys that are named, for ``computeledger cite``."""
     keys: set[str] = set()
     for target in targets:
         if target.endswith(".toml") or _exists(target):
@@ -214,7 +417,7 @@ def answer_cite(targets: Sequence[str]) -> dict[str, Any]:
             keys.add(target)
         else:
             raise unknown_id("source", target, load_sources())
-    return {"keys": sorted(keys), "bibtex": bibtex(keys)}
+    return tuple(sorted(keys))
 
 
 #: Where a user's file says what it is: a field that only this kind of record has.
@@ -229,43 +432,64 @@ _MARKS = {
 }  # fmt: skip
 
 
-def _side(given: str) -> tuple[str, dict[str, dict[str, Any]]]:
+def _side(given: str) -> tuple[str, dict[str, Stated]]:
     """Kind and rows of one side of a comparison: an id, an edition, or a user's file."""
     path = user_path(given)
     if path is None:
-        document = answer_fact(given)
-        if document["kind"] == "source":
+        record = show_facts(given)
+        if isinstance(record, SourceAnswer):
             raise InputError(f"{shown(given)} is a source: compare two editions, accelerators, systems or models")
-        rows = {name: fact for name, fact in document["facts"].items() if not name.startswith("usd_per_gpu_hour.")}
-        return document["kind"], rows | (_counts(load_model(given)) if document["kind"] == "model" else {})
+        rows = {name: fact for name, fact in record.facts.items() if not name.startswith("usd_per_gpu_hour.")}
+        return record.kind, rows | (_counts(load_model(given)) if record.kind == "model" else {})
     table = {} if path.is_dir() else read_file(path).table
     kind = next((what for name, what in _MARKS.items() if name in table), "model" if path.is_dir() else None)
     if kind is None:
         raise InputError(f"{given}: no field tells what it describes; {nearest('', _MARKS)}")
     if kind == "model":
         model = load_model(given)
-        return kind, _document(model.id, kind, model.id, model.published)["facts"] | _counts(model)
+        return kind, {**model.published, **_counts(model)}
     loaders: dict[str, Callable[[str], Any]] = {"accelerator": load_accelerator, "system": load_system}
     loaders |= {name: load for name, (_, load) in _EDITIONS.items()}
     prefix = f"{kind}." if kind in ("prices", "ownership") else ""
-    facts = {name: documents.fact_document(fact) for name, fact in fact_rows(loaders[kind](given), prefix).items()}
-    return "edition" if kind in _EDITIONS else kind, facts
+    return "edition" if kind in _EDITIONS else kind, {**fact_rows(loaders[kind](given), prefix)}
 
 
-def _counts(model: Model) -> dict[str, dict[str, Any]]:
+def _counts(model: Model) -> dict[str, Stated]:
     """What a model's configuration says, in the shape of facts."""
-    document = documents.model_document(model)
-    names = ("n_params_total", "n_params_active", "kv_bytes_per_token", "n_layers", "hidden_size", "vocab_size")
-    precisions = ("weight_precision", "expert_precision")
-    where = {"unit": "", "source": "configuration", "date": "", "locator": "counted from the configuration"}
-    return {
-        f"counted.{name}": {"value": document[name], "given": f"{document[name]}", **where}
-        for name in (*names, *precisions)
+    counted = {
+        "n_params_total": transformer.n_params_total(model),
+        "n_params_active": transformer.n_params_active(model),
+        "kv_bytes_per_token": ModelAnswer(model, "bf16").kv_bytes_per_token,
     }
+    names = ("n_layers", "hidden_size", "vocab_size", "weight_precision", "expert_precision")
+    values = counted | {name: getattr(model, name) for name in names}
+    return {f"counted.{name}": Counted(value, f"{value}") for name, value in values.items()}
 
 
-def answer_diff(first: str, second: str) -> dict[str, Any]:
-    """Answer ``computeledger facts diff``: facts that differ, with both values, their ratio and their sources."""
+def diff_facts(first: str, second: str) -> DiffAnswer:
+    """Facts in which two editions, accelerators, systems or models differ.
+
+    Parameters
+    ----------
+    first, second : str
+        Ids, dates of editions, or paths of files.
+
+    Returns
+    -------
+    DiffAnswer
+        Facts that differ, each with both values, their ratio and their sources.
+
+    Raises
+    ------
+    InputError
+        For two records of different kinds.
+
+    Examples
+    --------
+    >>> chips = diff_facts("h100-sxm5-80gb", "h200-sxm5-141gb")
+    >>> {one.name: round(one.ratio, 2) for one in chips.differences if one.name == "hbm_bytes"}
+    {'hbm_bytes': 1.76}
+    """
     (kind, rows), (other_kind, others) = _side(first), _side(second)
     if kind != other_kind:
         raise InputError(f"{shown(first)} is of another kind than {shown(second)}: {kind} against {other_kind}")
@@ -274,16 +498,6 @@ def answer_diff(first: str, second: str) -> dict[str, Any]:
         rows, others = (
             {key: fact for key, fact in side.items() if key.partition(".")[0] in kinds} for side in (rows, others)
         )
-    names = [*rows, *(name for name in others if name not in rows)]
-    differing = [_difference(name, rows.get(name), others.get(name)) for name in names]
-    found = [one for one in differing if one is not None]
-    return {"a": first, "b": second, "kind": kind, "n_equal": len(names) - len(found), "differences": found}
-
-
-def _difference(name: str, a: dict[str, Any] | None, b: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Two values of one fact with their ratio; None where they are equal."""
-    if a is not None and b is not None and a["value"] == b["value"]:
-        return None
-    numbers = [one["value"] for one in (a, b) if one is not None and isinstance(one["value"], (int, float))]
-    ratio = numbers[1] / numbers[0] if len(numbers) == 2 and numbers[0] else None
-    return {"name": name, "a": a, "b": b, "ratio": ratio}
+    both = [Difference(name, rows.get(name), others.get(name)) for name in dict.fromkeys((*rows, *others))]
+    found = tuple(one for one in both if one.a is None or one.b is None or one.a.value != one.b.value)
+    return DiffAnswer(first, second, kind, len(both) - len(found), found)

@@ -1,32 +1,28 @@
-"""From a plan and logs to a reconciliation as a document: the call that the command line and the web share."""
+"""Answer ``computeledger reconcile``: a plan settled with what its runs took."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from computeledger.actuals.plan_calibration import (
-    PlanCalibration,
-    calibration_of,
-    calibration_text,
-    read_calibration,
-)
-from computeledger.actuals.readers import power
-from computeledger.actuals.readers.all_tools import read_actuals, reader_of
-from computeledger.actuals.readers.tally import Hints, Tally, counted
-from computeledger.actuals.reconcile import Money, Reconciliation, Settled, Variance, reconcile
-from computeledger.actuals.sums import LEDGERS, Sums
-from computeledger.economics.plan import load_plan
-from computeledger.errors import InputError, shown
+from computeledger.actuals.actual_files import ReadFile, read_files, tally_of
+from computeledger.actuals.plan_calibration import PlanCalibration, calibration_of, calibration_text, read_calibration
+from computeledger.actuals.readers.tally import Hints, counted
+from computeledger.actuals.reconcile import Reconciliation, Settled, settle_plan
+from computeledger.actuals.sums import LEDGERS
+from computeledger.economics.plan import Plan, load_plan
+from computeledger.errors import InputError
+from computeledger.fields import Given
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.documents.records import PHASE_QUANTITIES
+from computeledger.questions.reconcile import ReconcileQuestion
 from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
-from computeledger.units import HOUR_S, MEGA, format_si
+from computeledger.units import HOUR_S
 from computeledger.workloads.result import quantities
-
-Document = dict[str, Any]
-#: A file from here on takes long enough to say that it is being read.
-LARGE_BYTES = 100 * MEGA
+from computeledger.writing import write_bytes
 
 VARIANCE_WORDS = {
     "volume": "more or fewer tokens, at the planned GPU-time per token",
@@ -41,43 +37,125 @@ SHARE_WORDS = {
 }
 
 
-def _silent(_words: str) -> None:
-    """No progress."""
+@dataclass(frozen=True, eq=False, slots=True)
+class ReconcileAnswer(Answer):
+    """A plan and what became of it, by phase."""
+
+    question: ReconcileQuestion
+    result: Reconciliation
+    files: tuple[ReadFile, ...]
+    calibration: PlanCalibration
+
+    @property
+    def phases(self) -> Mapping[str, Settled]:
+        """Budget, actual and variance by phase."""
+        return self.result.phases
+
+    @property
+    def title(self) -> str:
+        """Title of the plan."""
+        plan = self.result.ledger.plan
+        return plan.top.text("title") or plan.name
+
+    @property
+    def read_from(self) -> str | None:
+        """The plan file, over which nothing is written."""
+        return self.question.plan if isinstance(self.question.plan, str) else None
+
+    def total(self, side: str, quantity: str) -> float:
+        """Sum over the phases; ``side`` is ``budget`` or ``actual``, or of the variance ``usd`` or ``gpu_hours``."""
+        return sum(float(getattr(getattr(one, side), quantity)) for one in self.phases.values())
+
+    def write_calibration(self) -> None:
+        """Write the calibration that ``plan`` takes, where there is one."""
+        if self.calibration.phases:
+            text = calibration_text(self.calibration)
+            write_bytes(self.question.calibration, text.encode(), "--calibration", self.read_from)
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger reconcile --json`` prints it."""
+        found = self.result
+        sums = {side: {name: self.total(side, name) for name in ("gpu_hours", "usd")} for side in ("budget", "actual")}
+        return {
+            "plan": found.ledger.plan.name,
+            "title": self.title,
+            "phases": {name: _phase_document(found, one) for name, one in found.phases.items()},
+            "total": {**sums, "variance": {name: self.total("usd", name) for name in VARIANCE_WORDS}},
+            "contradictions": [asdict(one) for one in found.contradictions],
+            "remarks": list(found.remarks),
+            "files": [_file_document(one) for one in self.files],
+            "definitions": {**VARIANCE_WORDS, **SHARE_WORDS},
+            "calibration": _calibration_document(self.calibration) if self.calibration.phases else None,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
-    """A file of actuals after it was read."""
+def reconcile(
+    plan: str | PathLike[str] | Plan | ReconcileQuestion | None = None,
+    /,
+    actuals: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
+    **given: Given,
+) -> ReconcileAnswer:
+    """Budget against actuals by phase: what the runs took, why it differs, and what the next plan can count on.
 
-    path: str
-    tool: str
-    entries: int
-    phases: tuple[str, ...]
-    tally: Tally
-    has_energy: bool
+    Parameters
+    ----------
+    plan : str, path, Plan or ReconcileQuestion
+        A plan file, a plan as read, or a question made before.
+    actuals : str, path or sequence of them
+        Run ledgers and logs.
+    **given : str or float
+        Other fields of :class:`~computeledger.questions.reconcile.ReconcileQuestion`, such as ``price`` and ``gpus``.
+
+    Returns
+    -------
+    ReconcileAnswer
+        With each phase's budget, actual and variance; its ``write_calibration()`` writes what a plan takes.
+
+    Raises
+    ------
+    InputError
+        For a plan or a log that cannot be read, and for a log that leaves out what its reader has to know.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from computeledger.economics.plan import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h", "rl": {"skip": "-"},
+    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"}, "inference": {"skip": "-"}})
+    >>> log = Path(tempfile.mkdtemp(), "run.jsonl")
+    >>> _ = log.write_text('{"schema": "run-ledger/1", "run": "a", "workload": "pretraining", "phase": "step", '
+    ...                    '"duration_s": 18000, "devices": 8, "tokens_by_kind": {"trained": 1e9}}')
+    >>> run = reconcile(plan, log).phases["pretraining"]
+    >>> round(run.actual.gpu_hours), round(run.budget.gpu_hours, 1), round(run.usd.utilization, 1)
+    (40, 31.6, 16.8)
+    """
+    question = plan if isinstance(plan, ReconcileQuestion) else None
+    named: dict[str, Any] = {"plan": None if question else plan, "actuals": actuals}
+    asked = {**given, **{name: value for name, value in named.items() if value is not None}}
+    return from_python(ReconcileQuestion, answer_reconcile, question, asked)
 
 
-def answer_reconcile(
-    plan_file: str,
-    files: Sequence[str],
-    hints: Hints,
-    price: float | None,
-    calibration_file: str,
-    progress: Callable[[str], None] = _silent,
-) -> tuple[Document, str]:
-    """Reconcile a plan with logs: the document, and the text of the calibration (empty where there is none)."""
-    plan = load_plan(plan_file)
-    sums, read = read_files(files, hints, progress)
-    tallies = {phase: _joined([one.tally for one in read if phase in one.phases]) for phase in LEDGERS.values()}
-    found = reconcile(plan, sums.actuals(), tallies, price)
-    sure = _without_contradictions(found)
-    calibration = calibration_of(sure, _data(read), calibration_file)
-    document = reconciliation_document(found, read, hints)
-    document["calibration"] = _calibration_document(calibration) if calibration.phases else None
-    return document, calibration_text(calibration) if calibration.phases else ""
+def answer_reconcile(question: ReconcileQuestion) -> ReconcileAnswer:
+    """Answer ``computeledger reconcile``."""
+    _check_calibration_file(question.calibration)
+    plan = load_plan(question.plan) if isinstance(question.plan, str) else question.plan
+    hints = Hints(
+        devices=question.gpus,
+        sequence_tokens=question.sequence_tokens,
+        rollouts_per_step=question.rollouts_per_step,
+        duration_s=question.duration,
+    )
+    sums, files = read_files(question.actuals, hints)
+    tallies = {phase: tally_of(phase, files) for phase in LEDGERS.values()}
+    found = settle_plan(plan, sums.actuals(), tallies, question.price)
+    held = {count for one in found.phases.values() for count in one.took.devices}
+    if question.gpus is not None and question.gpus not in held:
+        remark = f"--gpus {question.gpus} was not needed: every log says how many GPUs it held"
+        found = replace(found, remarks=(*found.remarks, remark))
+    return ReconcileAnswer(question, found, files, calibration_of(found, _data(files), question.calibration))
 
 
-def check_calibration_file(path: str) -> None:
+def _check_calibration_file(path: str) -> None:
     """Refuse to write over a file that is no calibration."""
     if Path(path).exists():
         try:
@@ -86,111 +164,23 @@ def check_calibration_file(path: str) -> None:
             raise InputError(f"--calibration {error}; it is left as it is: give another name") from None
 
 
-def read_files(
-    files: Sequence[str], hints: Hints, progress: Callable[[str], None] = _silent
-) -> tuple[Sums, list[ReadFile]]:
-    """Sum up files; logs of power come last, as they belong to the workload of the others."""
-    sums = Sums()
-    read: list[ReadFile] = []
-    found = [(name, reader_of(Path(name))) for name in files]
-    for index, (name, _) in enumerate(found):
-        if any(Path(name).samefile(other) for other, _ in found[:index]):
-            raise InputError(f"{shown(name)}: is given twice, and would count twice")
-    for name, reader in sorted(found, key=lambda pair: pair[1].tool == power.TOOL):
-        own = replace(hints, run=Path(name).stem)
-        if reader.tool == power.TOOL:
-            own = replace(own, workload=_powered(name, sums, [one for one in read if one.tool != power.TOOL]))
-        size_bytes = Path(name).stat().st_size
-        if size_bytes >= LARGE_BYTES:
-            progress(f"reading {name} ({format_si(size_bytes, 'B')})")
-        tally, workloads, count, has_energy = Tally(), dict[str, None](), 0, False
-        for entry in read_actuals(Path(name), own, tally):
-            sums.add((entry,))
-            workloads[entry.workload] = None
-            count += 1
-            has_energy = has_energy or entry.energy_j is not None
-        read.append(ReadFile(name, reader.tool, count, tuple(LEDGERS[one] for one in workloads), tally, has_energy))
-    return sums, read
+def _data(files: Sequence[ReadFile]) -> dict[str, list[str]]:
+    """Names of the files that each phase is from."""
+    phases = dict.fromkeys(phase for one in files for phase in one.phases)
+    return {phase: [Path(one.path).name for one in files if phase in one.phases] for phase in phases}
 
 
-def _powered(name: str, sums: Sums, others: Sequence[ReadFile]) -> str:
-    """The workload that a power log belongs to; none where there is no other log."""
-    workloads = sums.workloads()
-    if len(workloads) > 1:
-        raise InputError(f"{shown(name)}: a power log of which of {', '.join(workloads)}? give them apart")
-    counted_in = [one.path for one in others if one.has_energy]
-    if counted_in:
-        raise InputError(f"{shown(name)}: {shown(counted_in[0])} counts energy itself: leave one of them out")
-    return next(iter(workloads), "")
-
-
-def _joined(tallies: Sequence[Tally]) -> Tally:
-    """What several files say of themselves, as one."""
-    out = Tally()
-    for tally in tallies:
-        for name, one in tally.observed.items():
-            before = out.observed.get(name)
-            if before is None:
-                out.observed[name] = one
-            else:
-                ends = {"least": min(before.least, one.least), "most": max(before.most, one.most)}
-                out.observed[name] = replace(
-                    one, count=before.count + one.count, total=before.total + one.total, **ends
-                )
-    return out
-
-
-def _data(read: Sequence[ReadFile]) -> dict[str, list[str]]:
-    out: dict[str, list[str]] = {}
-    for one in read:
-        for phase in one.phases:
-            out.setdefault(phase, []).append(Path(one.path).name)
-    return out
-
-
-def _without_contradictions(found: Reconciliation) -> Reconciliation:
-    """A run that cannot have been teaches nothing."""
-    broken = {one.phase for one in found.contradictions}
-    return replace(found, phases={name: one for name, one in found.phases.items() if name not in broken})
-
-
-def reconciliation_document(found: Reconciliation, read: Sequence[ReadFile], hints: Hints) -> Document:
-    """The shape that ``reconcile --json`` prints, without the calibration."""
-    phases = {name: _phase_document(found, one) for name, one in found.phases.items()}
-    remarks = list(found.remarks)
-    held = {count for one in found.phases.values() for count in one.took.devices}
-    if hints.devices is not None and hints.devices not in held:
-        remarks.append(f"--gpus {hints.devices} was not needed: every log says how many it held")
-    total = {
-        "budget": {name: sum(one["budget"][name] for one in phases.values()) for name in ("gpu_hours", "usd")},
-        "actual": {name: sum(one["actual"][name] for one in phases.values()) for name in ("gpu_hours", "usd")},
-        "variance": {name: sum(one["variance"][name] for one in phases.values()) for name in VARIANCE_WORDS},
-    }
-    return {
-        "plan": found.ledger.plan.name,
-        "title": found.ledger.plan.top.text("title") or found.ledger.plan.name,
-        "phases": phases,
-        "total": total,
-        "contradictions": [asdict(one) for one in found.contradictions],
-        "remarks": remarks,
-        "files": [_file_document(one) for one in read],
-        "definitions": {**VARIANCE_WORDS, **SHARE_WORDS},
-    }
-
-
-def _phase_document(found: Reconciliation, one: Settled) -> Document:
-    phase = found.ledger.phases.get(one.name)
-    names = {"tokens": "tokens", "gpu_hours": "GPU-hours", "utilization_fraction": "", "usd": "USD", "energy_j": "J"}
-    took = one.took
+def _phase_document(found: Reconciliation, one: Settled) -> dict[str, Any]:
+    phase, took = found.ledger.phases.get(one.name), one.took
+    names = {name: unit for name, unit in PHASE_QUANTITIES.items() if name != "flop"}
     whole_s = took.gpu_hours * HOUR_S
+    planned = quantities({name: (getattr(phase, name), unit) for name, unit in names.items()}) if phase else None
     return {
-        "budget": _money(one.budget),
-        "actual": _money(one.actual) | {"energy_measured_j": one.measured_energy_j},
-        "variance": _variance(one.usd),
-        "variance_gpu_hours": _variance(one.gpu_hours),
-        "budget_interval": quantities({name: (getattr(phase, name), unit) for name, unit in names.items()})
-        if phase
-        else None,
+        "budget": asdict(one.budget),
+        "actual": asdict(one.actual) | {"energy_measured_j": one.measured_energy_j},
+        "variance": asdict(one.usd),
+        "variance_gpu_hours": asdict(one.gpu_hours),
+        "budget_interval": planned,
         "inside_interval": dict(one.inside),
         "is_planned": one.is_planned,
         "parts": {
@@ -205,15 +195,7 @@ def _phase_document(found: Reconciliation, one: Settled) -> Document:
     }
 
 
-def _money(money: Money) -> Document:
-    return asdict(money)
-
-
-def _variance(one: Variance) -> Document:
-    return {"volume": one.volume, "utilization": one.utilization, "price": one.price, "unplanned": one.unplanned}
-
-
-def _file_document(one: ReadFile) -> Document:
+def _file_document(one: ReadFile) -> dict[str, Any]:
     return {
         "file": one.path,
         "tool": one.tool,
@@ -228,8 +210,8 @@ def _file_document(one: ReadFile) -> Document:
     }
 
 
-def _calibration_document(calibration: PlanCalibration) -> Document:
-    phases: Mapping[str, Any] = {
+def _calibration_document(calibration: PlanCalibration) -> dict[str, Any]:
+    phases = {
         name: {
             "utilization": {
                 "p05": one.utilization.low,
@@ -242,4 +224,4 @@ def _calibration_document(calibration: PlanCalibration) -> Document:
         }
         for name, one in calibration.phases.items()
     }
-    return {"file": calibration.name, "date": calibration.date, "phases": dict(phases)}
+    return {"file": calibration.name, "date": calibration.date, "phases": phases}

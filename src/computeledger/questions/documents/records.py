@@ -11,10 +11,8 @@ from computeledger.arrays import Range, median
 from computeledger.economics.ledger import Ledger
 from computeledger.economics.phases import Phase
 from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
-from computeledger.facts.architecture import Model
 from computeledger.facts.reading import dimension_of
-from computeledger.facts.schema import PRECISION_BYTES, Fact
-from computeledger.physics import transformer
+from computeledger.facts.schema import Fact
 from computeledger.physics.efficiency import DEFAULT_ENGINE
 from computeledger.physics.efficiency_training import load_all_factors
 from computeledger.physics.memory import ServingMemory
@@ -243,62 +241,3 @@ def fact_document(fact: Fact) -> dict[str, Any]:
     if fact.low is not None:
         out |= {"low": fact.low, "high": fact.high}
     return {**out, "note": fact.note} if fact.note else out
-
-
-def model_document(model: Model, kv_precision: str = "bf16") -> dict[str, Any]:
-    """A model's counts and shape."""
-    kv_bytes = PRECISION_BYTES[kv_precision]
-    groups = model.layers
-    experts = max((group.feed_forward for group in groups), key=lambda part: part.n_experts)
-    return {
-        "id": model.id,
-        "n_params_total": transformer.n_params_total(model),
-        "n_params_active": transformer.n_params_active(model),
-        "n_params_active_with_embeddings": transformer.n_params_active_with_embeddings(model),
-        "kv_bytes_per_token": float(transformer.kv_bytes_per_token(model, kv_bytes)),
-        "kv_precision": kv_precision,
-        "state_bytes_per_sequence": float(transformer.state_bytes_per_sequence(model)),
-        "n_layers": model.n_layers,
-        "hidden_size": model.hidden_size,
-        "vocab_size": model.vocab_size,
-        "tied_embeddings": model.tied_embeddings,
-        "max_context_tokens": model.max_context_tokens,
-        "weight_precision": model.weight_precision,
-        "expert_precision": model.expert_precision,
-        "n_mtp_layers": model.n_mtp_layers,
-        "attention": [
-            {
-                "kind": kind,
-                "layers": layers,
-                "query_heads": mixer.n_query_heads,
-                "kv_heads": mixer.n_kv_heads,
-                "qk_head_dim": mixer.qk_head_dim,
-                "v_head_dim": mixer.v_head_dim,
-                "window": mixer.window,
-                "kv_lora_rank": mixer.kv_lora_rank or None,
-                "sparse_tokens": mixer.sparse_tokens,
-            }
-            for kind, mixer, layers in _by_attention(model)
-        ],
-        "experts": {
-            "n_experts": experts.n_experts,
-            "n_experts_active": experts.n_experts_active,
-            "n_shared_experts": experts.n_shared_experts,
-            "expert_width": experts.expert_width,
-            "layers": sum(group.count for group in groups if group.feed_forward.n_experts),
-        }
-        if experts.n_experts
-        else None,
-        "dense_layers": sum(group.count for group in groups if group.feed_forward.width),
-        "vision": {"n_params": model.vision.n_params, "n_layers": model.vision.n_layers} if model.vision else None,
-        "published": {name: fact_document(fact) for name, fact in model.published.items()},
-        "aliases": list(model.aliases),
-        "notes": list(model.notes),
-    }
-
-
-def _by_attention(model: Model) -> list[tuple[str, Any, int]]:
-    counts: dict[Any, int] = {}
-    for group in model.layers:
-        counts[group.attention] = counts.get(group.attention, 0) + group.count
-    return [(mixer.kind, mixer, count) for mixer, count in counts.items()]

@@ -416,6 +416,7 @@ function versus(one, other) {
   return Math.abs(ratio - 1) < 0.005 ? "the same" : `${ratio.toPrecision(3)} × the other`;
 }
 
+const under = (cell) => [cell.below, cell.details].filter(Boolean);
 const said = (cell) => (typeof cell === "string" ? cell : cell.text);
 
 function cellParts(cell) {
@@ -424,12 +425,12 @@ function cellParts(cell) {
   if (typeof cell === "string") return parts;
   const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
   const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
-  return [...bar, ...text, ...(cell.below ? [element("span", { class: "below" }, cell.below)] : [])];
+  return [...bar, ...text, ...under(cell).map((words) => element("span", { class: "below" }, words))];
 }
 
 // columns of prose share the width by how much they say
 function widths(one) {
-  const length = (cell) => said(cell).length + (cell.below?.length ?? 0);
+  const length = (cell) => said(cell).length + under(cell).join("").length;
   const shares = one.columns.map((name, i) => {
     const lengths = one.rows.map((row) => length(row[i]));
     return Math.sqrt(Math.max(name.length, lengths.reduce((sum, each) => sum + each) / lengths.length, Math.max(...lengths) / 4)) + 1;
@@ -442,7 +443,7 @@ function widths(one) {
 function table(one, whose) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
-  const isLong = one.rows.some((row) => row.some((cell) => cell.below));
+  const isLong = one.rows.some((row) => row.some((cell) => under(cell).length));
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));

@@ -1,0 +1,163 @@
+"""Views of facts: a model's shape, a record's facts, what a search found, two records compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from computeledger.facts.schema import Fact
+from computeledger.interfaces.view import Cell, Table, Tile, View
+from computeledger.physics import transformer
+from computeledger.questions.answers.facts import (
+    DiffAnswer,
+    FactsAnswer,
+    ModelAnswer,
+    SearchAnswer,
+    SourceAnswer,
+    Stated,
+)
+from computeledger.questions.wording import fact_words
+from computeledger.sources import Source, load_sources
+from computeledger.units import format_count, format_percent, format_si
+
+#: Rows of a search that are shown.
+_MOST = 100
+
+
+def view(answer: ModelAnswer | FactsAnswer | SourceAnswer | SearchAnswer | DiffAnswer, _working: bool) -> View:
+    """Of any answer about facts."""
+    if isinstance(answer, ModelAnswer):
+        return _model(answer)
+    if isinstance(answer, SourceAnswer):
+        return _source(answer.source)
+    if isinstance(answer, SearchAnswer):
+        return _search(answer) if answer.query else _searched(answer.searched)
+    return _diff(answer) if isinstance(answer, DiffAnswer) else _record(answer)
+
+
+def _model(answer: ModelAnswer) -> View:
+    model = answer.model
+    cache = f"KV cache per token ({answer.kv_precision}"
+    cache += ", inside every window)" if any(mixer.window for mixer in answer.attention) else ")"
+    counts = (
+        ("Parameters, total", transformer.n_params_total(model), ""),
+        ("Active per token (head in, embedding out)", transformer.n_params_active(model), ""),
+        ("Active with embeddings", transformer.n_params_active_with_embeddings(model), ""),
+        (cache, answer.kv_bytes_per_token, "B"),
+        ("State per sequence", float(transformer.state_bytes_per_sequence(model)), "B"),
+    )
+    return View(
+        title=model.id,
+        headline="",
+        tiles=tuple(
+            Tile(label, format_si(value, unit, digits=4), value=value) for label, value, unit in counts if value
+        ),
+        tile_heading="",
+        tables=(Table("Shape", ("", ""), _shape(answer)), *_published(model.published, "Published")),
+        grounds=model.notes,
+        overline="facts model",
+    )
+
+
+def _shape(answer: ModelAnswer) -> list[list[str]]:
+    model = answer.model
+    rows = [
+        ["layers, width, vocabulary", f"{model.n_layers}, {model.hidden_size}, {model.vocab_size}"],
+        ["weights (experts)", f"{model.weight_precision} ({model.expert_precision})"],
+    ]
+    for mixer, layers in answer.attention.items():
+        heads = f"{mixer.n_query_heads} query heads, {mixer.n_kv_heads} KV heads of {mixer.qk_head_dim}"
+        heads += f", window {mixer.window}" if mixer.window else ""
+        heads += f", latent {mixer.kv_lora_rank}" if mixer.kv_lora_rank else ""
+        rows.append([f"{format_count(layers, 'layer')} of {mixer.kind}", heads])
+    if (experts := answer.experts) is not None:
+        routed = f"{experts['n_experts_active']} of {experts['n_experts']} routed, {experts['n_shared_experts']} shared"
+        label = format_count(experts["layers"], "expert layer")
+        rows.append([label, f"{routed}, width {experts['expert_width']}"])
+    return rows
+
+
+def _record(answer: FactsAnswer) -> View:
+    notes = answer.more.get("notes", ())
+    of = answer.more.get("accelerator")
+    name = "" if answer.name == answer.id else f": {answer.name}"
+    return View(
+        title=f"{answer.id}{name} ({answer.kind})",
+        headline="" if answer.facts else "No fact is published of it here.",
+        facts=(("Accelerator", str(of)),) if of else (),
+        tables=_published(answer.facts, "Facts"),
+        grounds=tuple(notes),
+        overline="facts show",
+        sources=tuple(dict.fromkeys(fact.source for fact in answer.facts.values() if fact.source in load_sources())),
+    )
+
+
+def _published(facts: Mapping[str, Fact], title: str) -> tuple[Table, ...]:
+    rows: list[list[str | Cell]] = [
+        [name, fact.given, _key(fact.source), fact.date, f"{fact.locator}. {fact.note}".strip()]
+        for name, fact in facts.items()
+    ]
+    return (Table(title, ("fact", "value", "source", "date", "where, and why"), rows),) if rows else ()
+
+
+def _key(source: str, locator: str = "") -> Cell:
+    """The key of a source with its address and, on a page, its title."""
+    known = load_sources().get(source)
+    if known is None:
+        return Cell(source, details=locator)
+    return Cell(source, known.url, details=f"{known.title}, {locator}" if locator else "")
+
+
+def _source(source: Source) -> View:
+    return View(
+        title=f"{source.key}: {source.title}",
+        headline=f"{source.publisher}, {source.date}.",
+        warnings=() if source.verified else ("Not read at the source itself: unverified.",),
+        facts=(("Address", source.url), *((("Licence", source.license),) if source.license else ())),
+        overline="facts show",
+        sources=(source.key,),
+    )
+
+
+def _search(answer: SearchAnswer) -> View:
+    found = answer.found
+    if not found:
+        return View(f"No fact mentions every word of {answer.query!r}: try fewer, or a part of one.")
+    rows: list[list[str | Cell]] = []
+    for one in found[:_MOST]:
+        fact, name = one.fact, Cell(fact_words(one.name), details=one.fact.note)
+        rows.append([one.id, name, fact.given, _key(fact.source, fact.locator), fact.date])
+    verb = "fact mentions" if len(found) == 1 else "facts mention"
+    rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
+    table = Table("Facts", ("of", "fact", "value #", "source", "date #"), rows, note=rest)
+    return View(f"{len(found):,} {verb} {answer.query!r}.", tables=(table,), overline="facts search")
+
+
+def _searched(counts: Mapping[str, int]) -> View:
+    """Without a word to look for: what there is."""
+    rows = [["interruptions" if kind == "reliability" else f"{kind}s", f"{n:,}"] for kind, n in counts.items()]
+    headline = f"{sum(counts.values()):,} facts, each with its source, date and locator. Type a word, or take a preset."
+    return View(headline, tables=(Table("What can be searched", ("facts of", "number #"), rows),))
+
+
+def _diff(answer: DiffAnswer) -> View:
+    rows = []
+    for one in answer.differences:
+        sources = dict.fromkeys(f"{side.source} {side.date}".strip() for side in (one.a, one.b) if side)
+        rows.append([one.name, _given(one.a), _given(one.b), _change(one.ratio), " → ".join(sources)])
+    columns = ("fact", answer.a, answer.b, "change #", "sources")
+    n_facts, verb = format_count(len(rows), "fact"), "differs" if len(rows) == 1 else "differ"
+    return View(
+        title=f"{answer.a} and {answer.b} ({answer.kind})",
+        headline=f"{n_facts} {verb}, {answer.n_equal:,} {'is' if answer.n_equal == 1 else 'are'} equal.",
+        tables=(Table("Facts that differ", columns, rows),) if rows else (),
+        overline="facts diff",
+    )
+
+
+def _given(fact: Stated | None) -> str:
+    return fact.given if fact else "–"
+
+
+def _change(ratio: float | None) -> str:
+    """A ratio as the change it means."""
+    return "" if ratio is None else f"{'+' if ratio > 1 else ''}{format_percent(ratio - 1)}"

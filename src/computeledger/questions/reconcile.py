@@ -1,0 +1,39 @@
+"""The question of ``computeledger reconcile``: a plan's budget against what its runs took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.fields import Asked, asked
+
+if TYPE_CHECKING:
+    from computeledger.economics.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconcileQuestion(Asked):
+    """Budget against actuals by phase, and the utilisation that the next plan can count on."""
+
+    plan: str | Plan = asked("text", "Plan file.", ..., metavar="PLAN.toml", takes_record=True)
+    actuals: tuple[str, ...] = asked("texts", "Run ledgers and logs.", ..., metavar="ACTUALS...")
+    price: float | None = asked(
+        "usd_per_hour", "GPU-hour as it was paid.", unit="$/h", is_open=True, is_single=True, metavar="$/h",
+        blank="the plan's",
+    )  # fmt: skip
+    gpus: int | None = asked(
+        "whole", "GPUs that the run held, for a log that does not say.", least=1, metavar="N", blank="as logged"
+    )
+    sequence_tokens: int | None = asked(
+        "whole", "Length of a sequence, for a log that does not say.", least=1, metavar="N", blank="as logged"
+    )
+    rollouts_per_step: int | None = asked(
+        "whole", "Rollouts of an RL step, for trainer_state.json.", least=1, metavar="N", blank="unknown"
+    )
+    duration: float | None = asked(
+        "s", "Time that vLLM's counters cover.", unit=None, is_open=True, is_single=True, metavar="TIME",
+        blank="as stamped",
+    )  # fmt: skip
+    calibration: str = asked(
+        "text", "Where the calibration for plan --calibration is written.", "calibration.toml", metavar="FILE"
+    )
