@@ -17,7 +17,8 @@ import re
 from pathlib import Path
 
 from computeledger.validation.drawing import drawn
-from computeledger.validation.tables import CURATED, read_rows
+from computeledger.validation.measured_table import read_rows
+from computeledger.validation.tables import CURATED
 
 OUT = Path(__file__).resolve().parents[1] / "src" / "computeledger" / "validation" / "data"
 QUOTED = "no licence stated; figures quoted with credit"

@@ -12,7 +12,7 @@ import time
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from computeledger.economics.inversion import PriceClues, invert_prices
+from computeledger.economics.prices.inversion import PriceClues, invert_prices
 
 
 def main() -> None:

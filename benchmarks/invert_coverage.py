@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from computeledger.economics.inversion import PriceClues, invert_prices
-from computeledger.economics.price_markup import (
+from computeledger.economics.prices.inversion import PriceClues, invert_prices
+from computeledger.economics.prices.markup import (
     Markup,
     adjusted,
     fit_markup,
@@ -23,9 +23,9 @@ from computeledger.economics.price_markup import (
     known_models,
     log_ratios,
 )
-from computeledger.economics.price_physics import SPEED_TARGETS, Served, ServingPrior, cells, serve_supposed
-from computeledger.economics.price_points import fit_sizes, shipped_points, without_models
-from computeledger.economics.price_samples import open_kv_bytes, serve_samples
+from computeledger.economics.prices.physics import SPEED_TARGETS, Served, ServingPrior, cells, serve_supposed
+from computeledger.economics.prices.points import fit_sizes, shipped_points, without_models
+from computeledger.economics.prices.samples import open_kv_bytes, serve_samples
 from computeledger.errors import InputError
 
 Case = tuple[str, PriceClues, Served]

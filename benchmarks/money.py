@@ -18,9 +18,9 @@ from collections.abc import Callable
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from computeledger.economics.allocation import AllocationScenario, PhaseCosts, RLGain, allocate, phase_gpu_hours
-from computeledger.economics.routing import RouteModel, RouteTask, Verifier, evaluate_policies
-from computeledger.economics.scaling import load_loss_law
+from computeledger.economics.routing.model import RouteModel, RouteTask, Verifier, evaluate_policies
+from computeledger.economics.scaling.allocation import AllocationScenario, PhaseCosts, RLGain, allocate, phase_gpu_hours
+from computeledger.economics.scaling.laws import load_loss_law
 
 
 def median_s(call: Callable[[], object], repeats: int) -> float:

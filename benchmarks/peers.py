@@ -30,8 +30,8 @@ import numpy as np
 
 from computeledger.units import KILO
 from computeledger.validation.drawing import drawn
-from computeledger.validation.serving_points import DRAWN_LENGTH_RATIO, read_points
-from computeledger.validation.serving_predictions import compare_serving
+from computeledger.validation.serving.points import DRAWN_LENGTH_RATIO, read_points
+from computeledger.validation.serving.predictions import compare_serving
 
 PEER = "aiconfigurator==0.12.0"
 GROUP = ("model_path", "system", "backend", "precision")

@@ -23,8 +23,8 @@ from computeledger.actuals.readers.all_tools import read_actuals
 from computeledger.actuals.readers.tally import Hints, Tally
 from computeledger.actuals.reconcile import settle_plan
 from computeledger.actuals.sums import Actual, Sums
-from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import Plan, load_plan
+from computeledger.economics.plan.ledger import estimate_ledger
+from computeledger.economics.plan.read import Plan, load_plan
 from computeledger.units import GIGA, HOUR_S
 
 PLAN = """

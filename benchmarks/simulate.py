@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation import compiled
@@ -35,7 +35,7 @@ from computeledger.simulation.serving import ServingClock, simulate_serving
 from computeledger.simulation.state import Pool
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.units import KIB, MEGA
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving.estimate import ServingScenario
 from tests.simulation import reference
 from tests.simulation.test_reference import as_scenario, relative_errors
 

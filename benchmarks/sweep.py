@@ -21,10 +21,10 @@ import numpy as np
 
 from computeledger.arrays import blocks
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.operations import Step, forward
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout, serving_layouts
 from computeledger.physics.roofline import Machine, Precision, total_s
+from computeledger.physics.serving.operations import Step, forward
 from computeledger.units import KIB, MEGA
 
 

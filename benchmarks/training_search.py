@@ -18,14 +18,14 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training import Batch
-from computeledger.workloads.pipeline import SCHEDULES
-from computeledger.workloads.pretraining import PretrainingScenario
-from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_search import evaluate
+from computeledger.physics.training.step import Batch
+from computeledger.workloads.pretraining.candidates import Limits, candidates
+from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.pretraining.pipeline import SCHEDULES
+from computeledger.workloads.pretraining.search import evaluate
 
 N_GPUS = 2048
 

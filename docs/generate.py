@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from computeledger.economics.price_points import open_models
+from computeledger.economics.prices.points import open_models
 from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
 from computeledger.frontier.fits import weights_fractions
 from computeledger.frontier.forecast import backtest, forecast_series, run_series, site_series
@@ -26,7 +26,7 @@ from computeledger.frontier.trends import year_of
 from computeledger.interfaces.cli import cli
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
-from rntp.interfaces.tables_study import grid, markdown, seeds_of
+from rntp.interfaces.tables.study import grid, markdown, seeds_of
 from rntp.results import read_results
 
 DOCS = Path(__file__).resolve().parent
@@ -77,7 +77,7 @@ def citations() -> dict[str, dict[str, list[str]]]:
         notes = " ".join(note for _, note in entries)
         for key, groups in out.items():
             if any(source == key for source, _ in entries) or f"{key})" in notes:
-                label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers") else name
+                label = f"{kind} {name}" if kind in ("prices", "ownership", "tiers", "calibration") else name
                 groups.setdefault(_GROUPS.get(kind, _OTHER), []).append(label)
     for model in open_models().values():
         out[model.source].setdefault(_GROUPS["models"], []).append(model.name)

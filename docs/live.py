@@ -19,12 +19,12 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from computeledger.arrays import quantiles
-from computeledger.economics.inversion import PriceClues, invert_prices
-from computeledger.economics.scaling import loss_besiroglu_2024, loss_hoffmann_2022
+from computeledger.economics.prices.inversion import PriceClues, invert_prices
+from computeledger.economics.scaling.laws import loss_besiroglu_2024, loss_hoffmann_2022
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.frontier.systems import described_system, flop_per_month
-from computeledger.interfaces.plot_parts import (
+from computeledger.interfaces.plots.parts import (
     CONFIG,
     LEGEND,
     PHASE_COLORS,
@@ -38,7 +38,7 @@ from computeledger.interfaces.plot_parts import (
     rounded,
     template,
 )
-from computeledger.physics.blackboard import (
+from computeledger.physics.blackboard.ledgers import (
     BlackboardMachine,
     BlackboardModel,
     decode_times,
@@ -47,16 +47,16 @@ from computeledger.physics.blackboard import (
     rl_beta,
     rl_flop,
 )
-from computeledger.physics.blackboard_serving import usd_per_mtok
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.blackboard.serving import usd_per_mtok
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import kv_bytes_per_token, n_params_active, n_params_total
 from computeledger.questions.wording import percent
 from computeledger.units import format_si, format_usd
-from computeledger.workloads.rl_lengths import SURVIVAL, lengths_of_mean
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import layouts_that_fit, pareto_front, price_of_speed, search_serving
+from computeledger.workloads.rl.lengths import SURVIVAL, lengths_of_mean
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import layouts_that_fit, pareto_front, price_of_speed, search_serving
 from rntp.books import decode_work, forward_work
 
 _ASKED = re.compile(r"<!-- plot: (\w+) -->")

@@ -19,7 +19,7 @@ ENTRY = {"schema": "run-ledger/1", "run": "a", "workload": "rl", "phase": "updat
 def parquet_ledger() -> bytes:
     """A ledger as ``rntp ledger --parquet`` writes it."""
     from computeledger.actuals.run_ledger import entry_of
-    from rntp.interfaces.answers_ledger import parquet_bytes
+    from rntp.interfaces.answers.ledger import parquet_bytes
 
     return parquet_bytes([entry_of(json.dumps({**ENTRY, "step": step})) for step in range(4)])
 

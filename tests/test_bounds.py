@@ -17,16 +17,16 @@ import computeledger as cl
 from computeledger.bounds import NOT_NEGATIVE, POSITIVE, Bound, check_record
 from computeledger.errors import InputError, PlanError
 from computeledger.interfaces.cli import cli, main
-from computeledger.interfaces.cli_options import SingleNumber
-from computeledger.physics.training_batch import Stack
+from computeledger.interfaces.options import SingleNumber
+from computeledger.physics.training.batch import Stack
 from computeledger.simulation.rl_scenario import RLClockScenario
 from computeledger.simulation.rl_scenario import Trainer as ClockTrainer
 from computeledger.simulation.state import Limits, Pool, constant_step_times
-from computeledger.workloads.lora import Lora
-from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import exact_lengths
-from computeledger.workloads.rl_scenario import Algorithm, Domain, Split, TextReward
-from computeledger.workloads.rl_training import Trainer
+from computeledger.workloads.pretraining.lora import Lora
+from computeledger.workloads.rl.generation import Sampling
+from computeledger.workloads.rl.lengths import exact_lengths
+from computeledger.workloads.rl.scenario import Algorithm, Domain, Split, TextReward
+from computeledger.workloads.rl.training import Trainer
 from tests.commands import call
 from tests.gates import ROOT
 

@@ -58,7 +58,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 def takes_options(path: Path, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether click calls the function: it then has one parameter per option of its command."""
-    return path.parent.name == "interfaces" and path.name.startswith("cli") and bool(function.decorator_list)
+    return path.parent.name == "cli" and bool(function.decorator_list)
 
 
 def budget_problems(path: Path, tree: ast.Module) -> Iterator[str]:

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan.ledger import estimate_ledger
+from computeledger.economics.plan.read import read_plan
 from computeledger.interfaces.cli import main as computeledger_main
 from rntp.interfaces.cli import main as rntp_main
 from tests.commands import call

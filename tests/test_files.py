@@ -29,7 +29,7 @@ NO_USERS_FILE = {
     ("computeledger/actuals/run_ledger.py", "LedgerWriter"): "writes",
     ("computeledger/actuals/kernels.py", "processor_name"): "a file of the system",
     ("computeledger/interfaces/book_store.py", "_lock_handle"): "a lock, never read",
-    ("computeledger/interfaces/cli_options.py", "run_group"): "the null device, written",
+    ("computeledger/interfaces/options.py", "run_group"): "the null device, written",
     ("computeledger/interfaces/page.py", "assets"): "shipped",
     ("computeledger/interfaces/web/app.py", "_static"): "shipped",
     ("computeledger/interfaces/web/plan_boxes.py", "plan_toml"): "shipped",

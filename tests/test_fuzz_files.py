@@ -63,7 +63,7 @@ def lines(*documents: object) -> bytes:
 def plans() -> Iterator[Target]:
     """Plans, what they name, and questions in TOML."""
     from computeledger.actuals.plan_calibration import read_calibration
-    from computeledger.economics.prices import read_sheet
+    from computeledger.economics.prices.sheets import read_sheet
     from computeledger.facts.editions import load_ownership, load_prices, load_tiers
     from computeledger.facts.load import load_accelerator, load_system
     from computeledger.frontier.growth import load_scenarios
@@ -103,15 +103,15 @@ def keep(_found: object) -> None:
 
 def tables() -> Iterator[Target]:
     """Tables of prices, measurements, attempts, sites and requests."""
-    from computeledger.economics.price_points import read_points
-    from computeledger.economics.routing_fit import read_attempts
+    from computeledger.economics.prices.points import read_points
+    from computeledger.economics.routing.fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
     from computeledger.interfaces.cli import main
     from computeledger.questions.answers.rl_setting import read_lengths
     from computeledger.questions.price_source import load_sheet
     from computeledger.simulation.traces import read_trace
-    from computeledger.workloads.rl_lengths import empirical_lengths
-    from computeledger.workloads.serving_anchor import read_anchor
+    from computeledger.workloads.rl.lengths import empirical_lengths
+    from computeledger.workloads.serving.anchor import read_anchor
 
     attempts = b"".join((EXAMPLES / "money" / "attempts.csv").read_bytes().splitlines(keepends=True)[:40])
     yield Target("attempts.csv", attempts, lambda path: keep(read_attempts(path, load_sheet)))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from computeledger.interfaces.cli_options import OF_PEAK
-from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.interfaces.options import OF_PEAK
+from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.units import parse_quantity
 
 SRC = Path(__file__).resolve().parents[1] / "src"

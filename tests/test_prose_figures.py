@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from computeledger.validation.claims import check_claims
-from computeledger.workloads.serving_margins import load_neighbour_errors
+from computeledger.validation.claims.check import check_claims
+from computeledger.workloads.serving.margins import load_neighbour_errors
 from tests.gates import ROOT
 
 PACKAGE = ROOT / "src" / "computeledger"
@@ -22,17 +22,17 @@ def shipped(name: str) -> dict[str, Any]:
     return tomllib.loads((PACKAGE / name).read_text("utf-8"))
 
 
-SERVING = shipped("physics/calibration_serving.toml")
+SERVING = shipped("physics/calibration/serving.toml")
 N_SERVING = str(sum(len(SERVING[part]) for part in ("shared", "trtllm", "vllm", "sglang")))
 #: A fitted constant of training names the configurations that it moves; what follows from others does not.
-TRAINING = shipped("physics/calibration_training.toml").values()
+TRAINING = shipped("physics/calibration/training.toml").values()
 N_TRAINING = str(sum(one.get("data", "").endswith("published configurations whose step it moves") for one in TRAINING))
-RL = shipped("physics/calibration_rl.toml")["constants"]
+RL = shipped("physics/calibration/rl.toml")["constants"]
 N_RL = str(sum("prior" in one for one in RL.values()))
 N_POINTS = SERVING["about"]["data"].split()[0]
 LEFT_OUT = re.findall(r"median ([\d.]+)%", SERVING["about"]["residual"])[0]
 LEFT_OUT_P90 = re.findall(r"90th percentile ([\d.]+)%", SERVING["about"]["residual"])[0]
-N_PAIRS = shipped("workloads/serving_residuals.toml")["data"].split()[0]
+N_PAIRS = shipped("workloads/serving/residuals.toml")["data"].split()[0]
 
 # page, pattern with a group for each figure, and what the calibration files say
 QUOTED = (

@@ -27,10 +27,10 @@ from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system
 from computeledger.interfaces.cli import main as computeledger
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.operations import Step, forward, prefill
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, total_s
+from computeledger.physics.serving.operations import Step, forward, prefill
 
 #: Rounds at least and at most; spread (median over least) or share of the time without the processor that disturbs.
 ROUNDS, BUSY_FRACTION = (5, 40), 0.10

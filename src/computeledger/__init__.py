@@ -12,17 +12,17 @@ from computeledger.display import display_with
 
 if TYPE_CHECKING:
     from computeledger.arrays import Range, quantiles, sample
-    from computeledger.economics.ledger import Ledger, estimate_ledger
-    from computeledger.economics.plan import Plan, load_plan, read_plan
+    from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+    from computeledger.economics.plan.read import Plan, load_plan, read_plan
     from computeledger.errors import ComputeLedgerError, FactError, InputError
     from computeledger.facts.architecture import Model
     from computeledger.facts.editions import load_ownership, load_prices, load_tiers
     from computeledger.facts.load import load_accelerator, load_model, load_system
     from computeledger.facts.schema import Accelerator, Fact, System
-    from computeledger.physics.efficiency import Efficiency, efficiency
+    from computeledger.physics.calibration.efficiency import Efficiency, efficiency
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
-    from computeledger.physics.training import Batch
+    from computeledger.physics.training.step import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
@@ -61,18 +61,18 @@ if TYPE_CHECKING:
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
     from computeledger.sources import bibtex
-    from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+    from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
     from computeledger.workloads.questions.pretrain import PretrainQuestion
     from computeledger.workloads.questions.rl import RLQuestion
     from computeledger.workloads.questions.serve import ServeQuestion
-    from computeledger.workloads.rl import estimate_rl
-    from computeledger.workloads.rl_scenario import RLScenario
-    from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
+    from computeledger.workloads.rl.estimate import estimate_rl
+    from computeledger.workloads.rl.scenario import RLScenario
+    from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 
 _HOMES = {
     "arrays": ("Range", "quantiles", "sample"),
-    "economics.ledger": ("Ledger", "estimate_ledger"),
-    "economics.plan": ("Plan", "load_plan", "read_plan"),
+    "economics.plan.ledger": ("Ledger", "estimate_ledger"),
+    "economics.plan.read": ("Plan", "load_plan", "read_plan"),
     "errors": ("ComputeLedgerError", "FactError", "InputError"),
     "facts.architecture": ("Model",),
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
@@ -115,18 +115,18 @@ _HOMES = {
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
     "questions.validate": ("ValidateQuestion",),
-    "physics.efficiency": ("Efficiency", "efficiency"),
+    "physics.calibration.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
-    "physics.training": ("Batch",),
+    "physics.training.step": ("Batch",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
     "sources": ("bibtex",),
-    "workloads.pretraining": ("PretrainingScenario", "estimate_pretraining"),
-    "workloads.rl": ("estimate_rl",),
-    "workloads.rl_scenario": ("RLScenario",),
-    "workloads.serving": ("ServingScenario", "estimate_serving", "ideal_serving"),
+    "workloads.pretraining.estimate": ("PretrainingScenario", "estimate_pretraining"),
+    "workloads.rl.estimate": ("estimate_rl",),
+    "workloads.rl.scenario": ("RLScenario",),
+    "workloads.serving.estimate": ("ServingScenario", "estimate_serving", "ideal_serving"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 

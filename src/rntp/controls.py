@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.workloads.rl_coverage import pass_at_k
+from computeledger.workloads.rl.coverage import pass_at_k
 from rntp.intervals import Estimate, estimate
 
 Floats = NDArray[np.float64]

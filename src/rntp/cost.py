@@ -21,19 +21,19 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system
 from computeledger.files import read_json
-from computeledger.physics.calibration_rl import IDEAL_RL, rl_factors
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.calibration.rl import IDEAL_RL, rl_factors
+from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl import estimate_rl
-from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import exact_lengths, lengths_of_mean
-from computeledger.workloads.rl_scenario import Algorithm, RLMachines, RLScenario, Split, TextReward
-from computeledger.workloads.rl_search import rl_machine
-from computeledger.workloads.rl_training import Passes, Trainer, train
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.rl.estimate import estimate_rl
+from computeledger.workloads.rl.generation import Sampling
+from computeledger.workloads.rl.lengths import exact_lengths, lengths_of_mean
+from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split, TextReward
+from computeledger.workloads.rl.search import rl_machine
+from computeledger.workloads.rl.training import Passes, Trainer, train
+from computeledger.workloads.serving.estimate import ServingScenario
 from rntp.recipe import SMEAR, Recipe
 from rntp.recipe_file import parse_recipe
 from rntp.run_folder import BASE, FINAL, LEDGER, RECIPE, read_written_recipe

@@ -32,11 +32,11 @@ from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system
 from computeledger.interfaces.cli import main
+from computeledger.physics.calibration.efficiency import efficiency, load_factors
 from computeledger.physics.collectives import ring_s
-from computeledger.physics.efficiency import efficiency, load_factors
-from computeledger.physics.operations import Step, forward
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, total_s
+from computeledger.physics.serving.operations import Step, forward
 from computeledger.questions.answers import calibrate as answers_calibrate
 from tests.gates import ROOT
 

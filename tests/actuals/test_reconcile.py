@@ -23,8 +23,8 @@ from computeledger.actuals.readers.tally import Observed, Tally
 from computeledger.actuals.reconcile import Money, settle_plan, split_variance
 from computeledger.actuals.run_ledger import Entry, line_of
 from computeledger.actuals.sums import REPEATED, Actual, Sums
-from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import Plan, load_plan, read_plan
+from computeledger.economics.plan.ledger import estimate_ledger
+from computeledger.economics.plan.read import Plan, load_plan, read_plan
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.cli import cli

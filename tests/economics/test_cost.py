@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import Range, median
-from computeledger.economics.cost import OwnedGpu, estimate_gpu_hour
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import read_plan
+from computeledger.economics.hosting.cost import OwnedGpu, estimate_gpu_hour
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import read_plan
 from computeledger.errors import InputError
 from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.facts.load import load_accelerator, load_system

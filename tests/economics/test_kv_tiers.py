@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from computeledger.arrays import sample
-from computeledger.economics.kv_tiers import (
+from computeledger.economics.hosting.kv_tiers import (
     Holding,
     KvTiersResult,
     estimate_kv_tiers,
@@ -18,13 +18,13 @@ from computeledger.economics.kv_tiers import (
     hold_or_recompute_s,
     load_tier_market,
 )
-from computeledger.economics.memory_design import design_memory
+from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import QuantityError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.serving.estimate import ServingScenario
 
 FP8 = Precision("fp8", "fp8", "fp8")
 SCENARIO = ServingScenario(

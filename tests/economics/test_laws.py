@@ -7,9 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from computeledger.economics.allocation import AllocationScenario, PhaseCosts, RLGain, allocate, phase_gpu_hours
-from computeledger.economics.levers import judge_feeding, ledger_levers, return_curves
-from computeledger.economics.scaling import (
+from computeledger.economics.plan.levers import judge_feeding, ledger_levers, return_curves
+from computeledger.economics.scaling.allocation import AllocationScenario, PhaseCosts, RLGain, allocate, phase_gpu_hours
+from computeledger.economics.scaling.confidence import beyond_fit, sampled_law
+from computeledger.economics.scaling.forms import (
+    dense_params_clark_2022,
+    kept_params_kumar_2024,
+    loss_clark_2022,
+    loss_of_quantising_kumar_2024,
+    pass_rate_khatri_2025,
+    with_precision,
+)
+from computeledger.economics.scaling.laws import (
     law_names,
     load_loss_law,
     loss_law_names,
@@ -18,16 +27,7 @@ from computeledger.economics.scaling import (
     tokens_per_param_at_optimum,
     worth_of_tokens,
 )
-from computeledger.economics.scaling_confidence import beyond_fit, sampled_law
-from computeledger.economics.scaling_forms import (
-    dense_params_clark_2022,
-    kept_params_kumar_2024,
-    loss_clark_2022,
-    loss_of_quantising_kumar_2024,
-    pass_rate_khatri_2025,
-    with_precision,
-)
-from computeledger.economics.scaling_sparsity import moe_multipliers, sparsity_table, with_sparsity
+from computeledger.economics.scaling.sparsity import moe_multipliers, sparsity_table, with_sparsity
 from computeledger.errors import InputError
 
 HOURS = phase_gpu_hours(989.4e12, PhaseCosts(0.4, 0.4, 0.4))

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import Range, median, sample
-from computeledger.economics import ledger as ledger_module
-from computeledger.economics.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import Section, read_plan
-from computeledger.economics.setting import Setting
+from computeledger.economics.hosting.cost import Ownership, annuity_fraction, owned_usd_per_gpu_hour
+from computeledger.economics.plan import ledger as ledger_module
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import Section, read_plan
+from computeledger.economics.plan.setting import Setting
 from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.blackboard import pretraining_flop
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.blackboard.ledgers import pretraining_flop
+from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training import Batch, step_time
+from computeledger.physics.training.step import Batch, step_time
 from computeledger.physics.transformer import n_params_active
 from computeledger.questions.documents.records import plan_document
 
@@ -68,7 +68,7 @@ def test_three_rings_agree() -> None:
 
 
 def _draws(n: int) -> dict[str, Any]:
-    from computeledger.physics.efficiency_training import load_all_factors
+    from computeledger.physics.calibration.training import load_all_factors
 
     drawn = sample({f"efficiency.{name}": one.value for name, one in load_all_factors().items()}, n)
     return {name.removeprefix("efficiency."): value for name, value in drawn.items()}

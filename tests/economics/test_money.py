@@ -17,18 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from computeledger.arrays import Range, sample
-from computeledger.economics.allocation import (
-    PHASES,
-    AllocationScenario,
-    PhaseCosts,
-    RLGain,
-    allocate,
-    phase_gpu_hours,
-)
-from computeledger.economics.inversion import PriceClues, invert_prices
-from computeledger.economics.price_markup import Markup, fit_markup
-from computeledger.economics.price_physics import Cell, Served, ServingPrior, Supposed, _Stretched, serve_supposed
-from computeledger.economics.price_points import (
+from computeledger.economics.prices.inversion import PriceClues, invert_prices
+from computeledger.economics.prices.markup import Markup, fit_markup
+from computeledger.economics.prices.physics import Cell, Served, ServingPrior, Supposed, _Stretched, serve_supposed
+from computeledger.economics.prices.points import (
     OpenModel,
     PricePoints,
     SizeFit,
@@ -36,32 +28,40 @@ from computeledger.economics.price_points import (
     read_points,
     shipped_points,
 )
-from computeledger.economics.price_readings import threshold_errors, threshold_kv_bytes_per_token
-from computeledger.economics.prices import PriceSheet, PriceTier, Rate, Usage, bill, sheet_of
-from computeledger.economics.routing import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
-from computeledger.economics.routing_choice import best_policy, independent
-from computeledger.economics.routing_fit import fit_attempts, read_attempts
-from computeledger.economics.scaling import (
+from computeledger.economics.prices.readings import threshold_errors, threshold_kv_bytes_per_token
+from computeledger.economics.prices.sheets import PriceSheet, PriceTier, Rate, Usage, bill, sheet_of
+from computeledger.economics.routing.choice import best_policy, independent
+from computeledger.economics.routing.fit import fit_attempts, read_attempts
+from computeledger.economics.routing.model import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
+from computeledger.economics.scaling.allocation import (
+    PHASES,
+    AllocationScenario,
+    PhaseCosts,
+    RLGain,
+    allocate,
+    phase_gpu_hours,
+)
+from computeledger.economics.scaling.fit import fit_loss_law
+from computeledger.economics.scaling.laws import (
     load_loss_law,
     loss_law_names,
     pretraining_loss,
     tokens_per_param_at_optimum,
 )
-from computeledger.economics.scaling_fit import fit_loss_law
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.facts.reading import parse_document
 from computeledger.physics import transformer
-from computeledger.physics.blackboard import MEDIAN_BETA_FLOP
-from computeledger.physics.blackboard_estimates import lifetime_tokens
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.memory import serving_memory
+from computeledger.physics.blackboard.estimates import lifetime_tokens
+from computeledger.physics.blackboard.ledgers import MEDIAN_BETA_FLOP
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.memory import serving_memory
 from computeledger.questions.price_source import find_model, load_sheet, model_names
 from computeledger.units import MONTH_S
 from computeledger.validation.prices import check_prices
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 
 HOURS = phase_gpu_hours(989.4e12, PhaseCosts(0.4, 0.4, 0.4))
 laws = st.sampled_from(loss_law_names())

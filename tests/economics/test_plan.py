@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan.read import read_plan
 from computeledger.errors import PlanError
 
 PRETRAINING: dict[str, Any] = {"tokens": "15T tokens", "gpus": 1024}

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from computeledger.economics.plan import load_plan
-from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC, Key, efficiency_keys
-from computeledger.economics.rl_clock import planned_run, with_lag
+from computeledger.economics.plan.keys import KINDS, SECTIONS, TOP, TRAFFIC, Key, efficiency_keys
+from computeledger.economics.plan.read import load_plan
+from computeledger.economics.plan.rl_clock import planned_run, with_lag
 from computeledger.errors import QuantityError
 from computeledger.interfaces.cli import main
-from computeledger.workloads.rl_scenario import Domain, Split
+from computeledger.workloads.rl.scenario import Domain, Split
 from tests.commands import call
 from tests.gates import ROOT
 from tests.workloads.test_rl import RUN

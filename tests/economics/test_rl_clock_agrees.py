@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import median
-from computeledger.economics.ledger import estimate_ledger
-from computeledger.economics.plan import read_plan
-from computeledger.economics.rl_clock import planned_run
+from computeledger.economics.plan.ledger import estimate_ledger
+from computeledger.economics.plan.read import read_plan
+from computeledger.economics.plan.rl_clock import planned_run
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation.rl import simulate_rl
 from computeledger.simulation.rl_loop import S_GENERATED, S_RELEASED
-from computeledger.workloads.rl_generation import Sampling, generate
-from computeledger.workloads.rl_lengths import empirical_lengths
-from computeledger.workloads.rl_sureness import KNOWN_RUN, rl_factors_of
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.rl.generation import Sampling, generate
+from computeledger.workloads.rl.lengths import empirical_lengths
+from computeledger.workloads.rl.sureness import KNOWN_RUN, rl_factors_of
+from computeledger.workloads.serving.estimate import ServingScenario
 
 
 @pytest.mark.parametrize("tail", [1.5, 4.0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from computeledger.arrays import median
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import read_plan
 from computeledger.errors import PlanError
 
 

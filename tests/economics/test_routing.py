@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import Range
-from computeledger.economics.routing import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
-from computeledger.economics.routing_fit import Attempt, fit_attempts, read_attempts
-from computeledger.economics.routing_task import MODEL_RANGE, ModelQuestion, RouteCase, route_task
+from computeledger.economics.routing.fit import Attempt, fit_attempts, read_attempts
+from computeledger.economics.routing.model import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
+from computeledger.economics.routing.task import MODEL_RANGE, ModelQuestion, RouteCase, route_task
 from computeledger.errors import InputError
 from computeledger.validation.routing import check_attempts
 from tests.gates import ROOT
@@ -155,7 +155,7 @@ def test_a_broken_tool_is_a_failure() -> None:
 
 
 def test_costs_from_tokens_of_a_price_sheet(tmp_path: Path) -> None:
-    from computeledger.economics.prices import read_sheet
+    from computeledger.economics.prices.sheets import read_sheet
 
     file = tmp_path / "a.csv"
     file.write_text(

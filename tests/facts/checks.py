@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from computeledger.economics.cost import annuity_fraction
+from computeledger.economics.hosting.cost import annuity_fraction
 from computeledger.facts.catalog import accelerator_ids, model_ids, ownership_editions, price_editions, system_ids
 from computeledger.facts.catalog import tier_editions as shipped_tier_editions
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from computeledger.facts.load import load_model
-from computeledger.physics.memory import weights_bytes_per_gpu
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.sources import load_sources
 from tests.facts import checks
 

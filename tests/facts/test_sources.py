@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from computeledger.economics.price_points import open_models
+from computeledger.economics.prices.points import open_models
 from computeledger.errors import FactError
 from computeledger.facts.reading import ASSUMPTION, dimension_of
-from computeledger.physics.calibration_rl import load_rl_factors
-from computeledger.physics.efficiency_training import load_training_factors
+from computeledger.physics.calibration.rl import load_rl_factors
+from computeledger.physics.calibration.training import load_training_factors
 from computeledger.sources import load_sources, read_sources
 from computeledger.units import DIMENSIONS
 

@@ -17,12 +17,12 @@ from computeledger.frontier.steps import cut_gpus, run_model, run_step, run_step
 from computeledger.frontier.systems import described_system
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.training import Batch
+from computeledger.physics.training.step import Batch
 from computeledger.physics.transformer import n_params_active, n_params_total
 from computeledger.units import MONTH_S
-from computeledger.workloads.pretraining import PretrainingScenario
-from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_search import evaluate
+from computeledger.workloads.pretraining.candidates import Limits, candidates
+from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.pretraining.search import evaluate
 
 
 @given(st.floats(10.0, 14.0), st.floats(4.0, 36.0))

@@ -20,10 +20,10 @@ from computeledger.frontier.spread import Spread, estimate_spread, levers
 from computeledger.frontier.systems import described_system, flop_per_month
 from computeledger.frontier.text import worth_tokens_muennighoff_2023
 from computeledger.interfaces.cli import main
-from computeledger.physics.blackboard_training import cluster_flop
+from computeledger.physics.blackboard.training import cluster_flop
 from computeledger.physics.critical_batch import critical_batch_tokens
 from computeledger.units import MONTH_S
-from computeledger.validation.claims import check_claims
+from computeledger.validation.claims.check import check_claims
 
 #: description, quantity, expected range, where it is published
 GOLDEN = [

@@ -12,13 +12,13 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import parse_precision
-from computeledger.physics.training import Batch, Stack
+from computeledger.physics.training.step import Batch, Stack
 from computeledger.questions.answers.pretrain_anchor import anchored_result
 from computeledger.questions.answers.setup import draw_machine
 from computeledger.workloads.anchor import Spread, anchor
-from computeledger.workloads.pretraining import PretrainingScenario
+from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.questions.setup import Sampled
-from computeledger.workloads.serving_anchor import read_anchor
+from computeledger.workloads.serving.anchor import read_anchor
 
 SCENARIOS = {
     "interleaved": PretrainingScenario(

@@ -10,13 +10,13 @@ import pytest
 
 import computeledger as cl
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.plots_money import shares_figure
-from computeledger.physics.blackboard import BETA_FLOP, rl_beta
+from computeledger.interfaces.plots.money import shares_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.physics.blackboard.ledgers import BETA_FLOP, rl_beta
 from computeledger.questions.price_source import history, model_names
 from computeledger.questions.wording import PHASE_NAMES
 from computeledger.units import format_percent, format_si
-from computeledger.validation.rl_beta import published_betas
+from computeledger.validation.rl.beta import published_betas
 from tests.gates import ROOT
 
 ATTEMPTS = str(ROOT / "examples" / "money" / "attempts.csv")

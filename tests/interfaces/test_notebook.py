@@ -17,9 +17,9 @@ import pytest
 
 import computeledger as cl
 from computeledger.display import Displayed
-from computeledger.economics.allocation import allocate
-from computeledger.economics.inversion import PriceClues, invert_prices
-from computeledger.economics.routing import Fallback, RouteModel, RouteTask, evaluate_policies
+from computeledger.economics.prices.inversion import PriceClues, invert_prices
+from computeledger.economics.routing.model import Fallback, RouteModel, RouteTask, evaluate_policies
+from computeledger.economics.scaling.allocation import allocate
 from computeledger.frontier.forecast import backtest, run_series, when_reached
 from computeledger.frontier.growth import Growth
 from computeledger.frontier.systems import described_system
@@ -27,8 +27,8 @@ from computeledger.interfaces import notebook, views
 from computeledger.questions import answers
 from computeledger.simulation.rl import simulate_rl
 from computeledger.simulation.serving import simulate_serving
-from computeledger.workloads.disaggregated import estimate_disaggregated
-from computeledger.workloads.rl import estimate_rl
+from computeledger.workloads.rl.estimate import estimate_rl
+from computeledger.workloads.serving.pools import estimate_disaggregated
 from tests.axe import EVERY, issues
 from tests.interfaces.test_report import HOSTILE, Page
 

@@ -11,27 +11,27 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from computeledger.arrays import median, sample
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main
-from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
-from computeledger.physics.calibration import ENGINES
-from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, load_factors
+from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, load_factors
+from computeledger.physics.calibration.serving import ENGINES
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training_batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
+from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
 from computeledger.questions.documents.serving import serve_figures
-from computeledger.workloads.intervals import interval_class, interval_of
-from computeledger.workloads.lora import TARGETS
-from computeledger.workloads.megatron import FRAMEWORKS
-from computeledger.workloads.pipeline import SCHEDULES
-from computeledger.workloads.pretraining import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.pretraining.lora import TARGETS
+from computeledger.workloads.pretraining.megatron import FRAMEWORKS
+from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl_scenario import VERIFIER_CORES
-from computeledger.workloads.serving import LIVE_LIMIT, ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.rl.scenario import VERIFIER_CORES
+from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.serving.intervals import interval_class, interval_of
 from tests.commands import call
 
 SAMPLES = 32
@@ -114,7 +114,7 @@ def one_rl_run(run: dict[str, Any], tolerance: float) -> None:
 
 def simulated_rl(top: dict[str, Any], section: dict[str, Any]) -> float:
     """Step of the simulation, once its pipeline is full."""
-    from computeledger.economics.rl_clock import planned_run
+    from computeledger.economics.plan.rl_clock import planned_run
     from computeledger.simulation.rl import simulate_rl
 
     run = planned_run(read_plan({**top, "price": "$2/h", "pretraining": SKIP, "inference": SKIP, "rl": section}), 6)

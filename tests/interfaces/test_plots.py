@@ -12,9 +12,10 @@ import plotly.graph_objects as go
 import pytest
 
 from computeledger.arrays import median
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import load_plan
-from computeledger.interfaces import plot_parts, plots
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import load_plan
+from computeledger.interfaces.plots import parts as plot_parts
+from computeledger.interfaces.plots import plan as plots
 from computeledger.questions.documents.records import plan_document
 from computeledger.questions.wording import input_words, interval_words, meets_words, span
 
@@ -129,7 +130,7 @@ def test_streams_with_markup_in_their_names(repository: Path, tmp_path: Path) ->
 
 
 def test_plots_do_not_import_plotly() -> None:
-    code = "import sys, computeledger.interfaces.plots; print('plotly' in sys.modules)"
+    code = "import sys, computeledger.interfaces.plots.plan; print('plotly' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import load_plan, read_plan
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import load_plan, read_plan
 from computeledger.interfaces.render.html import report as report_of_view
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.plan import PlanAnswer

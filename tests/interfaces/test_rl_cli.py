@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from computeledger.interfaces.cli import cli, main
-from computeledger.workloads.rl_returns import reward_sigmoid
+from computeledger.workloads.rl.returns import reward_sigmoid
 
 RUN = ["rl", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--gpus", "16", "--rollout", "1000", "--samples", "64"]
 

@@ -19,8 +19,8 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.questions.answers.serve import serve
 from computeledger.questions.wording import point, show
-from computeledger.workloads.disaggregated import DisaggregatedScenario, estimate_disaggregated
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
+from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
 from tests.printed import words_of
 
 DEEPSEEK = ["serve", "--model", "deepseek-v3", "--system", "h200-nvl8", "--samples", "64"]

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from computeledger.interfaces.cli import cli
-from computeledger.interfaces.plots_validation import slices_figure
+from computeledger.interfaces.plots.validation import slices_figure
 from computeledger.validation.compare import Comparison
 
 SUMMARY = {"n", "median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage_80", "coverage_90"}

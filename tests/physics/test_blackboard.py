@@ -12,7 +12,26 @@ from computeledger.errors import QuantityError
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import transformer
-from computeledger.physics.blackboard import (
+from computeledger.physics.blackboard.context import (
+    balanced_batch,
+    context_cost_ratio,
+    kv_bytes_per_token,
+    kv_crossover_bytes_per_token,
+    kv_crossover_context_tokens,
+    sparse_attention_tokens,
+)
+from computeledger.physics.blackboard.estimates import (
+    all_succeed_fraction,
+    any_succeeds_fraction,
+    best_of_n_mean,
+    grown,
+    growth_per_period,
+    growth_periods,
+    lifetime_tokens,
+    pass_at_k,
+    samples_for_success,
+)
+from computeledger.physics.blackboard.ledgers import (
     BlackboardMachine,
     BlackboardModel,
     decode_intensity_flop_per_byte,
@@ -29,26 +48,7 @@ from computeledger.physics.blackboard import (
     tokens_pretraining_balanced,
     tokens_rl_balanced,
 )
-from computeledger.physics.blackboard_context import (
-    balanced_batch,
-    context_cost_ratio,
-    kv_bytes_per_token,
-    kv_crossover_bytes_per_token,
-    kv_crossover_context_tokens,
-    sparse_attention_tokens,
-)
-from computeledger.physics.blackboard_estimates import (
-    all_succeed_fraction,
-    any_succeeds_fraction,
-    best_of_n_mean,
-    grown,
-    growth_per_period,
-    growth_periods,
-    lifetime_tokens,
-    pass_at_k,
-    samples_for_success,
-)
-from computeledger.physics.blackboard_network import (
+from computeledger.physics.blackboard.network import (
     bubble_fraction,
     gradient_exchange_bytes,
     gradient_exchange_bytes_per_s,
@@ -57,7 +57,7 @@ from computeledger.physics.blackboard_network import (
     scale_up_ratio,
     scale_up_time_ratio,
 )
-from computeledger.physics.blackboard_serving import (
+from computeledger.physics.blackboard.serving import (
     drain_s,
     fast_mode_batch_ratio,
     fast_mode_price_ratio,
@@ -69,7 +69,7 @@ from computeledger.physics.blackboard_serving import (
     rate_per_s,
     usd_per_mtok,
 )
-from computeledger.physics.blackboard_training import (
+from computeledger.physics.blackboard.training import (
     budget_per_chip,
     chips_in_budget,
     cluster_flop,
@@ -87,11 +87,11 @@ from computeledger.physics.blackboard_training import (
     reversible_activation_bytes,
     tokens_from_flop,
 )
-from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.units import BITS_PER_BYTE, DAY_S, GIGA, KILO, MINUTE_S, MONTH_S, TERA, YEAR_S
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 
 # peaks and bandwidths as the claims table states them (dense; rows C036, C062, C115, C136)
 H100_BF16, H100_FP8, H100_HBM = 989.5e12, 1979e12, 3.35e12

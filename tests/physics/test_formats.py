@@ -10,13 +10,13 @@ from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.operations import Step, forward
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, OperationKind, Precision, parse_precision, parse_training_precision
-from computeledger.validation.serving_points import sort_points
-from computeledger.workloads.intervals import KNOWN, NEW, interval_class
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.physics.serving.operations import Step, forward
+from computeledger.validation.serving.points import sort_points
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
+from computeledger.workloads.serving.intervals import KNOWN, NEW, interval_class
 
 QWEN = {
     "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16,

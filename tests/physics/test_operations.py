@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.physics import collectives
-from computeledger.physics.blackboard import BlackboardMachine, BlackboardModel, decode_times
-from computeledger.physics.efficiency import IDEAL, efficiency
-from computeledger.physics.memory import serving_memory, weights_bytes_per_gpu
-from computeledger.physics.operations import Step, distinct_experts, forward, prefill
+from computeledger.physics.blackboard.ledgers import BlackboardMachine, BlackboardModel, decode_times
+from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, bound, bound_times_s, total_s
+from computeledger.physics.serving.memory import serving_memory, weights_bytes_per_gpu
+from computeledger.physics.serving.operations import Step, distinct_experts, forward, prefill
 from computeledger.physics.transformer import kv_bytes_per_token, n_params_active, n_params_total
 
 LLAMA, DEEPSEEK = load_model("llama-3.1-8b"), load_model("deepseek-v3")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from computeledger.facts.load import load_accelerator, load_model, load_system
-from computeledger.physics.efficiency_training import (
+from computeledger.physics.calibration.training import (
     TrainingEfficiency,
     chip_family,
     load_training_factors,
@@ -16,9 +16,9 @@ from computeledger.physics.efficiency_training import (
 )
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.physics.training import Batch, Stack, step_time, training_memory
-from computeledger.physics.training_counts import layer_counts
-from computeledger.physics.training_operations import microbatch
+from computeledger.physics.training.counts import layer_counts
+from computeledger.physics.training.operations import microbatch
+from computeledger.physics.training.step import Batch, Stack, step_time, training_memory
 from computeledger.physics.transformer import n_params_active, n_params_total
 
 LLAMA, DEEPSEEK = load_model("llama-3.1-8b"), load_model("deepseek-v3")

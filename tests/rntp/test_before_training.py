@@ -17,7 +17,7 @@ from computeledger.errors import InputError
 from rntp.checkpoints import last_checkpoint
 from rntp.control_runs import token_budget
 from rntp.corpus import Document
-from rntp.interfaces.answers_evaluate import _Found, _rows
+from rntp.interfaces.answers.evaluate import _Found, _rows
 from rntp.models import load_model
 from rntp.preflight import check_recipe, check_tokens
 from rntp.problems import asked_problems, parted, problems

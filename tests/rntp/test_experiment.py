@@ -15,7 +15,7 @@ from rntp import experiment as experiments
 from rntp.experiment import Plan, experiment
 from rntp.gap import Models, Reader, held_against, measure, oracle_thoughts, partners, reader, words_of
 from rntp.interfaces.cli import main
-from rntp.interfaces.tables_experiment import print_experiment
+from rntp.interfaces.tables.experiment import print_experiment
 from rntp.models import make_model, make_tokenizer
 from rntp.must_think import ships_log
 from rntp.positions import Place

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from computeledger.actuals.run_ledger import Entry, line_of, read_ledger
-from rntp.interfaces.answers_ledger import read_parquet
+from rntp.interfaces.answers.ledger import read_parquet
 from rntp.interfaces.cli import main
 from tests.gates import ROOT
 

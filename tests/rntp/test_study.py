@@ -12,7 +12,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from rntp.interfaces.cli import main
-from rntp.interfaces.tables_study import _seconds, against, print_study, spread
+from rntp.interfaces.tables.study import _seconds, against, print_study, spread
 from rntp.models import make_tokenizer
 from rntp.positions import Place
 from rntp.recipe_file import fingerprint, read_recipe

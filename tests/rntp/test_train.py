@@ -18,7 +18,7 @@ from rntp.books import PhaseBook
 from rntp.checkpoints import last_checkpoint
 from rntp.errors import TrainingError
 from rntp.interfaces.cli import main
-from rntp.interfaces.tables_train import print_run
+from rntp.interfaces.tables.train import print_run
 from rntp.measures import entropies, losses, measure_for
 from rntp.models import counted_by, load_model
 from rntp.recipe import Recipe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.simulation.arrivals import DrawnLoad, parse_arrivals
@@ -20,7 +20,7 @@ from computeledger.simulation.serving import ServingClock
 from computeledger.simulation.state import Limits, Pool, constant_step_times, plain_step_times
 from computeledger.simulation.steady import capacity, steady_serving
 from computeledger.simulation.step_times import Engine, timed_pool
-from computeledger.workloads.serving import ServingScenario, estimate_serving, largest_batch
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, largest_batch
 
 #: Model, system, layout, precision, input and output: dense and sparse, every kind of layout.
 QUESTIONS = [

@@ -14,17 +14,19 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from computeledger.economics import scaling
+from computeledger.economics.scaling import laws as scaling
 from computeledger.errors import FactError, InputError
 from computeledger.facts.reading import parse_document
 from computeledger.fields import fields_of
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.views.claims import claim_numbers
-from computeledger.physics import blackboard, blackboard_serving, blackboard_training
+from computeledger.physics.blackboard import ledgers as blackboard
+from computeledger.physics.blackboard import serving as blackboard_serving
+from computeledger.physics.blackboard import training as blackboard_training
 from computeledger.questions.answers.claims import ClaimsAnswer, claims
 from computeledger.questions.claims import ClaimsQuestion
-from computeledger.validation import expressions
-from computeledger.validation.claims import (
+from computeledger.validation.claims import expressions
+from computeledger.validation.claims.check import (
     Claim,
     Verdict,
     agrees,
@@ -33,7 +35,7 @@ from computeledger.validation.claims import (
     load_claims,
     read_claim,
 )
-from computeledger.validation.expressions import evaluate, load_observations
+from computeledger.validation.claims.expressions import evaluate, load_observations
 from tests.printed import words_of
 
 CHECKED = {checked.claim.id: checked for checked in check_claims()}

@@ -12,10 +12,11 @@ from computeledger.errors import InputError
 from computeledger.questions.answers.validate import validate
 from computeledger.validation.compare import Comparison, comparison_document, deviations, merged, summarize
 from computeledger.validation.drawing import drawn
-from computeledger.validation.serving_points import NEEDED, read_points
-from computeledger.validation.serving_predictions import compare_serving
+from computeledger.validation.measured_table import curated_rows, read_rows
+from computeledger.validation.serving.points import NEEDED, read_points
+from computeledger.validation.serving.predictions import compare_serving
 from computeledger.validation.suspects import load_suspects, marked
-from computeledger.validation.tables import CURATED, compare_curated, compare_table, curated_rows, read_rows
+from computeledger.validation.tables import CURATED, compare_curated, compare_table
 
 POINTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "measured" / "serving_points.csv"
 ROW = {

@@ -9,13 +9,13 @@ import pytest
 
 from computeledger.errors import QuantityError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration import ENGINES, load_calibration
-from computeledger.physics.efficiency import efficiency, load_factors
+from computeledger.physics.calibration.efficiency import efficiency, load_factors
+from computeledger.physics.calibration.serving import ENGINES, load_calibration
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Fit, cross_validate, fit_constants
-from computeledger.validation.fit_serving import engines_of, names_to_fit, serving_fit
-from computeledger.validation.serving_points import read_points, sort_points
-from computeledger.workloads.intervals import (
+from computeledger.validation.serving.fit import engines_of, names_to_fit, serving_fit
+from computeledger.validation.serving.points import read_points, sort_points
+from computeledger.workloads.serving.intervals import (
     CHIP,
     CHIP_POOLS,
     CHIP_SPREAD,

@@ -9,20 +9,20 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.physics.parallelism import Layout
-from computeledger.validation.neighbours import (
+from computeledger.validation.serving.neighbours import (
     NeighbourPairs,
     fit_neighbour_errors,
     neighbour_coverage,
     read_neighbour_pairs,
 )
-from computeledger.validation.serving_points import read_points, sort_points
-from computeledger.workloads.serving_margins import (
+from computeledger.validation.serving.points import read_points, sort_points
+from computeledger.workloads.serving.margins import (
     better_probability,
     load_neighbour_errors,
     rivals_of,
     student_2_cdf,
 )
-from computeledger.workloads.serving_search import ServingOption
+from computeledger.workloads.serving.search import ServingOption
 
 
 def option(layout: Layout, rate: float, batch: int = 64) -> ServingOption:

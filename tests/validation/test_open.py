@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from computeledger.validation.compare import Comparison
-from computeledger.validation.open_points import NEEDED, compare_open, open_case
-from computeledger.validation.published_rows import Unpredictable
+from computeledger.validation.published.rows import Unpredictable
+from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case
 
 ROW = dict.fromkeys(NEEDED, "") | {
     "model": "llama-3.1-8b", "accelerator": "h100-sxm5-80gb", "n_accelerators": "1", "engine": "vllm", "layout": "tp1",

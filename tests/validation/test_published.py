@@ -9,15 +9,15 @@ import pytest
 
 from computeledger.arrays import Num
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.batching import expected_busiest
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.serving.batching import expected_busiest
 from computeledger.validation.compare import Comparison, deviations
-from computeledger.validation.published_points import compare_published, predict
-from computeledger.validation.published_rows import NEEDED, Unpredictable, case_of
-from computeledger.validation.tables import curated_rows
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.validation.measured_table import curated_rows
+from computeledger.validation.published.points import compare_published, predict
+from computeledger.validation.published.rows import NEEDED, Unpredictable, case_of
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 
 LARGE = ("DeepSeek", "LMSYS", "TensorRT-LLM DeepSeek-R1", "TensorRT-LLM tech blog")
 ROW = dict.fromkeys(NEEDED, "") | {

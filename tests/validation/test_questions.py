@@ -10,28 +10,29 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import median
-from computeledger.physics.calibration_rl import rl_factors
-from computeledger.physics.efficiency import efficiency, middle
-from computeledger.physics.efficiency_training import load_training_factors, training_efficiency
+from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.rl import rl_factors
+from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answers.pretrain_setting import read_setting as read_pretraining
 from computeledger.questions.answers.rl_setting import read_setting as read_rl
 from computeledger.questions.answers.serve import answer_one_pool
-from computeledger.validation import rl_points, training_points
 from computeledger.validation.questions import UnaskedError, measured_question, measured_questions
-from computeledger.validation.rl_beta import CURATED_RL
-from computeledger.validation.rl_rows import rl_runs
-from computeledger.validation.serving_points import Point, sort_points
-from computeledger.validation.serving_predictions import blocks_of, predict_blocks
+from computeledger.validation.rl import points as rl_points
+from computeledger.validation.rl.beta import CURATED_RL
+from computeledger.validation.rl.rows import rl_runs
+from computeledger.validation.serving.points import Point, sort_points
+from computeledger.validation.serving.predictions import blocks_of, predict_blocks
 from computeledger.validation.tables import curated_rows
-from computeledger.validation.training_rows import read_training_table, training_runs
-from computeledger.validation.training_sources import TrainingRun
-from computeledger.workloads.pretraining import estimate_pretraining
+from computeledger.validation.training import points as training_points
+from computeledger.validation.training.rows import read_training_table, training_runs
+from computeledger.validation.training.sources import TrainingRun
+from computeledger.workloads.pretraining.estimate import estimate_pretraining
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.rl import estimate_rl
-from computeledger.workloads.serving import estimate_serving
+from computeledger.workloads.rl.estimate import estimate_rl
+from computeledger.workloads.serving.estimate import estimate_serving
 
 TABLE = Path(os.environ.get("COMPUTELEDGER_DATA", "../shared/data")) / "measured" / "training.csv"
 POINTS = [

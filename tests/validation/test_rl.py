@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from computeledger.physics.calibration_rl import FITTED, load_rl_text
+from computeledger.physics.calibration.rl import FITTED, load_rl_text
 from computeledger.validation.compare import comparison_document
-from computeledger.validation.fit_rl import calibration_text, fit_rl
-from computeledger.validation.rl_beta import CURATED_RL, published_betas
-from computeledger.validation.rl_points import compare_rl
-from computeledger.validation.rl_rows import NEEDED, rl_runs
-from computeledger.validation.tables import TABLES, curated_rows, table_of
+from computeledger.validation.measured_table import curated_rows
+from computeledger.validation.rl.beta import CURATED_RL, published_betas
+from computeledger.validation.rl.fit import calibration_text, fit_rl
+from computeledger.validation.rl.points import compare_rl
+from computeledger.validation.rl.rows import NEEDED, rl_runs
+from computeledger.validation.tables import TABLES, table_of
 
 SHARED = Path("../shared/data")
 needs_data = pytest.mark.skipif(not (SHARED / "measured" / "rl.csv").exists(), reason="the measurements are not here")

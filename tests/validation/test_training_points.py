@@ -13,15 +13,15 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
-from computeledger.physics.efficiency import middle
-from computeledger.physics.efficiency_training import load_training_factors, training_efficiency
-from computeledger.validation.calibration_file import SLACK, calibration_toml
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.validation.compare import comparison_document
-from computeledger.validation.fit_training import TrainingFit, conformal_factor, fit_training
-from computeledger.validation.training_constants import CONSTANTS, fit_constants, plain
-from computeledger.validation.training_points import compare_training, predict_runs
-from computeledger.validation.training_rows import is_training_table, read_training_table, training_runs
-from computeledger.validation.training_sources import describe_run
+from computeledger.validation.training.calibration_file import SLACK, calibration_toml
+from computeledger.validation.training.constants import CONSTANTS, fit_constants, plain
+from computeledger.validation.training.fit import TrainingFit, conformal_factor, fit_training
+from computeledger.validation.training.points import compare_training, predict_runs
+from computeledger.validation.training.rows import is_training_table, read_training_table, training_runs
+from computeledger.validation.training.sources import describe_run
 
 DATA = Path(os.environ.get("COMPUTELEDGER_DATA", "../shared/data"))
 TABLE = DATA / "measured" / "training.csv"

@@ -9,11 +9,11 @@ import pytest
 
 from computeledger.arrays import Num
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.workloads.disaggregated import DisaggregatedScenario, estimate_disaggregated
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
+from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
 
 MACHINE = Machine(load_system("gb200-nvl72"), efficiency("trtllm"))
 ONE = ServingScenario(

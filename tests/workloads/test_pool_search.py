@@ -9,13 +9,13 @@ import pytest
 
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.workloads.disaggregated import DisaggregatedScenario, estimate_disaggregated
-from computeledger.workloads.pool_search import MOST_BUSY_FRACTION, PoolOption, search_pools
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import pareto_front
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.pool_search import MOST_BUSY_FRACTION, PoolOption, search_pools
+from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
+from computeledger.workloads.serving.search import pareto_front
 
 FP8 = Precision("fp8", "fp8", "fp8")
 SCENARIO = ServingScenario(load_model("llama-3.1-70b"), Layout(), FP8, 2048.0, 512.0, 1.0, usd_per_gpu_hour=3.0)

@@ -9,19 +9,19 @@ import pytest
 
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.blackboard_network import bubble_fraction
-from computeledger.physics.efficiency import IDEAL, efficiency
-from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.blackboard.network import bubble_fraction
+from computeledger.physics.calibration.efficiency import IDEAL, efficiency
+from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.physics.training import Batch, step_time, training_memory
+from computeledger.physics.training.step import Batch, step_time, training_memory
 from computeledger.physics.transformer import n_params_total
-from computeledger.workloads.pretraining import (
+from computeledger.workloads.pretraining.candidates import training_layouts
+from computeledger.workloads.pretraining.estimate import (
     PretrainingScenario,
     estimate_pretraining,
 )
-from computeledger.workloads.pretraining_candidates import training_layouts
-from computeledger.workloads.pretraining_search import search_pretraining
+from computeledger.workloads.pretraining.search import search_pretraining
 
 LLAMA, H100 = load_model("llama-3.1-8b"), load_system("h100-nvl8")
 BF16 = Precision()

@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 from computeledger.arrays import sample
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
+from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.goodput import Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.physics.training import BUBBLE_RATIOS as SHARES
-from computeledger.physics.training import Batch
-from computeledger.workloads.advice import advise, fits, remedies, what_binds
+from computeledger.physics.training.step import BUBBLE_RATIOS as SHARES
+from computeledger.physics.training.step import Batch
 from computeledger.workloads.anchor import AnchorKey, Spread, anchor, parse_anchor
-from computeledger.workloads.lora import Lora, adapter_params
-from computeledger.workloads.megatron import megatron_launch, stage_layout
-from computeledger.workloads.pipeline import SCHEDULES, bubble_ratio, passes, scheduled, with_schedule
-from computeledger.workloads.pipeline_timeline import Pipeline, timeline
-from computeledger.workloads.pretraining import PretrainingScenario, batch_sequences, estimate_pretraining
-from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_scaling import counts_around, larger_domain, margins, scale
-from computeledger.workloads.pretraining_search import chosen, evaluate
-from computeledger.workloads.step_working import step_working
+from computeledger.workloads.pretraining.advice import advise, fits, remedies, what_binds
+from computeledger.workloads.pretraining.candidates import Limits, candidates
+from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences, estimate_pretraining
+from computeledger.workloads.pretraining.lora import Lora, adapter_params
+from computeledger.workloads.pretraining.megatron import megatron_launch, stage_layout
+from computeledger.workloads.pretraining.pipeline import SCHEDULES, bubble_ratio, passes, scheduled, with_schedule
+from computeledger.workloads.pretraining.scaling import counts_around, larger_domain, margins, scale
+from computeledger.workloads.pretraining.search import chosen, evaluate
+from computeledger.workloads.pretraining.step_working import step_working
+from computeledger.workloads.pretraining.timeline import Pipeline, timeline
 
 LLAMA, V3, H100 = load_model("llama-3.1-8b"), load_model("deepseek-v3"), load_system("h100-nvl8")
 MACHINE = Machine(H100, training=training_efficiency())

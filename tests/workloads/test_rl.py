@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration_rl import rl_factors
-from computeledger.physics.efficiency import efficiency
-from computeledger.physics.efficiency_training import training_efficiency
+from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.calibration.rl import rl_factors
+from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl import RLResult, estimate_rl
-from computeledger.workloads.rl_generation import Generation, Sampling, decode_step_s, generate, steady
-from computeledger.workloads.rl_lengths import empirical_lengths, exact_lengths, lengths_of_mean, lognormal_lengths
-from computeledger.workloads.rl_levers import levers
-from computeledger.workloads.rl_scale_up import domain_use
-from computeledger.workloads.rl_scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
-from computeledger.workloads.rl_search import next_gpu, rl_machine, search_generation, search_split
-from computeledger.workloads.rl_training import Trainer
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.rl.estimate import RLResult, estimate_rl
+from computeledger.workloads.rl.generation import Generation, Sampling, decode_step_s, generate, steady
+from computeledger.workloads.rl.lengths import empirical_lengths, exact_lengths, lengths_of_mean, lognormal_lengths
+from computeledger.workloads.rl.levers import levers
+from computeledger.workloads.rl.scale_up import domain_use
+from computeledger.workloads.rl.scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
+from computeledger.workloads.rl.search import next_gpu, rl_machine, search_generation, search_split
+from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.serving.estimate import ServingScenario
 
 MODEL = load_model("llama-3.1-8b")
 MACHINE = rl_machine(Machine(load_system("h100-nvl8"), efficiency(), training_efficiency()))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from computeledger.errors import QuantityError
-from computeledger.workloads.rl_coverage import (
+from computeledger.workloads.rl.coverage import (
     CoverageFit,
     budget_demand,
     crossover_samples,
@@ -16,7 +16,7 @@ from computeledger.workloads.rl_coverage import (
     heavy_tail_coverage,
     pass_at_k,
 )
-from computeledger.workloads.rl_returns import fit_reward, reward_power_law, reward_sigmoid
+from computeledger.workloads.rl.returns import fit_reward, reward_power_law, reward_sigmoid
 
 COMPUTE = np.geomspace(200.0, 16_000.0, 24)
 

@@ -10,12 +10,12 @@ import pytest
 from computeledger.arrays import sample
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency, load_factors
-from computeledger.physics.operations import activation_bytes
+from computeledger.physics.calibration.efficiency import efficiency, load_factors
 from computeledger.physics.parallelism import Layout, serving_layouts
 from computeledger.physics.roofline import Machine, Precision, total_s
-from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving_search import (
+from computeledger.physics.serving.operations import activation_bytes
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving.search import (
     Slo,
     layouts_that_fit,
     pareto_front,

@@ -9,11 +9,11 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving.estimate import ServingScenario
 
 ASKED = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=8), Precision(), 1.0, 1.0, 1.0)
 MACHINE = Machine(load_system("h100-nvl8"), efficiency("vllm", {"efficiency.serving_ratio": 1.0}))

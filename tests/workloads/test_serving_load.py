@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation.serving import ServingClock, simulate_serving
 from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.simulation.traces import Trace
-from computeledger.workloads.serving import ServingScenario, estimate_serving, packed_prefill_s
-from computeledger.workloads.serving_burst import start_wait_s
-from computeledger.workloads.serving_sweep import ServingBlock, evaluate_block
+from computeledger.workloads.serving.burst import start_wait_s
+from computeledger.workloads.serving.columns import ServingBlock, evaluate_block
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, packed_prefill_s
 
 H100 = Machine(load_system("h100-nvl8"), efficiency())
 LONG = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=8), Precision(), 120_000.0, 256.0, 1.0, 0.0, 2.0)

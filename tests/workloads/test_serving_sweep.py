@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import layouts_that_fit, search_serving
-from computeledger.workloads.serving_sweep import BLOCK_EVALUATIONS, ServingBlock, evaluate_block, serving_blocks
+from computeledger.workloads.serving.columns import BLOCK_EVALUATIONS, ServingBlock, evaluate_block, serving_blocks
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import layouts_that_fit, search_serving
 from computeledger.workloads.sweep import join_columns, sweep
 
 FP8 = Precision("fp8", "fp8", "fp8")

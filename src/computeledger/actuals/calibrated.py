@@ -6,8 +6,8 @@ from pathlib import Path
 
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_system
-from computeledger.physics.efficiency import Efficiency, efficiency
-from computeledger.physics.efficiency_training import TrainingEfficiency
+from computeledger.physics.calibration.efficiency import Efficiency, efficiency
+from computeledger.physics.calibration.training import TrainingEfficiency
 from computeledger.physics.roofline import Machine
 
 #: Passes of a training step over those of a forward pass: backward takes two (assumption).

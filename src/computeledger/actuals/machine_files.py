@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from computeledger.actuals.machine_fit import MachineFit
 from computeledger.errors import InputError
-from computeledger.physics.efficiency import factor_dimension
+from computeledger.physics.calibration.efficiency import factor_dimension
 from computeledger.units import format_percent
 
 #: Constant -> kind of measurement whose residual says how well it is known.

@@ -1,7 +1,7 @@
 """From a machine's measurements to the constants of its profile: pure arithmetic, nothing is timed here.
 
-Each constant is one of :class:`~computeledger.physics.efficiency.Efficiency`, and the times come from the same
-:class:`~computeledger.physics.roofline.Operation` that predictions use.
+Each constant is one of :class:`~computeledger.physics.calibration.efficiency.Efficiency`, and the times come from
+the same :class:`~computeledger.physics.roofline.Operation` that predictions use.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.collectives import LATENCY_PER_DOUBLING
-from computeledger.physics.operations import activation_bytes
 from computeledger.physics.roofline import Operation, OperationKind, exposed
+from computeledger.physics.serving.operations import activation_bytes
 
 Floats = NDArray[np.float64]
 #: Precisions a profile has a factor for.

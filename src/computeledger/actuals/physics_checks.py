@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from computeledger.actuals.readers.tally import ROUNDING, Tally
 from computeledger.actuals.sums import Actual
-from computeledger.economics.setting import Setting
+from computeledger.economics.plan.setting import Setting
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S
@@ -33,7 +33,7 @@ def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, ta
     Examples
     --------
     >>> from computeledger.actuals.reconcile import settle_plan
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})

@@ -14,9 +14,9 @@ from typing import Any
 
 from computeledger.actuals.reconcile import Reconciliation
 from computeledger.arrays import Range
-from computeledger.economics.allocation import PHASES
-from computeledger.economics.plan import Plan, Section
-from computeledger.economics.setting import system_of
+from computeledger.economics.plan.read import Plan, Section
+from computeledger.economics.plan.setting import system_of
+from computeledger.economics.scaling.allocation import PHASES
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.load import load_model
 from computeledger.files import read_toml
@@ -55,7 +55,7 @@ def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], nam
     --------
     >>> from computeledger.actuals.reconcile import settle_plan
     >>> from computeledger.actuals.sums import Actual
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
@@ -179,7 +179,7 @@ def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
 
     Examples
     --------
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "1B tokens", "gpus": 8},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})

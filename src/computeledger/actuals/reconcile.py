@@ -23,12 +23,12 @@ from computeledger.actuals.physics_checks import Contradiction, contradictions_o
 from computeledger.actuals.readers.tally import Tally
 from computeledger.actuals.sums import Actual
 from computeledger.arrays import Z_95, Num, median
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.phases import Phase
-from computeledger.economics.plan import Plan, Section
-from computeledger.economics.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.phases import Phase
+from computeledger.economics.plan.read import Plan, Section
+from computeledger.economics.plan.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
 from computeledger.errors import InputError
-from computeledger.physics.efficiency import middle
+from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S
 
@@ -133,7 +133,7 @@ def settle_plan(
 
     Examples
     --------
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from computeledger.arrays import Z_95, Num, Range, sample
-from computeledger.economics.scaling import tokens_per_param_at_optimum
+from computeledger.economics.scaling.laws import tokens_per_param_at_optimum
 from computeledger.errors import InputError
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.text import absorbed_tokens_morris_2025, epochs, text_facts
-from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION, pretraining_flop
-from computeledger.physics.blackboard_training import optimizer_steps
+from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION, pretraining_flop
+from computeledger.physics.blackboard.training import optimizer_steps
 from computeledger.physics.critical_batch import critical_batch_tokens, exponent_beyond
 
 

@@ -12,14 +12,14 @@ from computeledger.frontier.systems import Generation
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision, parse_precision
 from computeledger.physics.transformer import n_params_total
-from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN, lengths_of_mean
-from computeledger.workloads.rl_scale_up import domain_use, longest_trace
-from computeledger.workloads.rl_scenario import RLMachines
-from computeledger.workloads.rl_search import rl_machine
-from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption, layouts_that_fit, search_serving
+from computeledger.workloads.rl.generation import Sampling
+from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, lengths_of_mean
+from computeledger.workloads.rl.scale_up import domain_use, longest_trace
+from computeledger.workloads.rl.scenario import RLMachines
+from computeledger.workloads.rl.search import rl_machine
+from computeledger.workloads.rl.sureness import rl_class, rl_factors_of
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption, layouts_that_fit, search_serving
 
 #: Model that every system is also asked about (assumption: the best known large mixture of experts).
 REFERENCE_MODEL = "deepseek-v3"

@@ -17,7 +17,7 @@ from computeledger.facts.reading import Document, read_file
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_runs, shipped_sites
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.trends import Floats, t_95, year_of
-from computeledger.physics.blackboard_estimates import grown, growth_periods
+from computeledger.physics.blackboard.estimates import grown, growth_periods
 
 #: What growth is fitted on: in words, and its unit.
 GROWTH_WORDS = {

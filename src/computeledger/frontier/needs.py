@@ -13,13 +13,13 @@ from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, reinforces, serves
 from computeledger.frontier.systems import Generation, TrainingSystem, described_system
 from computeledger.frontier.text import epochs, text_facts, worth_tokens_muennighoff_2023
-from computeledger.physics.blackboard import (
+from computeledger.physics.blackboard.ledgers import (
     DECODING_UTILIZATION_RATIO,
     FORWARD_FLOP_PER_PARAM,
     MEDIAN_BETA_FLOP,
     inference_flop,
 )
-from computeledger.physics.blackboard_training import cluster_time_s, mfu_fraction
+from computeledger.physics.blackboard.training import cluster_time_s, mfu_fraction
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
 from computeledger.units import HOUR_S

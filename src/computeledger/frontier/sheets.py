@@ -11,8 +11,8 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model
 from computeledger.frontier.sites import AGREES_FRACTION
 from computeledger.frontier.trends import date_of, year_of
-from computeledger.physics.blackboard import pretraining_flop
-from computeledger.physics.blackboard_training import cluster_flop, mfu_fraction
+from computeledger.physics.blackboard.ledgers import pretraining_flop
+from computeledger.physics.blackboard.training import cluster_flop, mfu_fraction
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, MONTH_S, YEAR_S
 

@@ -13,7 +13,7 @@ from computeledger.frontier.epoch_files import COPY_DATE, ChipCount, SiteDate
 from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.systems import REFERENCE, system_of_accelerator
 from computeledger.frontier.text import frontier_document
-from computeledger.physics.blackboard_training import h100e
+from computeledger.physics.blackboard.training import h100e
 
 #: Two figures agree within this share.
 AGREES_FRACTION = 0.10

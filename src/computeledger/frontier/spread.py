@@ -14,7 +14,7 @@ from computeledger.facts.reading import read_facts
 from computeledger.facts.schema import Fact, System
 from computeledger.frontier.steps import best_step
 from computeledger.frontier.text import frontier_document
-from computeledger.physics.blackboard_network import gradient_exchange_bytes
+from computeledger.physics.blackboard.network import gradient_exchange_bytes
 
 #: Speed of light in glass over that in vacuum, and in vacuum [m/s]: group index 1.468 (constant of standard fibre).
 FIBRE_METRES_PER_S = 299_792_458.0 / 1.468

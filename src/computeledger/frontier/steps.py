@@ -14,18 +14,18 @@ from computeledger.facts.schema import System
 from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.systems import Generation
+from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens
-from computeledger.physics.efficiency import efficiency, middle
-from computeledger.physics.efficiency_training import training_efficiency
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training import Batch
+from computeledger.physics.training.step import Batch
 from computeledger.progress import counted
-from computeledger.workloads.pretraining import PretrainingScenario
-from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_scaling import larger_domain
-from computeledger.workloads.pretraining_search import PretrainingOption, require_fit
+from computeledger.workloads.pretraining.candidates import Limits, candidates
+from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.pretraining.scaling import larger_domain
+from computeledger.workloads.pretraining.search import PretrainingOption, require_fit
 
 #: Length of a sequence (assumption: as Llama 3 405B was pretrained).
 SEQUENCE_TOKENS = 8192.0

@@ -10,13 +10,13 @@ import numpy as np
 
 from computeledger.arrays import Z_95, Num, Range, Uncertain, median, sample
 from computeledger.display import Displayed
-from computeledger.economics.cost import OwnedGpu, Ownership, annuity_fraction
+from computeledger.economics.hosting.cost import OwnedGpu, Ownership, annuity_fraction
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.facts.schema import Accelerator, Fact, System
 from computeledger.frontier.described import Part, parse_description
-from computeledger.physics.blackboard import PRETRAINING_UTILIZATION_FRACTION
-from computeledger.physics.blackboard_training import cluster_flop, h100e
+from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.physics.blackboard.training import cluster_flop, h100e
 from computeledger.units import GIGA, HOURS_PER_YEAR, KILO, MONTH_S
 
 #: Epoch counts H100-equivalents at 8 bit, the source documents at bf16.

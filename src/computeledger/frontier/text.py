@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.economics.scaling import load_loss_law
+from computeledger.economics.scaling.laws import load_loss_law
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.reading import Document, read_facts, read_file
 from computeledger.facts.schema import Fact

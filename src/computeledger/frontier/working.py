@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.economics.cost import OwnedGpu
+from computeledger.economics.hosting.cost import OwnedGpu
 from computeledger.facts.load import load_accelerator, load_system
 from computeledger.frontier.abilities import MIXTURE, Trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, ROLLOUT_TOKENS
@@ -18,7 +18,7 @@ from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.systems import REFERENCE, Generation, TrainingSystem
 from computeledger.frontier.text import text_facts
 from computeledger.workloads.result import Figure, Term, fact_term
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 _PER = {"chip": "chip TDP", "it": "IT power per chip", "facility": "facility power per chip",
         "capex": "capital per chip", "rent": "hours of a year", "chips": "1"}  # fmt: skip

@@ -62,8 +62,8 @@ def _contents(
 
 def _plan_file(path: Path) -> dict[str, Any]:
     """The answer of ``plan``; what it needs loads only here, so that runs are added without it."""
-    from computeledger.economics.ledger import estimate_ledger
-    from computeledger.economics.plan import load_plan
+    from computeledger.economics.plan.ledger import estimate_ledger
+    from computeledger.economics.plan.read import load_plan
     from computeledger.questions.documents.records import plan_document
 
     return plan_document(estimate_ledger(load_plan(str(path)), 4096, 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from
-from computeledger.interfaces.cli_options import print_json
+from computeledger.interfaces.options import print_json
 
 if TYPE_CHECKING:
     from computeledger.questions.answer import Answer

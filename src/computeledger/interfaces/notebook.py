@@ -19,19 +19,19 @@ from computeledger.units import format_count, format_percent
 from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
-    from computeledger.economics.allocation import Allocation
-    from computeledger.economics.inversion import Inversion
-    from computeledger.economics.ledger import Ledger
-    from computeledger.economics.routing import Outcome
+    from computeledger.economics.plan.ledger import Ledger
+    from computeledger.economics.prices.inversion import Inversion
+    from computeledger.economics.routing.model import Outcome
+    from computeledger.economics.scaling.allocation import Allocation
     from computeledger.frontier.forecast import Backtest, Reached
     from computeledger.frontier.growth import Growth
     from computeledger.frontier.systems import TrainingSystem
     from computeledger.simulation.rl import RLClockResult
     from computeledger.simulation.serving import ServingClockResult
-    from computeledger.workloads.disaggregated import DisaggregatedResult
-    from computeledger.workloads.pretraining import PretrainingResult
-    from computeledger.workloads.rl import RLResult
-    from computeledger.workloads.serving import ServingResult
+    from computeledger.workloads.pretraining.estimate import PretrainingResult
+    from computeledger.workloads.rl.estimate import RLResult
+    from computeledger.workloads.serving.estimate import ServingResult
+    from computeledger.workloads.serving.pools import DisaggregatedResult
 
 SERVE_ROWS = [
     ("time to first token", "ttft_s", "s"),
@@ -233,7 +233,7 @@ def _inversion(one: Inversion) -> Sheet:
 
 
 def _outcome(one: Outcome) -> Sheet:
-    from computeledger.economics.routing_choice import pareto_policies
+    from computeledger.economics.routing.choice import pareto_policies
     from computeledger.questions.answers.route import policy_words
 
     models = max((step.model for policy in one.policies for step in policy), default=-1) + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.roofline import Machine
 
 #: Growth of a collective's latency per doubling of its group (assumption: tree depth, measured 3-5 us at 2 to 8 GPUs).

@@ -13,8 +13,8 @@ from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, nearest
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
-from computeledger.physics.efficiency import IDEAL, Efficiency
-from computeledger.physics.efficiency_training import IDEAL_TRAINING, TrainingEfficiency
+from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
+from computeledger.physics.calibration.training import IDEAL_TRAINING, TrainingEfficiency
 
 BOUNDS = ("compute", "memory", "network", "overhead")
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
-from computeledger.physics.memory import CACHE_FRACTION
-from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout, parse_layout
+from computeledger.physics.serving.memory import CACHE_FRACTION
+from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.questions.wording import point, show
 from computeledger.units import format_count
 

@@ -9,7 +9,7 @@ from computeledger.fields import asked
 from computeledger.workloads.questions.setup import Sampled
 
 if TYPE_CHECKING:
-    from computeledger.economics.plan import Plan
+    from computeledger.economics.plan.read import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

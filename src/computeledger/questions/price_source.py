@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
-from computeledger.economics.prices import KINDS, PriceSheet, PriceTier, Rate
+from computeledger.economics.prices.sheets import KINDS, PriceSheet, PriceTier, Rate
 from computeledger.errors import InputError, unknown_id
 
 _KEYS = {"input": "input_mtok", "output": "output_mtok", "cached_read": "cache_read_mtok",

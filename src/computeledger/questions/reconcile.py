@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from computeledger.fields import Asked, asked
 
 if TYPE_CHECKING:
-    from computeledger.economics.plan import Plan
+    from computeledger.economics.plan.read import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from computeledger.workloads.questions.setup import Simulated
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
-    from computeledger.economics.plan import Plan
+    from computeledger.economics.plan.read import Plan
 
 #: Loads, and lags, that one command simulates.
 MOST_LOADS = 1000

@@ -15,20 +15,20 @@ from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.batching import expected_busiest, held_steps, most_in_a_bin
-from computeledger.physics.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
-from computeledger.physics.operations import CHUNK_TOKENS
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin
+from computeledger.physics.serving.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
-from computeledger.workloads.serving import (
+from computeledger.workloads.serving.columns import LARGEST_BATCH
+from computeledger.workloads.serving.estimate import (
     ServingScenario,
     decode_step,
     estimate_serving,
     prefill_beside_s,
     shared_fraction,
 )
-from computeledger.workloads.serving_sweep import LARGEST_BATCH
 
 #: Entries of a table over chunk sizes.
 N_CHUNKS = 25
@@ -102,7 +102,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     Returns
     -------
     TimedPool
-        Whose tables agree with :func:`~computeledger.workloads.serving.estimate_serving` at both contexts.
+        Whose tables agree with :func:`~computeledger.workloads.serving.estimate.estimate_serving` at both contexts.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    >>> from computeledger.physics.serving.operations import CHUNK_TOKENS
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
@@ -175,7 +175,7 @@ def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.operations import CHUNK_TOKENS
+    >>> from computeledger.physics.serving.operations import CHUNK_TOKENS
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)

@@ -8,14 +8,14 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.facts.load import load_system
-from computeledger.physics.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.roofline import Machine, Operation, OperationKind
 from computeledger.units import format_si
 from computeledger.validation.compare import Explanation, explained
-from computeledger.validation.serving_points import sort_points
-from computeledger.validation.serving_predictions import blocks_of
-from computeledger.workloads.disaggregated import DisaggregatedScenario, estimate_disaggregated
-from computeledger.workloads.serving import ServingScenario, estimate_serving
+from computeledger.validation.serving.points import sort_points
+from computeledger.validation.serving.predictions import blocks_of
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
+from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
 
 
 def serving_explainer(rows: Sequence[Mapping[str, str]]) -> Callable[[int, str], Explanation | None]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
+from computeledger.errors import InputError
 from computeledger.files import read_table
+
+#: Longest cell of a measured row; notes are searched for numbers.
+MOST_CELL_CHARACTERS = 4000
 
 
 def read_measured(path: str | Path, needed: Sequence[str]) -> list[dict[str, str]]:
@@ -18,3 +25,35 @@ def read_measured(path: str | Path, needed: Sequence[str]) -> list[dict[str, str
     computeledger.errors.InputError: nowhere.csv: no such file
     """
     return [row for _, row in read_table(Path(path), needed)]
+
+
+def curated_rows(name: str) -> list[dict[str, str]]:
+    """Read one of the shipped tables.
+
+    Examples
+    --------
+    >>> {row["licence"] for row in curated_rows("serving_curated.csv")}
+    {'Apache-2.0'}
+    """
+    text = resources.files("computeledger.validation").joinpath("data", name).read_text("utf-8")
+    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    return [{name: cell.strip() for name, cell in row.items()} for row in table]
+
+
+def read_rows(path: str | Path) -> list[dict[str, str]]:
+    """Read any table of measurements.
+
+    Examples
+    --------
+    >>> read_rows("nowhere.csv")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    rows = []
+    for line, row in read_table(Path(path)):
+        if any(len(cell) > MOST_CELL_CHARACTERS for cell in row.values()):
+            raise InputError(f"{path}:{line}: a cell of more than {MOST_CELL_CHARACTERS:,} characters")
+        rows.append({name: cell.strip() for name, cell in row.items()})
+    if not rows:
+        raise InputError(f"{path}: no rows below a header")
+    return rows

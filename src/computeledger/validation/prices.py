@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from computeledger.economics.price_points import (
+from computeledger.economics.prices.points import (
     REVEALED_LEVELS,
     PricePoints,
     conformal_half_width,

@@ -19,18 +19,18 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import FLOAT_PRECISIONS, PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
-from computeledger.physics.training import Stack
+from computeledger.physics.training.step import Stack
 from computeledger.units import KILO
-from computeledger.validation.rl_rows import RLRun
-from computeledger.validation.serving_points import Point
-from computeledger.validation.serving_predictions import blocks_of
-from computeledger.validation.training_sources import TrainingRun
-from computeledger.workloads.pretraining import batch_sequences
+from computeledger.validation.rl.rows import RLRun
+from computeledger.validation.serving.points import Point
+from computeledger.validation.serving.predictions import blocks_of
+from computeledger.validation.training.sources import TrainingRun
+from computeledger.workloads.pretraining.estimate import batch_sequences
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.rl_training import PACK_TOKENS
-from computeledger.workloads.serving import ServingScenario, largest_batch
+from computeledger.workloads.rl.training import PACK_TOKENS
+from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 
 Run: TypeAlias = "Point | TrainingRun | RLRun"
 
@@ -67,7 +67,7 @@ def measured_question(run: Run) -> Measured:
 
     Examples
     --------
-    >>> from computeledger.validation.serving_points import sort_points
+    >>> from computeledger.validation.serving.points import sort_points
     >>> from computeledger.validation.tables import curated_rows
     >>> points, _ = sort_points([one for one in curated_rows("serving_curated.csv") if one["precision"] == "bf16"])
     >>> one = measured_question(points[0])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.economics.routing import RouteModel, RouteTask, Step, evaluate_policies
-from computeledger.economics.routing_choice import independent
-from computeledger.economics.routing_fit import Attempt, fit_attempts
-from computeledger.economics.routing_task import RouteCase, route_task
+from computeledger.economics.routing.choice import independent
+from computeledger.economics.routing.fit import Attempt, fit_attempts
+from computeledger.economics.routing.model import RouteModel, RouteTask, Step, evaluate_policies
+from computeledger.economics.routing.task import RouteCase, route_task
 from computeledger.errors import InputError
 from computeledger.validation.compare import Summary, summarize
 

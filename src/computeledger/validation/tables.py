@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 
 from computeledger.errors import InputError
-from computeledger.files import read_table
-from computeledger.validation import (
-    open_points,
-    published_points,
-    rl_points,
-    rl_rows,
-    serving_points,
-    serving_predictions,
-    training_points,
-    training_rows,
-)
 from computeledger.validation.compare import Comparison, merged
 from computeledger.validation.explain import serving_explainer
+from computeledger.validation.measured_table import curated_rows, read_rows
+from computeledger.validation.published import points as published_points
+from computeledger.validation.rl import points as rl_points
+from computeledger.validation.rl import rows as rl_rows
+from computeledger.validation.serving import open_points
+from computeledger.validation.serving import points as serving_points
+from computeledger.validation.serving import predictions as serving_predictions
 from computeledger.validation.suspects import marked
+from computeledger.validation.training import points as training_points
+from computeledger.validation.training import rows as training_rows
 
 Rows = Sequence[Mapping[str, str]]
 
@@ -53,9 +48,6 @@ TABLES = (
     Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
-#: Longest cell of a measured row; notes are searched for numbers.
-MOST_CELL_CHARACTERS = 4000
-
 CURATED = ("serving_curated.csv", "published_curated.csv")
 
 
@@ -91,19 +83,6 @@ def _marked(comparison: Comparison) -> Comparison:
     return replace(comparison, rows=marked(comparison.rows))
 
 
-def curated_rows(name: str) -> list[dict[str, str]]:
-    """Read one of the shipped tables.
-
-    Examples
-    --------
-    >>> {row["licence"] for row in curated_rows("serving_curated.csv")}
-    {'Apache-2.0'}
-    """
-    text = resources.files("computeledger.validation").joinpath("data", name).read_text("utf-8")
-    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    return [{name: cell.strip() for name, cell in row.items()} for row in table]
-
-
 def table_of(rows: Rows, path: str) -> Table:
     """Tell a table's kind by its columns.
 
@@ -121,22 +100,3 @@ def table_of(rows: Rows, path: str) -> Table:
     raise InputError(
         f"{path}: the columns fit none of {', '.join(missing)}; for {nearest} {', '.join(missing[nearest])} are missing"
     )
-
-
-def read_rows(path: str | Path) -> list[dict[str, str]]:
-    """Read any table of measurements.
-
-    Examples
-    --------
-    >>> read_rows("nowhere.csv")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.csv: no such file
-    """
-    rows = []
-    for line, row in read_table(Path(path)):
-        if any(len(cell) > MOST_CELL_CHARACTERS for cell in row.values()):
-            raise InputError(f"{path}:{line}: a cell of more than {MOST_CELL_CHARACTERS:,} characters")
-        rows.append({name: cell.strip() for name, cell in row.items()})
-    if not rows:
-        raise InputError(f"{path}: no rows below a header")
-    return rows

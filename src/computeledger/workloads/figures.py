@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.pretraining import PretrainingResult
+from computeledger.workloads.pretraining.estimate import PretrainingResult
 from computeledger.workloads.result import Figure, Term
-from computeledger.workloads.serving import ServingResult
+from computeledger.workloads.serving.estimate import ServingResult
 
 
 def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
@@ -14,7 +14,7 @@ def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
     Parameters
     ----------
     result : ServingResult
-        From :func:`computeledger.workloads.serving.estimate_serving`.
+        From :func:`computeledger.workloads.serving.estimate.estimate_serving`.
 
     Returns
     -------
@@ -26,7 +26,7 @@ def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Machine, Precision
-    >>> from computeledger.workloads.serving import ServingScenario, estimate_serving
+    >>> from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
     >>> serving_figures(estimate_serving(scenario, Machine(load_system("h100-nvl8"))))[0].name
     'decode_s'
@@ -104,7 +104,7 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
     Parameters
     ----------
     result : PretrainingResult
-        From :func:`computeledger.workloads.pretraining.estimate_pretraining`.
+        From :func:`computeledger.workloads.pretraining.estimate.estimate_pretraining`.
 
     Returns
     -------
@@ -116,8 +116,8 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Machine, Precision
-    >>> from computeledger.physics.training import Batch
-    >>> from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
+    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128), 15e12)
     >>> pretraining_figures(estimate_pretraining(scenario, Machine(load_system("h100-nvl8"))))[-1].name
     'gpu_hours'

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from computeledger.interfaces.page import assets, version
 from computeledger.writing import write_file
-from rntp.interfaces import tables_evaluate as words
+from rntp.interfaces.tables import evaluate as words
 
 #: Gain of a token, in nats, from which on its colour is full.
 FULL_NATS = 2.0

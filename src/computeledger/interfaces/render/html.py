@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import assets, foot, page_template, plotly_script, script_json, version
+from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.view import View
 from computeledger.sources import bibtex, load_sources
 

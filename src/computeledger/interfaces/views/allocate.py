@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.economics.allocation import PHASES
-from computeledger.interfaces.plots_money import contour_figure, returns_figure, shares_figure
+from computeledger.economics.scaling.allocation import PHASES
+from computeledger.interfaces.plots.money import contour_figure, returns_figure, shares_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import PHASE_NAMES, percent, point, words

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots_bars import strip_figure
+from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plots_bars import strip_figure
+from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View, quantity_cell, tile
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table, Tile, View, share_cell
-from computeledger.physics.efficiency import factor_dimension
+from computeledger.physics.calibration.efficiency import factor_dimension
 from computeledger.questions.answers.fit import FitAnswer
 from computeledger.questions.wording import percent, show
 from computeledger.units import format_count

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.frontier.growth import GROWTH_WORDS
-from computeledger.interfaces import plots_frontier as plots
+from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer

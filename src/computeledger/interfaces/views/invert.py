@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.plots_bars import bars_figure
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view

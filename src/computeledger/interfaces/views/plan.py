@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from computeledger.economics.ledger import Ledger
-from computeledger.interfaces import plots
+from computeledger.economics.plan.ledger import Ledger
+from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell
 from computeledger.interfaces.working import working_view
 from computeledger.questions.documents.records import operations_document

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces import plots_training
-from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.plots_bars import bars_figure, strip_figure
+from computeledger.interfaces.plots import training as plots_training
+from computeledger.interfaces.plots.bars import bars_figure, strip_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.grounds import memory_fact, price_ground
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
 from computeledger.interfaces.working import working_view
-from computeledger.physics.training_memory import TRAINING_HBM_FRACTION
+from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
 from computeledger.questions.answers.pretrain_answer import PretrainAnswer
 from computeledger.questions.wording import (
     MFU_WORDS,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.plots_bars import bars_figure
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.invert import write_words
 from computeledger.questions.answer import Answer

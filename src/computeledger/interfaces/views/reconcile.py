@@ -10,7 +10,7 @@ from computeledger.actuals.actual_files import ReadFile
 from computeledger.actuals.physics_checks import Contradiction
 from computeledger.actuals.plan_calibration import PlanCalibration
 from computeledger.actuals.reconcile import Settled
-from computeledger.interfaces.plots_reconcile import CHANGES, parts_figure, signed, waterfall_figure
+from computeledger.interfaces.plots.reconcile import CHANGES, parts_figure, signed, waterfall_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.questions.answers.reconcile import SHARE_WORDS, VARIANCE_WORDS, ReconcileAnswer
 from computeledger.questions.wording import PHASE_NAMES, percent, show, words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plot_parts import PHASE_COLORS
-from computeledger.interfaces.plots_bars import bars_figure, strip_figure, turns_figure
+from computeledger.interfaces.plots.bars import bars_figure, strip_figure, turns_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.grounds import price_ground
 from computeledger.interfaces.working import working_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces import plots_serving as plots
+from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground

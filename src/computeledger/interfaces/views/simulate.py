@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces import plots_simulate as plots
+from computeledger.interfaces.plots import simulate as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
 from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.questions.answer import Answer

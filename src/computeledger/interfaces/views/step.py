@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces import plots_training
+from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.view import Cell, Plot, Table, share_cell
 from computeledger.questions.wording import percent, point, show, words
 from computeledger.units import DAY_S, YEAR_S

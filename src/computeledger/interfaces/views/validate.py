@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots_validation import columns_to_color, quantity_words, scatter_figure, slices_figure
+from computeledger.interfaces.plots.validation import columns_to_color, quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.validate import PriceCheckAnswer, ValidateAnswer
 from computeledger.questions.wording import percent, span, words

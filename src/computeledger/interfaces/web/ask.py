@@ -10,7 +10,7 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.fields import SWITCH, Field, Record, fields_of, question_from, read_value
-from computeledger.interfaces.cli_options import CONTEXT
+from computeledger.interfaces.options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Values
 from computeledger.questions.answer import Answer as CommandAnswer
 

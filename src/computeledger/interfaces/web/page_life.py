@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.economics.plan import read_plan
+from computeledger.economics.plan.read import read_plan
 from computeledger.facts.load import load_model, model_ids, shipped_model_id, shipped_system_id, system_ids
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.views.plan import ledger_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from computeledger.economics.routing_task import route_of
+from computeledger.economics.routing.task import route_of
 from computeledger.facts.reading import Document
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import view_of

@@ -10,8 +10,8 @@ from importlib import resources
 from typing import Any
 
 from computeledger.arrays import Range
-from computeledger.economics.plan import Plan, read_plan
-from computeledger.economics.plan_keys import REQUIRED_SECTIONS
+from computeledger.economics.plan.keys import REQUIRED_SECTIONS
+from computeledger.economics.plan.read import Plan, read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.web.spec import Control, Values
 from computeledger.units import format_si, parse_quantity

@@ -8,8 +8,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from computeledger.interfaces import plot_parts
 from computeledger.interfaces.page import script_json, version
+from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.web.spec import Control, Page
 
 _TEMPLATES = Environment(

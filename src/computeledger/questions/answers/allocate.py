@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median, sample
-from computeledger.economics.allocation import (
+from computeledger.economics.plan.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
+from computeledger.economics.scaling.allocation import (
     PHASES,
     Allocation,
     AllocationScenario,
@@ -20,27 +21,26 @@ from computeledger.economics.allocation import (
     judge_ledgers,
     phase_gpu_hours,
 )
-from computeledger.economics.allocation import allocate as split_budget
-from computeledger.economics.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
-from computeledger.economics.scaling import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
-from computeledger.economics.scaling_confidence import beyond_fit, sampled_law
-from computeledger.economics.scaling_forms import load_constants, rl_recipe, with_precision
-from computeledger.economics.scaling_sparsity import sparsity_multiplier, sparsity_table, with_sparsity
+from computeledger.economics.scaling.allocation import allocate as split_budget
+from computeledger.economics.scaling.confidence import beyond_fit, sampled_law
+from computeledger.economics.scaling.forms import load_constants, rl_recipe, with_precision
+from computeledger.economics.scaling.laws import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
+from computeledger.economics.scaling.sparsity import sparsity_multiplier, sparsity_table, with_sparsity
 from computeledger.errors import InputError, QuantityError, unknown_id
 from computeledger.facts.load import load_system
 from computeledger.fields import Given
-from computeledger.physics.blackboard import (
+from computeledger.physics.blackboard.estimates import lifetime_tokens
+from computeledger.physics.blackboard.ledgers import (
     BETA_FLOP,
     DECODING_UTILIZATION_RATIO,
     PRETRAINING_UTILIZATION_FRACTION,
     rl_beta,
 )
-from computeledger.physics.blackboard_estimates import lifetime_tokens
 from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.answers.setup import check_positive, price_of
 from computeledger.units import format_percent, format_si, parse_quantity
-from computeledger.validation.rl_beta import published_utilization
+from computeledger.validation.rl.beta import published_utilization
 from computeledger.workloads.result import quantities
 
 #: Inputs that may be left out, as they are sampled: the field of the question that gives each.

@@ -25,7 +25,7 @@ from computeledger.actuals.reductions import measure_all_reduce
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
 from computeledger.fields import Given
-from computeledger.physics.efficiency import load_factors, middle
+from computeledger.physics.calibration.efficiency import load_factors, middle
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.calibrate import CalibrateQuestion
 from computeledger.units import format_percent

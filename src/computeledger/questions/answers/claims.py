@@ -11,8 +11,8 @@ import numpy as np
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.claims import ClaimsQuestion
-from computeledger.validation.claims import CheckedClaim, Interval, check_claims
-from computeledger.validation.expressions import Evaluated
+from computeledger.validation.claims.check import CheckedClaim, Interval, check_claims
+from computeledger.validation.claims.expressions import Evaluated
 
 _OF_A_FACT = ("given", "source", "date", "locator", "note")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.economics.cost import GpuHourCost, OwnedGpu, estimate_gpu_hour
+from computeledger.economics.hosting.cost import GpuHourCost, OwnedGpu, estimate_gpu_hour
 from computeledger.facts.editions import PRICE_KINDS
 from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.fields import Given

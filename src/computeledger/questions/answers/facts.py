@@ -409,8 +409,8 @@ def cited_sources(targets: Sequence[str]) -> tuple[str, ...]:
     keys: set[str] = set()
     for target in targets:
         if target.endswith(".toml") or _exists(target):
-            from computeledger.economics.ledger import estimate_ledger
-            from computeledger.economics.plan import load_plan
+            from computeledger.economics.plan.ledger import estimate_ledger
+            from computeledger.economics.plan.read import load_plan
 
             keys |= set(estimate_ledger(load_plan(target), n_samples=16).sources)
         elif target in load_sources():

@@ -12,17 +12,18 @@ import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.fields import Given
-from computeledger.physics.calibration_rl import FITTED
-from computeledger.physics.efficiency import load_factors, middle
+from computeledger.physics.calibration.efficiency import load_factors, middle
+from computeledger.physics.calibration.rl import FITTED
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.fit import FitQuestion
-from computeledger.validation import fit_rl, fit_serving
-from computeledger.validation.calibration_file import calibration_toml
 from computeledger.validation.compare import Array
-from computeledger.validation.fit_rl import RLFit
-from computeledger.validation.fit_serving import ServingFit
-from computeledger.validation.fit_training import TrainingFit, fit_training
-from computeledger.validation.neighbours import NeighbourFit, fit_neighbours, neighbours_text
+from computeledger.validation.rl import fit as fit_rl
+from computeledger.validation.rl.fit import RLFit
+from computeledger.validation.serving import fit as fit_serving
+from computeledger.validation.serving.fit import ServingFit
+from computeledger.validation.serving.neighbours import NeighbourFit, fit_neighbours, neighbours_text
+from computeledger.validation.training.calibration_file import calibration_toml
+from computeledger.validation.training.fit import TrainingFit, fit_training
 from computeledger.writing import write_file
 
 Fits: TypeAlias = "ServingFit | TrainingFit | RLFit | NeighbourFit"

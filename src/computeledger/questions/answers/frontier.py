@@ -76,8 +76,8 @@ from computeledger.frontier.working import (
     site_figures,
     system_figures,
 )
+from computeledger.physics.calibration.efficiency import middle
 from computeledger.physics.critical_batch import critical_batch_tokens
-from computeledger.physics.efficiency import middle
 from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
 from computeledger.questions.answer import Answer, from_python
@@ -92,7 +92,7 @@ from computeledger.questions.frontier import (
     SystemsQuestion,
 )
 from computeledger.units import KILO, MONTH_S
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 #: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
 EXCHANGE_SHARE = 1 / 6

@@ -9,21 +9,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from computeledger.economics.inversion import Inversion, PriceClues, invert_prices, premium_of
-from computeledger.economics.price_evidence import PriceEvidence, price_evidence
-from computeledger.economics.price_points import fit_sizes, one_sheet, shipped_points
-from computeledger.economics.price_readings import (
+from computeledger.economics.prices.evidence import PriceEvidence, price_evidence
+from computeledger.economics.prices.inversion import Inversion, PriceClues, invert_prices, premium_of
+from computeledger.economics.prices.points import fit_sizes, one_sheet, shipped_points
+from computeledger.economics.prices.readings import (
     LIFETIMES_S,
     Hypothesis,
     cache_reads_to_break_even,
     lifetime_readings,
     store_or_resend_s,
 )
-from computeledger.economics.price_working import inversion_figures
-from computeledger.economics.prices import PriceSheet, PriceTier, Rate, read_sheet
+from computeledger.economics.prices.sheets import PriceSheet, PriceTier, Rate, read_sheet
+from computeledger.economics.prices.working import inversion_figures
 from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Given
-from computeledger.physics.efficiency import middle
+from computeledger.physics.calibration.efficiency import middle
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.documents.records import figure_document
 from computeledger.questions.invert import InvertQuestion

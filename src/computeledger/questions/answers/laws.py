@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.economics.scaling import law_names, loss_law_names, read_law
-from computeledger.economics.scaling_forms import rl_recipe
-from computeledger.economics.scaling_sparsity import moe_multipliers
+from computeledger.economics.scaling.forms import rl_recipe
+from computeledger.economics.scaling.laws import law_names, loss_law_names, read_law
+from computeledger.economics.scaling.sparsity import moe_multipliers
 from computeledger.questions.answer import Answer
 
 #: Budgets at which routing is judged: inside the fits, and far beyond them [FLOP].

@@ -8,8 +8,8 @@ from os import PathLike
 from typing import Any
 
 from computeledger.actuals.plan_calibration import calibrated, read_calibration
-from computeledger.economics.ledger import Ledger, estimate_ledger
-from computeledger.economics.plan import Plan, load_plan, read_plan
+from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.read import Plan, load_plan, read_plan
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.documents.records import plan_document
@@ -63,7 +63,7 @@ def plan(
     Returns
     -------
     PlanAnswer
-        With the :class:`~computeledger.economics.ledger.Ledger` and its samples.
+        With the :class:`~computeledger.economics.plan.ledger.Ledger` and its samples.
 
     Raises
     ------

@@ -13,14 +13,14 @@ from computeledger.questions.answer import from_python
 from computeledger.questions.answers.pretrain_anchor import anchored_result
 from computeledger.questions.answers.pretrain_answer import GrowingBatch, PretrainAnswer
 from computeledger.questions.answers.pretrain_setting import Setting, read_setting
-from computeledger.workloads.advice import Remedy, advise, larger_job, remedies
 from computeledger.workloads.anchor import Anchored, spread_of
-from computeledger.workloads.effective_run import estimate_run
-from computeledger.workloads.megatron import Launch, megatron_launch
-from computeledger.workloads.pretraining import PretrainingScenario, estimate_pretraining
-from computeledger.workloads.pretraining_candidates import Limits, candidates
-from computeledger.workloads.pretraining_scaling import Scaled, counts_around, grow, margins, n_level, scale
-from computeledger.workloads.pretraining_search import Swept, configured_run, evaluate
+from computeledger.workloads.pretraining.advice import Remedy, advise, larger_job, remedies
+from computeledger.workloads.pretraining.candidates import Limits, candidates
+from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining.megatron import Launch, megatron_launch
+from computeledger.workloads.pretraining.run import estimate_run
+from computeledger.workloads.pretraining.scaling import Scaled, counts_around, grow, margins, n_level, scale
+from computeledger.workloads.pretraining.search import Swept, configured_run, evaluate
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: The first part of a run with a growing batch has this share of the last batch (assumption: Llama 3 405B began with a

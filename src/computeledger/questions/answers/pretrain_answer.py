@@ -13,16 +13,16 @@ from computeledger.questions.answers.pretrain_setting import Setting
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import training as documents_training
-from computeledger.workloads.advice import Advice, Remedy, what_binds
 from computeledger.workloads.anchor import Anchored
-from computeledger.workloads.effective_run import EffectiveRun
 from computeledger.workloads.figures import pretraining_figures
-from computeledger.workloads.megatron import Launch
-from computeledger.workloads.pretraining import PretrainingResult
-from computeledger.workloads.pretraining_scaling import GrownPhase, Margin, Scaled
-from computeledger.workloads.pretraining_search import Swept
+from computeledger.workloads.pretraining.advice import Advice, Remedy, what_binds
+from computeledger.workloads.pretraining.estimate import PretrainingResult
+from computeledger.workloads.pretraining.megatron import Launch
+from computeledger.workloads.pretraining.run import EffectiveRun
+from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scaled
+from computeledger.workloads.pretraining.search import Swept
+from computeledger.workloads.pretraining.step_working import step_working
 from computeledger.workloads.questions.pretrain import PretrainQuestion
-from computeledger.workloads.step_working import step_working
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,18 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.physics.efficiency import DEFAULT_ENGINE, middle
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, middle
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training import RECOMPUTE, Batch, Stack
-from computeledger.physics.training_batch import parse_recompute
+from computeledger.physics.training.batch import parse_recompute
+from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
-from computeledger.workloads.lora import Lora
-from computeledger.workloads.pipeline import SCHEDULES
-from computeledger.workloads.pretraining import PretrainingScenario, batch_sequences
-from computeledger.workloads.pretraining_candidates import Limits
+from computeledger.workloads.pretraining.candidates import Limits
+from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
+from computeledger.workloads.pretraining.lora import Lora
+from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: Fields that override what a stop costs, and the rates and times they stand for.

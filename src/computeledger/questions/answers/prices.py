@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.economics.price_points import PricePoints, open_models, shipped_points
-from computeledger.economics.price_readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
-from computeledger.economics.prices import PriceSheet, Rate, Usage, read_sheet
-from computeledger.economics.prices import bill as price_request
+from computeledger.economics.prices.points import PricePoints, open_models, shipped_points
+from computeledger.economics.prices.readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
+from computeledger.economics.prices.sheets import PriceSheet, Rate, Usage, read_sheet
+from computeledger.economics.prices.sheets import bill as price_request
 from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model
 from computeledger.fields import Given
@@ -29,7 +29,7 @@ from computeledger.questions.prices import (
     PriceSheetQuestion,
 )
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving_search import pareto_front
+from computeledger.workloads.serving.search import pareto_front
 
 #: Input tokens for each output token in a cost.
 _INPUTS_PER_OUTPUT = 3.0

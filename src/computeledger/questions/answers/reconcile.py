@@ -13,7 +13,7 @@ from computeledger.actuals.plan_calibration import PlanCalibration, calibration_
 from computeledger.actuals.readers.tally import Hints, counted
 from computeledger.actuals.reconcile import Reconciliation, Settled, settle_plan
 from computeledger.actuals.sums import LEDGERS
-from computeledger.economics.plan import Plan, load_plan
+from computeledger.economics.plan.read import Plan, load_plan
 from computeledger.errors import InputError
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
@@ -119,7 +119,7 @@ def reconcile(
     Examples
     --------
     >>> import tempfile
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h", "rl": {"skip": "-"},
     ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"}, "inference": {"skip": "-"}})
     >>> log = Path(tempfile.mkdtemp(), "run.jsonl")

@@ -16,12 +16,12 @@ from computeledger.questions.answer import from_python
 from computeledger.questions.answers.rl_answer import DomainAnswer, RLAnswer
 from computeledger.questions.answers.rl_setting import Setting, read_setting
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl_generation import decode_bound
-from computeledger.workloads.rl_levers import levers
-from computeledger.workloads.rl_run import RunCost
-from computeledger.workloads.rl_scale_up import domain_use, largest_model, longest_trace
-from computeledger.workloads.rl_search import next_gpu, rl_machine
+from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
+from computeledger.workloads.rl.generation import decode_bound
+from computeledger.workloads.rl.levers import levers
+from computeledger.workloads.rl.run import RunCost
+from computeledger.workloads.rl.scale_up import domain_use, largest_model, longest_trace
+from computeledger.workloads.rl.search import next_gpu, rl_machine
 
 #: Domains that --scale-up shows beside the question's own.
 SCALE_UP_SYSTEMS = ("h200-nvl8", "b200-nvl8", "gb200-nvl72", "tpu-v5p-pod", "tpu-v6e-pod")

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from computeledger.arrays import median
-from computeledger.physics.calibration_rl import load_rl_factors
+from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.questions.answer import Answer, Quantity
 from computeledger.questions.answers.rl_setting import Setting
 from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import rl as documents_rl
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl import RLResult
-from computeledger.workloads.rl_lengths import LONGEST_OVER_MEAN
-from computeledger.workloads.rl_levers import Lever
-from computeledger.workloads.rl_run import EPOCHS, RunCost, rl_figures
-from computeledger.workloads.rl_scale_up import DomainUse
-from computeledger.workloads.rl_search import VERIFIER_HEADROOM
+from computeledger.workloads.rl.estimate import RLResult
+from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
+from computeledger.workloads.rl.levers import Lever
+from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
+from computeledger.workloads.rl.scale_up import DomainUse
+from computeledger.workloads.rl.search import VERIFIER_HEADROOM
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import numpy as np
 from computeledger.errors import InputError, shown
 from computeledger.questions.documents import rl as documents_rl
 from computeledger.units import LARGEST
-from computeledger.validation.rl_beta import published_betas
-from computeledger.validation.tables import read_rows
-from computeledger.workloads.rl_coverage import fit_coverage, pass_at_k
-from computeledger.workloads.rl_returns import FARTHEST_FORECAST, fit_reward
+from computeledger.validation.measured_table import read_rows
+from computeledger.validation.rl.beta import published_betas
+from computeledger.workloads.rl.coverage import fit_coverage, pass_at_k
+from computeledger.workloads.rl.returns import FARTHEST_FORECAST, fit_reward
 
 
 def answer_published() -> dict[str, Any]:

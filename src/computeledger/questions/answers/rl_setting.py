@@ -16,23 +16,23 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.files import MOST_VALUES, read_user_lines
 from computeledger.frontier.text import text_facts
-from computeledger.physics.calibration_rl import RATIOS, RLFactors, load_rl_factors
-from computeledger.physics.efficiency import middle
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_factors
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl_generation import Sampling
-from computeledger.workloads.rl_lengths import (
+from computeledger.workloads.rl.generation import Sampling
+from computeledger.workloads.rl.lengths import (
     Lengths,
     default_longest,
     empirical_lengths,
     lengths_of_mean,
     lognormal_lengths,
 )
-from computeledger.workloads.rl_placement import Stated, place_run
-from computeledger.workloads.rl_scenario import (
+from computeledger.workloads.rl.placement import Stated, place_run
+from computeledger.workloads.rl.scenario import (
     Algorithm,
     Domain,
     RLMachines,
@@ -41,10 +41,10 @@ from computeledger.workloads.rl_scenario import (
     TextReward,
     mixture_problem,
 )
-from computeledger.workloads.rl_search import SplitOption, rl_machine
-from computeledger.workloads.rl_sureness import rl_class, rl_factors_of
-from computeledger.workloads.rl_training import Trainer
-from computeledger.workloads.serving import ServingScenario
+from computeledger.workloads.rl.search import SplitOption, rl_machine
+from computeledger.workloads.rl.sureness import rl_class, rl_factors_of
+from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.serving.estimate import ServingScenario
 
 #: Splits of the GPUs that an answer lists.
 SHOWN = 5

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range
-from computeledger.economics.routing import Outcome, RouteModel, RouteTask, Step, evaluate_policies
-from computeledger.economics.routing_choice import (
+from computeledger.economics.routing.choice import (
     best_policy,
     break_even_price_ratio,
     independent,
     pareto_policies,
 )
-from computeledger.economics.routing_fit import fit_attempts, read_attempts
-from computeledger.economics.routing_task import MODEL_RANGE, RouteCase, at, read_route, route_task
-from computeledger.economics.routing_working import route_figures
+from computeledger.economics.routing.fit import fit_attempts, read_attempts
+from computeledger.economics.routing.model import Outcome, RouteModel, RouteTask, Step, evaluate_policies
+from computeledger.economics.routing.task import MODEL_RANGE, RouteCase, at, read_route, route_task
+from computeledger.economics.routing.working import route_figures
 from computeledger.fields import Given
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, Quantity, from_python

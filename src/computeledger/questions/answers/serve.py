@@ -15,8 +15,8 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
-from computeledger.physics.calibration import ENGINES
-from computeledger.physics.efficiency import efficiency, load_factors, middle
+from computeledger.physics.calibration.efficiency import efficiency, load_factors, middle
+from computeledger.physics.calibration.serving import ENGINES
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.questions.answer import from_python
@@ -26,12 +26,13 @@ from computeledger.questions.answers.serve_setting import Setting, layouts_to_se
 from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
 from computeledger.questions.launch import LAUNCHERS
 from computeledger.units import format_count, format_si
-from computeledger.workloads.intervals import Interval, anchored, interval_class, interval_of
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving_anchor import anchor_ratios, read_anchor
-from computeledger.workloads.serving_burst import PREFILL_FIRST
-from computeledger.workloads.serving_search import (
+from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving.burst import PREFILL_FIRST
+from computeledger.workloads.serving.columns import room
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
+from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     Fleet,
     ServingOption,
@@ -41,7 +42,6 @@ from computeledger.workloads.serving_search import (
     search_serving,
     size_fleet,
 )
-from computeledger.workloads.serving_sweep import room
 
 
 def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnswer | PoolsAnswer:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Uncertain, sample
-from computeledger.economics.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
-from computeledger.economics.memory_design import design_memory
+from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
+from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError
-from computeledger.physics.calibration import ENGINES
-from computeledger.physics.efficiency import middle
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.serving import ENGINES
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serve_setting import (
     ServingAnswer,
@@ -37,12 +37,12 @@ from computeledger.questions.documents.serving import (
 from computeledger.questions.documents.tiers import kv_tiers_document
 from computeledger.questions.launch import launch_text
 from computeledger.workloads.figures import serving_figures
-from computeledger.workloads.intervals import interval_class, interval_of
-from computeledger.workloads.pool_search import search_pools
-from computeledger.workloads.serving import ServingResult
-from computeledger.workloads.serving_breakdown import break_down_serving
-from computeledger.workloads.serving_margins import rivals_of
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S, Fleet, PriceOfSpeed, ServingOption, pareto_front
+from computeledger.workloads.serving.breakdown import break_down_serving
+from computeledger.workloads.serving.estimate import ServingResult
+from computeledger.workloads.serving.intervals import interval_class, interval_of
+from computeledger.workloads.serving.margins import rivals_of
+from computeledger.workloads.serving.pool_search import search_pools
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, Fleet, PriceOfSpeed, ServingOption, pareto_front
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.arrays import Num
 from computeledger.errors import InputError
-from computeledger.physics.efficiency import IDEAL
+from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serve_setting import (
     ServingAnswer,
@@ -21,10 +21,10 @@ from computeledger.questions.answers.serve_setting import (
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.launch import launch_text
 from computeledger.units import format_si
-from computeledger.workloads.disaggregated import DisaggregatedResult, estimate_disaggregated
-from computeledger.workloads.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving_search import (
+from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
+from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
+from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
     layouts_that_fit,

@@ -16,11 +16,11 @@ from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, Quantity
 from computeledger.questions.launch import engine_runs
 from computeledger.units import format_si
-from computeledger.workloads.disaggregated import DisaggregatedResult
-from computeledger.workloads.intervals import Interval
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving import ServingResult, ServingScenario
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
+from computeledger.workloads.serving.intervals import Interval
+from computeledger.workloads.serving.pools import DisaggregatedResult
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 
 @dataclass(frozen=True, eq=False, slots=True)

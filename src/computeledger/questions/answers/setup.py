@@ -11,8 +11,8 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.schema import Accelerator, System
 from computeledger.fields import MOST_COUNT
-from computeledger.physics.efficiency import efficiency, middle
-from computeledger.physics.efficiency_training import load_all_factors, training_efficiency
+from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.questions.documents import records as documents
 from computeledger.workloads.questions.setup import Sampled

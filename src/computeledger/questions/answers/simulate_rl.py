@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.economics.plan import Plan, load_plan
-from computeledger.economics.rl_clock import PlannedRun, planned_run, with_lag
+from computeledger.economics.plan.read import Plan, load_plan
+from computeledger.economics.plan.rl_clock import PlannedRun, planned_run, with_lag
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.documents.simulate import rl_document
@@ -102,7 +102,7 @@ def simulate_rl(
     >>> top = {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h"}
     >>> section = {"gpus": 8, "steps": 10, "prompts_per_step": 16, "group_size": 4, "rollout": "1K tokens",
     ...            "prompt": "200 tokens"}
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.read import read_plan
     >>> skip = {"skip": "not asked"}
     >>> plan = read_plan({**top, "rl": section, "pretraining": skip, "inference": skip})
     >>> answer = simulate_rl(plan, steps=3, lags=[0, 1])

@@ -13,7 +13,7 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
-from computeledger.physics.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, middle
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python
@@ -28,8 +28,8 @@ from computeledger.simulation.serving import Autoscale, ServingClock, ServingClo
 from computeledger.simulation.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.step_times import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.traces import Trace, read_trace
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S, layouts_that_fit, search_serving
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
 #: that tell the lengths of one that does; most of a report's own sweep.

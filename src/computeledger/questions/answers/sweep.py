@@ -14,7 +14,7 @@ import numpy as np
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
-from computeledger.physics.efficiency import DEFAULT_ENGINE, efficiency, middle
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, middle
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python
@@ -22,10 +22,10 @@ from computeledger.questions.answers.setup import precision_of, price_of
 from computeledger.questions.documents import serving as documents_serving
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
-from computeledger.workloads.intervals import Interval, interval_class, interval_of
-from computeledger.workloads.serving import ServingScenario
-from computeledger.workloads.serving_questions import ServingQuestion, sweep_questions
-from computeledger.workloads.serving_search import SLOWEST_TPOT_S, ServingOption
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.intervals import Interval, interval_class, interval_of
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
+from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
 from computeledger.workloads.sweep import Columns
 
 #: Figures of an option that a sweep's document has.

@@ -11,7 +11,6 @@ import numpy as np
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.validate import ValidateQuestion
-from computeledger.validation.anchor_gain import anchor_gain
 from computeledger.validation.compare import (
     SHARES,
     Comparison,
@@ -21,6 +20,7 @@ from computeledger.validation.compare import (
     summaries,
 )
 from computeledger.validation.prices import PriceCheck, check_prices
+from computeledger.validation.serving.anchor_gain import anchor_gain
 from computeledger.validation.suspects import COLUMN, load_suspects, suspect_mask
 from computeledger.validation.tables import compare_curated, compare_table
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, median
-from computeledger.economics.ledger import Ledger
-from computeledger.economics.phases import Phase
-from computeledger.economics.plan_keys import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan.keys import KINDS, SECTIONS, TOP, TRAFFIC
+from computeledger.economics.plan.ledger import Ledger
+from computeledger.economics.plan.phases import Phase
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Fact
-from computeledger.physics.efficiency import DEFAULT_ENGINE
-from computeledger.physics.efficiency_training import load_all_factors
-from computeledger.physics.memory import ServingMemory
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE
+from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.roofline import BOUNDS, Operation, bound, bound_times_s, total_s
+from computeledger.physics.serving.memory import ServingMemory
 from computeledger.questions.document import UNITS
 from computeledger.workloads.result import Figure, Term, quantities, quantity
 
@@ -49,7 +49,7 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     Parameters
     ----------
     ledger : Ledger
-        From :func:`computeledger.economics.ledger.estimate_ledger`.
+        From :func:`computeledger.economics.plan.ledger.estimate_ledger`.
     working : bool
         Whether every figure's formula, inputs and grounds come along.
 
@@ -60,8 +60,8 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from computeledger.economics.ledger import estimate_ledger
-    >>> from computeledger.economics.plan import read_plan
+    >>> from computeledger.economics.plan.ledger import estimate_ledger
+    >>> from computeledger.economics.plan.read import read_plan
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
     ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
     ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})

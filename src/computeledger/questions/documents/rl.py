@@ -10,15 +10,15 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.frontier.text import epochs
-from computeledger.validation.rl_beta import PublishedBeta
+from computeledger.validation.rl.beta import PublishedBeta
 from computeledger.workloads.result import quantity
-from computeledger.workloads.rl import RLResult
-from computeledger.workloads.rl_coverage import BudgetDemand, CoverageFit
-from computeledger.workloads.rl_levers import Lever
-from computeledger.workloads.rl_returns import RewardFit
-from computeledger.workloads.rl_run import PRICE_RATIO, RunCost
-from computeledger.workloads.rl_scale_up import DomainUse
-from computeledger.workloads.rl_search import SplitOption, cores_needed, pace_bound
+from computeledger.workloads.rl.coverage import BudgetDemand, CoverageFit
+from computeledger.workloads.rl.estimate import RLResult
+from computeledger.workloads.rl.levers import Lever
+from computeledger.workloads.rl.returns import RewardFit
+from computeledger.workloads.rl.run import PRICE_RATIO, RunCost
+from computeledger.workloads.rl.scale_up import DomainUse
+from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
 
 #: Said with every beta.
 CONVENTION = "tokens are sampled tokens, dropped ones included; times kept_ratio it counts tokens that were trained on"

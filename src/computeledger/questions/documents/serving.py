@@ -9,18 +9,18 @@ import numpy as np
 
 from computeledger.arrays import Num, median
 from computeledger.facts.schema import System
-from computeledger.physics import memory, operations
-from computeledger.physics.efficiency import load_factors
+from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.roofline import Operation, OperationKind, Precision
+from computeledger.physics.serving import memory, operations
 from computeledger.questions.documents.records import bound_fractions, main_bound, memory_document, operations_document
-from computeledger.workloads.disaggregated import DisaggregatedResult
-from computeledger.workloads.pool_search import PoolOption
 from computeledger.workloads.result import quantities, quantity
-from computeledger.workloads.serving import ServingResult
-from computeledger.workloads.serving_breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
-from computeledger.workloads.serving_burst import STATISTICS
-from computeledger.workloads.serving_margins import DISTINGUISHABLE, Rival
-from computeledger.workloads.serving_search import Fleet, PriceOfSpeed, ServingOption
+from computeledger.workloads.serving.breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
+from computeledger.workloads.serving.burst import STATISTICS
+from computeledger.workloads.serving.estimate import ServingResult
+from computeledger.workloads.serving.margins import DISTINGUISHABLE, Rival
+from computeledger.workloads.serving.pool_search import PoolOption
+from computeledger.workloads.serving.pools import DisaggregatedResult
+from computeledger.workloads.serving.search import Fleet, PriceOfSpeed, ServingOption
 
 
 def wider_products(precision: Precision, system: System) -> list[str]:

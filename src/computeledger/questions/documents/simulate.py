@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.economics.rl_clock import PlannedRun
+from computeledger.economics.plan.rl_clock import PlannedRun
 from computeledger.facts.architecture import Model
 from computeledger.physics.transformer import n_params_active
 from computeledger.simulation import rl_loop

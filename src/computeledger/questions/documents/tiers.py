@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, median
-from computeledger.economics.kv_tiers import DEVICES_PER_GPU, REUSE_S, KvTiersResult, TierMarket, TierResult
-from computeledger.economics.memory_design import MemoryDesign
+from computeledger.economics.hosting.kv_tiers import DEVICES_PER_GPU, REUSE_S, KvTiersResult, TierMarket, TierResult
+from computeledger.economics.hosting.memory_design import MemoryDesign
 from computeledger.questions.documents.records import fact_document
 from computeledger.workloads.result import quantities, quantity
 

@@ -13,18 +13,18 @@ from computeledger.arrays import Range, Uncertain, median
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.transformer import n_params_total
 from computeledger.units import DAY_S
-from computeledger.workloads.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.anchor import Anchored
-from computeledger.workloads.effective_run import EffectiveRun
-from computeledger.workloads.lora import adapter_params, trainable_fraction
-from computeledger.workloads.megatron import Launch
-from computeledger.workloads.pipeline import passes
-from computeledger.workloads.pipeline_timeline import Pipeline, timeline
-from computeledger.workloads.pretraining import PretrainingResult
-from computeledger.workloads.pretraining_scaling import GrownPhase, Margin, Scaled
-from computeledger.workloads.pretraining_search import PretrainingOption
+from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
+from computeledger.workloads.pretraining.estimate import PretrainingResult
+from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
+from computeledger.workloads.pretraining.megatron import Launch
+from computeledger.workloads.pretraining.pipeline import passes
+from computeledger.workloads.pretraining.run import EffectiveRun
+from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scaled
+from computeledger.workloads.pretraining.search import PretrainingOption
+from computeledger.workloads.pretraining.step_working import NEGLIGIBLE_FRACTION, StepWorking
+from computeledger.workloads.pretraining.timeline import Pipeline, timeline
 from computeledger.workloads.result import quantities, quantity
-from computeledger.workloads.step_working import NEGLIGIBLE_FRACTION, StepWorking
 
 TENANTS = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
 

@@ -1,0 +1,1 @@
+"""What a GPU-hour and a cached token cost."""

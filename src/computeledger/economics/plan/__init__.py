@@ -1,0 +1,1 @@
+"""A plan and its ledger, phase by phase."""

@@ -1,0 +1,368 @@
+"""The inference ledger: traffic by kind, the engine that carries it, streams and variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from computeledger.arrays import Num, median
+from computeledger.economics.plan.keys import KINDS
+from computeledger.economics.plan.phases import Phase, Spent, check_context, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.plan.read import Section
+from computeledger.economics.plan.setting import Setting
+from computeledger.errors import PlanError
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.units import HOUR_S, format_si
+from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.serving.intervals import CHIP, is_measured_chip
+from computeledger.workloads.serving.search import (
+    PriceOfSpeed,
+    ServingOption,
+    check_batch,
+    layouts_that_fit,
+    price_of_speed,
+    search_serving,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """Tokens that the engine prefills, reads from the cache and generates: of a stream, or of a request."""
+
+    prefilled_tokens: Num
+    cached_tokens: Num
+    output_tokens: Num
+
+    @property
+    def multiplied_tokens(self) -> Num:
+        """Tokens that pass the model: cached ones are read, not multiplied."""
+        return self.prefilled_tokens + self.output_tokens
+
+
+#: Keys of a section and its streams that :func:`model_engine` does not read.
+LATER_KEYS = frozenset({"tokens", "rate", "life", "occupancy", "gpu_hours", "utilization", "price", "name", "paid"})
+
+
+@dataclass(frozen=True, slots=True)
+class EngineModel:
+    """The engine that serves a stream, whatever its traffic and its price.
+
+    Attributes
+    ----------
+    result : ServingResult
+        Along the sample axis, for 1 USD per GPU-hour.
+    choice : str
+        Layout and batch.
+    curve : PriceOfSpeed
+        At the medians, for the same price.
+    """
+
+    result: ServingResult
+    choice: str
+    curve: PriceOfSpeed
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A stream on its engine."""
+
+    label: str
+    key: str
+    paid: bool
+    traffic: _Traffic
+    engine: ServingResult
+    usd_per_gpu_hour: Num
+    choice: str
+    params: Term
+    curve: PriceOfSpeed
+
+    @property
+    def flop(self) -> Num:
+        return 2 * self.params.value * self.traffic.multiplied_tokens
+
+    @property
+    def prefill_s(self) -> Num:
+        """Replica time of one prefilled token."""
+        return self.engine.prefill_busy_s / self.engine.scenario.input_tokens
+
+    @property
+    def output_s(self) -> Num:
+        """Replica time of one generated token."""
+        return self.engine.decode_s / self.engine.scenario.batch
+
+    @property
+    def busy_gpu_hours(self) -> Num:
+        traffic = self.traffic
+        replica_s = traffic.prefilled_tokens * self.prefill_s + traffic.output_tokens * self.output_s
+        replica_s = replica_s + traffic.cached_tokens * self.engine.cached_busy_s
+        return replica_s * self.engine.scenario.layout.n_gpus / HOUR_S
+
+    def figures(self) -> tuple[Figure, ...]:
+        prefilled = Term("prefilled", self.traffic.prefilled_tokens, "tokens", "plan", self.key)
+        generated = Term("generated", self.traffic.output_tokens, "tokens", "plan", self.key)
+        terms = (
+            Term("GPUs per replica", self.engine.scenario.layout.n_gpus, "GPUs"),
+            Term("t_in", self.prefill_s, "s"),
+            Term("t_out", self.output_s, "s"),
+            Term("t_read", self.engine.cached_busy_s, "s"),
+        )
+        formula = "GPUs per replica x (prefilled x t_in + generated x t_out + cached x t_read) / 3600"
+        flop_terms = (self.params, prefilled, generated)
+        return (
+            Figure(f"{self.label}.flop", self.flop, "FLOP", "2 N (prefilled + generated tokens)", flop_terms),
+            Figure(f"{self.label}.busy_gpu_hours", self.busy_gpu_hours, "GPU-hours", formula, terms),
+        )
+
+    def details(self) -> dict[str, tuple[Num, str]]:
+        price = self.usd_per_gpu_hour
+        return {
+            f"{self.label}: tpot_s": (self.engine.tpot_s, "s"),
+            f"{self.label}: ttft_s": (self.engine.ttft_s, "s"),
+            f"{self.label}: usd_per_mtok_output": (price * self.engine.usd_per_mtok_output, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_input": (price * self.engine.usd_per_mtok_input, "USD/Mtok"),
+        }
+
+
+def model_engine(setting: Setting, stream: Section) -> EngineModel:
+    """Model the engine of a stream; its layout and batch are searched where the plan leaves them out.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the section; its price and its amount of traffic do not matter.
+    stream : Section
+        The stream, or the section itself.
+
+    Returns
+    -------
+    EngineModel
+        For :func:`inference_phase`.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the model, or a layout does not hold the batch that the plan states.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.read import Plan
+    >>> from computeledger.economics.plan.setting import make_setting
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+    >>> section = Section("inference", {"input": 2000.0, "output": 500.0, "layout": "tp1"})
+    >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0, "inference.input": 2000.0, "inference.output": 500.0}
+    >>> model_engine(make_setting(plan, section, draws), section).choice
+    'tp1, batch 169 (searched)'
+    """
+    result, choice = _engine(setting, _request(setting, stream), stream)
+    return EngineModel(result, choice, _typical_curve(setting, result.scenario))
+
+
+def inference_phase(settings: list[tuple[Setting, Section]], engines: list[EngineModel]) -> Phase:
+    """Estimate the inference ledger from its streams, ``C = 2 N D`` with ``D`` without cached tokens.
+
+    ``GPU-hours = sum over streams of (GPUs per replica x replica time) / 3600 / occupancy``
+
+    Parameters
+    ----------
+    settings : list of (Setting, Section)
+        One per stream; a stream may run a variant of the model.
+    engines : list of EngineModel
+        Of the streams.
+
+    Returns
+    -------
+    Phase
+        Summed over streams; GPU-hours as the plan states them, else from the modelled engines.
+
+    Examples
+    --------
+    >>> from computeledger.arrays import sample
+    >>> from computeledger.economics.plan.read import read_plan
+    >>> from computeledger.economics.plan.setting import make_setting, uncertain_inputs
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"skip": "open weights"}, "rl": {"skip": "none"},
+    ...                   "inference": {"tokens": "1T tokens", "input": "2000 tokens", "output": "500 tokens"}})
+    >>> section = plan.sections["inference"]
+    >>> setting = make_setting(plan, section, sample(uncertain_inputs(plan)))
+    >>> phase = inference_phase([(setting, section)], [model_engine(setting, section)])
+    >>> phase.details["prefilled_tokens"], phase.details["output_tokens"]
+    ((800000000000.0, 'tokens'), (200000000000.0, 'tokens'))
+    """
+    setting = settings[0][0]
+    streams = [_stream(*one, engine) for one, engine in zip(settings, engines, strict=True)]
+    flop = _sum(one.flop for one in streams)
+    hours = modelled = _gpu_hours(setting, _sum(one.busy_gpu_hours for one in streams))
+    details = {name: detail for one in streams for name, detail in one.details().items()}
+    stated = stated_gpu_hours("inference", setting, flop)
+    if stated is not None:
+        details["modelled_gpu_hours"] = modelled.value, "GPU-hours"
+        hours = stated
+    details |= {
+        "prefilled_tokens": (_sum(one.traffic.prefilled_tokens for one in streams), "tokens"),
+        "cached_tokens": (_sum(one.traffic.cached_tokens for one in streams), "tokens"),
+        "output_tokens": (_sum(one.traffic.output_tokens for one in streams), "tokens"),
+    }
+    if not all(one.paid for one in streams):
+        unpaid = _sum(one.busy_gpu_hours for one in streams if not one.paid)
+        details["unpaid_gpu_time_fraction"] = unpaid / _sum(one.busy_gpu_hours for one in streams), ""
+    spent = Spent(
+        tokens=_sum(one.traffic.multiplied_tokens for one in streams),
+        flop=flop,
+        gpu_hours=hours.value,
+        details=details,
+        figures=(*(figure for one in streams for figure in one.figures()), hours),
+        choices={one.label: one.choice for one in streams},
+        operations={
+            f"{one.label}: {step}": getattr(one.engine, step) for one in streams for step in ("decode", "prefill")
+        },
+        assumptions=_assumed(settings),
+    )
+    return replace(make_phase("inference", setting, spent), curves={one.label: one.curve for one in streams})
+
+
+def _sum(parts: Iterable[Num]) -> Num:
+    return sum(parts, start=0.0)
+
+
+#: Unit and ground of an occupancy that the plan leaves out.
+_NO_IDLE_GPUS = ("", "assumption", "no idle GPUs: the plan is silent")
+
+
+def _assumed(settings: list[tuple[Setting, Section]]) -> tuple[Term, ...]:
+    """The slowest time per token where a batch is searched, and that no GPU idles where hours are modelled."""
+    section = settings[0][0].section
+    searched = [one for one in settings if not ("batch" in one[1] or "batch" in section)]
+    found = {term.name: term for setting, stream in searched for term in setting.assumed("tpot", section=stream)}
+    if not {"occupancy", "gpu_hours", "utilization"} & set(section.values):
+        found["inference.occupancy"] = Term("inference.occupancy", 1.0, *_NO_IDLE_GPUS)
+    return tuple(found.values())
+
+
+def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
+    occupancy = setting.optional("occupancy", 1.0)
+    if "occupancy" in setting.section:
+        occupancy_term = Term("occupancy", occupancy, "", "plan", "inference.occupancy")
+    else:
+        occupancy_term = Term("occupancy", occupancy, *_NO_IDLE_GPUS)
+    terms = (Term("busy GPU-hours", busy_gpu_hours, "GPU-hours"), occupancy_term)
+    hours = busy_gpu_hours / occupancy
+    return Figure("inference.gpu_hours", hours, "GPU-hours", "busy GPU-hours / occupancy", terms)
+
+
+def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Stream:
+    return _Stream(
+        label=section.text("name") or section.name.replace("inference.traffic", "stream "),
+        key=section.name,
+        paid=section.text("paid") != "no",
+        traffic=_traffic(setting, section, _request(setting, section)),
+        engine=modelled.result,
+        usd_per_gpu_hour=setting.usd_per_gpu_hour,
+        choice=modelled.choice,
+        params=params_term(setting.model),
+        curve=modelled.curve.at_price(median(setting.usd_per_gpu_hour)),
+    )
+
+
+def _request(setting: Setting, stream: Section) -> _Traffic:
+    """New input, cached prefix and output of a request."""
+    return _Traffic(
+        prefilled_tokens=setting.number("input", stream),
+        cached_tokens=setting.optional("cached", 0.0, stream),
+        output_tokens=setting.number("output", stream),
+    )
+
+
+def _traffic(setting: Setting, stream: Section, request: _Traffic) -> _Traffic:
+    """A stream's tokens by the plan's kinds, or in proportion to a request's."""
+    kinds = stream.kinds
+    if kinds is None:
+        whole = _whole_tokens(setting, stream)
+        total = request.multiplied_tokens + request.cached_tokens
+        return _Traffic(
+            prefilled_tokens=whole * request.prefilled_tokens / total,
+            cached_tokens=whole * request.cached_tokens / total,
+            output_tokens=whole * request.output_tokens / total,
+        )
+    amounts = {name: setting.draws.get(f"{kinds.name}.{name}", 0.0) for name in KINDS}
+    whole = 1.0 if kinds.text("shares") is None else _whole_tokens(setting, stream)
+    return _Traffic(
+        prefilled_tokens=whole * _sum(amounts[name] for name in ("system_prompt", "user_input", "tool_results")),
+        cached_tokens=whole * amounts["cached"],
+        output_tokens=whole * amounts["output"],
+    )
+
+
+def _whole_tokens(setting: Setting, stream: Section) -> Num:
+    if "tokens" in stream:
+        return setting.number("tokens", stream)
+    return setting.number("rate", stream) * setting.number("life", stream)
+
+
+def _engine(setting: Setting, request: _Traffic, stream: Section) -> tuple[ServingResult, str]:
+    """A stream's engine; its layout and batch are searched where the plan leaves them out."""
+    typical = ServingScenario(
+        model=setting.model,
+        layout=Layout(),
+        precision=setting.precision,
+        input_tokens=median(request.prefilled_tokens),
+        output_tokens=median(request.output_tokens),
+        batch=1.0,
+        cached_tokens=median(request.cached_tokens),
+        usd_per_gpu_hour=1.0,
+    )
+    check_context(stream.name, setting.model, median(typical.held_tokens))
+    text = stream.text("layout") or setting.section.text("layout")
+    layouts = [check_layout(parse_layout(text), setting.model)] if text else layouts_that_fit(typical, setting.typical)
+    options = search_serving(typical, layouts, setting.typical)
+    stated = "batch" in stream or "batch" in setting.section
+    if stated:
+        batch = setting.number("batch", stream)
+        layout = _layout_for(median(batch), options)
+        check_batch(typical, layout, median(batch), setting.machine)
+    else:
+        best = _cheapest(options, setting.typical_number("tpot", stream))
+        asked = "tpot" in stream or "tpot" in setting.section
+        if asked and best.tpot_s > setting.typical_number("tpot", stream):
+            fastest = f"{best.layout} at batch {best.batch} takes {format_si(best.tpot_s, 's')}"
+            raise PlanError(f"[{stream.name}] tpot: the fastest layout is slower: {fastest}")
+        layout, batch = best.layout, float(best.batch)
+    scenario = replace(
+        typical,
+        layout=layout,
+        batch=batch,
+        input_tokens=request.prefilled_tokens,
+        cached_tokens=request.cached_tokens,
+        output_tokens=request.output_tokens,
+    )
+    how = "plan" if text and stated else "searched"
+    if not is_measured_chip(setting.machine.system):
+        how += f"; {CHIP}"
+    label = f"{layout}, batch {median(batch):.0f} ({how})"
+    return estimate_serving(scenario, setting.machine), label
+
+
+def _layout_for(batch: float, options: list[ServingOption]) -> Layout:
+    """Layout that decodes a stated batch with the least GPU-time."""
+    large = [one for one in options if one.batch >= batch] or options
+    return min(large, key=lambda one: one.tpot_s * float(one.layout.n_gpus)).layout
+
+
+def _cheapest(options: list[ServingOption], tpot_s: float) -> ServingOption:
+    """Least GPU-time per token among the options that are fast enough; the fastest where none is."""
+    fast = [one for one in options if one.tpot_s <= tpot_s]
+    if not fast:
+        return min(options, key=lambda one: one.tpot_s)
+    return max(fast, key=lambda one: one.output_tokens_per_s_per_gpu)
+
+
+def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:
+    """Cost against speed of an engine at the medians of its inputs."""
+    typical = replace(
+        scenario,
+        batch=median(scenario.batch),
+        input_tokens=median(scenario.input_tokens),
+        cached_tokens=median(scenario.cached_tokens),
+        output_tokens=median(scenario.output_tokens),
+    )
+    return price_of_speed(typical, setting.typical)

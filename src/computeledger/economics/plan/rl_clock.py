@@ -1,0 +1,264 @@
+"""The RL section of a plan as a run to simulate: lengths, replicas, trainer, verifiers and the way of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Num, median
+from computeledger.economics.plan.read import Plan
+from computeledger.economics.plan.rl import PlacedRun, placed_run, rl_assumptions
+from computeledger.economics.plan.setting import Setting, make_setting, uncertain_inputs
+from computeledger.errors import PlanError
+from computeledger.facts.architecture import Model
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
+from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
+from computeledger.simulation.step_times import Engine, timed_pool
+from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
+from computeledger.workloads.rl.generation import Sampling, framework_machine
+from computeledger.workloads.rl.scenario import RLScenario
+from computeledger.workloads.rl.training import train
+from computeledger.workloads.serving.estimate import largest_batch
+
+#: Stands for the replicas until their steps are timed.
+_UNTIMED = Pool(1, constant_step_times(1, 1.0, 1.0), Limits(1, 1, 0, 0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run to simulate, and what it rests on.
+
+    Attributes
+    ----------
+    scenario : RLClockScenario
+        The run.
+    rollouts : Rollouts
+        As drawn.
+    model : Model
+        What is trained.
+    generation, training : str
+        Layouts.
+    logprob_passes, updates_per_batch : float
+        Forward passes beside the update, and updates [-].
+    peak_flop_per_s, usd_per_gpu_hour : float
+        Dense bf16 peak of one GPU, and its price [FLOP/s], [USD/h].
+    fit_error_fraction : float
+        Largest departure of the tables of step times from the physics [-].
+    weights_bytes : float
+        What is sent after a step [byte].
+    assumed : tuple of str
+        What the plan is silent about.
+    """
+
+    scenario: RLClockScenario
+    rollouts: Rollouts
+    model: Model
+    generation: str
+    training: str
+    logprob_passes: float
+    updates_per_batch: float
+    peak_flop_per_s: float
+    usd_per_gpu_hour: float
+    fit_error_fraction: float
+    weights_bytes: float
+    assumed: tuple[str, ...]
+
+
+def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) -> Plan:
+    """The same plan with another largest lag, on GPUs of their own for generation and training.
+
+    Parameters
+    ----------
+    plan : Plan
+        With an RL section.
+    policy_lag_steps : int
+        Largest policy lag [-].
+    like : PlannedRun, optional
+        A run whose split of the GPUs is kept.
+
+    Returns
+    -------
+    Plan
+        Otherwise unchanged.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.read import Section
+    >>> plan = Plan("x", Section("plan", {}), {"rl": Section("rl", {"mode": "synchronous"})})
+    >>> dict(with_lag(plan, 2).sections["rl"].values)
+    {'max_lag': 2.0, 'mode': 'asynchronous'}
+    """
+    left = {"mode"} if policy_lag_steps else {"mode", "in_flight_updates"}
+    values = {key: value for key, value in plan.sections["rl"].values.items() if key not in left}
+    values["max_lag"] = float(policy_lag_steps)
+    if policy_lag_steps:
+        values["mode"] = "asynchronous"
+    if like is not None and not like.scenario.is_colocated:
+        values |= {"generation_gpus": like.scenario.n_gpus_generation, "training_gpus": like.scenario.trainer.n_gpus}
+        values["layout"] = like.generation
+    section = replace(plan.sections["rl"], values=values)
+    return replace(plan, sections={**plan.sections, "rl": section})
+
+
+def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
+    """Make a run of a plan's RL section, at the medians of what is uncertain.
+
+    Parameters
+    ----------
+    plan : Plan
+        With an RL section that is not skipped.
+    n_steps : int
+        Training steps to simulate [-].
+    seed : int
+        Of the lengths and the verifiers' times [-].
+
+    Returns
+    -------
+    PlannedRun
+        Ready to be simulated.
+
+    Raises
+    ------
+    PlanError
+        Where the section is skipped or contradicts itself.
+    DoesNotFitError
+        Where no layout holds the model and one rollout.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.read import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
+    ...                   "rl": {"gpus": 16, "steps": 100, "prompts_per_step": 16, "group_size": 8,
+    ...                          "rollout": "1K tokens", "prompt": "400 tokens"}})
+    >>> run = planned_run(plan, 2)
+    >>> run.scenario.rollouts_per_step, run.scenario.is_colocated
+    (128, True)
+    """
+    section = plan.sections["rl"]
+    if "skip" in section:
+        raise PlanError(f'[rl] is skipped ("{section.text("skip")}"): there is nothing to simulate')
+    if "gold" in section:
+        raise PlanError("rl.gold: scores of a text are not simulated; plan and rl count them")
+    draws: dict[str, Num] = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+    setting = make_setting(plan, section, draws)
+    placed = placed_run(setting)
+    run = placed.scenario
+    layout, split = run.engine.layout, run.split
+    n_replicas = int(split.n_generation // layout.n_gpus)
+    sync_s, fixed_s = (median(part) for part in once_per_step_s(run, placed.machines))
+    scenario = RLClockScenario(
+        pool=_UNTIMED._replace(n_replicas=n_replicas),
+        n_gpus_per_replica=float(layout.n_gpus), n_gpus_generation=float(split.n_generation),
+        trainer=_trainer(setting, placed, fixed_s),
+        is_colocated=split.is_colocated, n_steps=n_steps,
+        rollouts_per_step=round(median(run.algorithm.rollouts)),
+        policy_lag_steps=split.max_lag,
+        n_verifiers=round(median(run.domains[0].n_cores)) if run.domains else 1,
+        sync=_sync(setting, run, n_replicas, sync_s),
+        started_ratio=median(run.algorithm.started_ratio), keeps_partial=run.algorithm.keeps_partial,
+        failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
+    )  # fmt: skip
+    check_run(scenario)
+    rollouts = _draw(setting, run.sampling, scenario, seed)
+    question = replace(run.engine, input_tokens=max(median(run.sampling.prompt_tokens), 1.0))
+    machine = framework_machine(placed.machines.generation, placed.machines.factors)
+    timed = timed_pool(question, machine, _timing(setting, placed, scenario, rollouts))
+    return PlannedRun(
+        scenario=replace(scenario, pool=timed.pool), rollouts=rollouts, model=setting.model,
+        generation=str(layout), training=f"{run.trainer.layout}, recompute {run.trainer.recompute}",
+        logprob_passes=median(run.algorithm.logprob_passes),
+        updates_per_batch=median(run.algorithm.updates_per_batch),
+        peak_flop_per_s=setting.typical.bf16_flop_per_s, usd_per_gpu_hour=median(setting.usd_per_gpu_hour),
+        fit_error_fraction=timed.fit_error_fraction,
+        weights_bytes=float(weights_bytes_per_gpu(setting.model, Layout(), setting.precision)),
+        assumed=tuple(f"{one.name} = {median(one.value):g} {one.unit}".strip() for one in rl_assumptions(setting)),
+    )  # fmt: skip
+
+
+def _timing(setting: Setting, placed: PlacedRun, scenario: RLClockScenario, rollouts: Rollouts) -> Engine:
+    """How a replica is run: as many rollouts at once as its engine allows, it holds, and the steps in flight bring."""
+    engine = placed.scenario.engine
+    live = math.ceil(median(engine.batch))
+    if "batch" not in setting.section:
+        live = min(live, int(largest_batch(replace(engine, batch=1.0), placed.machines.generation)))
+        share = scenario.n_started * (scenario.policy_lag_steps + 1) / scenario.pool.n_replicas
+        live = min(live, math.ceil(share))
+    near = max(median(engine.input_tokens), 1.0)
+    far = max(float((rollouts.prompt_tokens + rollouts.output_tokens).max()), near + 2.0)
+    return Engine(scenario.pool.n_replicas, live=max(live, 1), contexts_tokens=(near, far))
+
+
+def _number(setting: Setting, key: str) -> float:
+    return median(setting.number(key))
+
+
+def _optional(setting: Setting, key: str, default: float) -> float:
+    return median(setting.optional(key, default))
+
+
+def _trainer(setting: Setting, placed: PlacedRun, fixed_s: float) -> Trainer:
+    """What a training step takes on its GPUs, by token, over rollouts of mean length that do not see one another."""
+    run = placed.scenario
+    made = train(setting.model, run.trainer, passes_of(run), (placed.machines.training, placed.machines.factors))
+    tokens = median(run.algorithm.rollouts * run.sequence_tokens)
+    updated = tokens * median(run.algorithm.kept_fraction)
+    return Trainer(
+        n_gpus=float(run.split.n_training),
+        fixed_s=_optional(setting, "step_overhead", fixed_s),
+        logprob_s_per_token=median(made.logprob_s) / tokens,
+        update_s_per_token=median(made.update_s) / updated,
+    )
+
+
+def _is_yes(setting: Setting, key: str) -> bool:
+    return setting.section.text(key) == "yes"
+
+
+def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> WeightSync:
+    """The way of the weights: over the scale-out fabric, and over a line between sites where some GPUs are remote."""
+    model, layout = setting.model, run.engine.layout
+    n_remote = int(_optional(setting, "remote_gpus", 0.0) // layout.n_gpus)
+    if n_remote and "remote_bandwidth" not in setting.section:
+        raise PlanError("[rl] remote_gpus needs remote_bandwidth: how fast new weights reach the other site")
+    if n_remote > n_replicas:
+        raise PlanError(f"[rl] remote_gpus: {n_remote} replicas are remote, the run has {n_replicas}")
+    latency_s = _optional(setting, "remote_latency", 0.0)
+    remote_s = 0.0
+    if n_remote:
+        every = float(weights_bytes_per_gpu(model, Layout(), setting.precision))
+        remote_s = every / _number(setting, "remote_bandwidth") + latency_s
+    return WeightSync(
+        load_s=_optional(setting, "weight_sync", own_s),
+        is_in_flight=run.split.is_in_flight or not run.split.max_lag,
+        rereads=_is_yes(setting, "reread_cache"),
+        n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,
+    )  # fmt: skip
+
+
+def _draw(setting: Setting, sampling: Sampling, scenario: RLClockScenario, seed: int) -> Rollouts:
+    """Lengths, verifiers' times and what the update keeps, each from a stream of its own."""
+    streams = [np.random.default_rng([seed, place]) for place in range(4)]
+    n, prompt = scenario.n_rollouts, max(round(median(sampling.prompt_tokens)), 1)
+    output = np.maximum(np.rint(sampling.lengths.draw(n, streams[0])), 1).astype(np.int64)
+    groups = math.ceil(n / max(round(_number(setting, "group_size")), 1))
+    kept = np.repeat(streams[2].random(groups) < _optional(setting, "kept", 1.0), math.ceil(n / groups))[:n]
+    return Rollouts(np.full(n, prompt), output, _verify_s(setting, n, streams[1], streams[3]), kept)
+
+
+def _verify_s(setting: Setting, n: int, rng: np.random.Generator, repeats: np.random.Generator) -> Times:
+    """Time that a verifier spends on each rollout; a failed attempt is repeated."""
+    mean = _optional(setting, "verifier_time", 0.0)
+    spread, failures = _optional(setting, "verifier_spread", 1.0), _optional(setting, "verifier_failures", 0.0)
+    if mean == 0:
+        return np.zeros(n)
+    if failures >= 1:
+        raise PlanError("[rl] verifier_failures = 100%: no rollout would ever be verified")
+    sigma = math.sqrt(math.log1p(spread**2))
+    once = mean * np.exp(sigma * rng.standard_normal(n) - sigma**2 / 2)
+    return np.asarray(once * repeats.geometric(1 - failures, n))

@@ -1,0 +1,460 @@
+"""What a phase of a plan runs on: model, machine, price and power, as numbers along the sample axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from computeledger.arrays import Num, Range, Uncertain
+from computeledger.economics.hosting.cost import OwnedGpu
+from computeledger.economics.plan.read import Plan, Section
+from computeledger.errors import PlanError
+from computeledger.facts.architecture import Model
+from computeledger.facts.editions import load_prices
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import Fact, System
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, middle
+from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
+from computeledger.physics.calibration.training import load_all_factors, training_efficiency
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
+from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.result import Figure, Term, fact_term
+from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
+from computeledger.workloads.serving.intervals import interval_class, interval_of, is_measured_chip
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S
+
+#: What every phase takes when the plan is silent; each use is listed in the result.
+DEFAULTS: Mapping[str, tuple[float, str]] = {
+    "pretraining.sequence": (DEFAULT_SEQUENCE_TOKENS, "tokens"),
+    "pretraining.global_batch": (DEFAULT_GLOBAL_BATCH_TOKENS, "tokens"),
+    "rl.longest_over_mean": (LONGEST_OVER_MEAN, ""),
+    "rl.steps_in_flight": (4.0, ""),
+    "inference.tpot": (SLOWEST_TPOT_S, "s"),
+}
+
+
+def price_kind(plan: Plan, section: Section) -> str | None:
+    """Kind of price a section takes from the edition, or None where the plan gives the price.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+
+    Returns
+    -------
+    str or None
+        ``rent``, ``reserve`` or ``own``.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {"price": "reserve"}))
+    >>> price_kind(plan, Section("rl", {})), price_kind(plan, Section("rl", {"price": 2.0}))
+    ('reserve', None)
+    """
+    value = plan.value(section, "price")
+    if value is None:
+        return "rent"
+    return value if isinstance(value, str) else None
+
+
+def price_fact(system: System, kind: str) -> Fact:
+    """Price of a GPU-hour in the newest edition.
+
+    Parameters
+    ----------
+    system : System
+        Whose accelerator is priced.
+    kind : str
+        ``rent`` or ``reserve``.
+
+    Returns
+    -------
+    Fact
+        With the range over sources.
+
+    Raises
+    ------
+    PlanError
+        Where the edition has no such price.
+
+    Examples
+    --------
+    >>> price_fact(load_system("h100-nvl8"), "rent").unit
+    'usd_per_hour'
+    """
+    edition = load_prices()
+    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
+    if kind not in prices:
+        raise PlanError(
+            f"price edition {edition.id} has no {kind!r} price of {system.accelerator.id}: give price = '$2/h'"
+        )
+    return prices[kind]
+
+
+def system_of(plan: Plan, section: Section) -> System:
+    """System that a section runs on.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+
+    Returns
+    -------
+    System
+        By exact id or from the user's file; that of pretraining for experiments which name none.
+
+    Raises
+    ------
+    PlanError
+        Where the plan names none.
+
+    Examples
+    --------
+    >>> system_of(Plan("x", Section("plan", {"system": "h100-nvl8"})), Section("rl", {})).accelerator.id
+    'h100-sxm5-80gb'
+    """
+    given = plan.value(section, "system")
+    if given is None:
+        given = plan.value(plan.sections["pretraining"], "system")
+    if not isinstance(given, str):
+        raise PlanError(f"[{section.name}] system is missing: give it there or at the top of the plan")
+    return load_system(given)
+
+
+def price_of(plan: Plan, section: Section, draws: Mapping[str, Num]) -> Term:
+    """Price of a section's GPU-hour.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+    draws : mapping of str to float or ndarray
+        Samples of :func:`uncertain_inputs`.
+
+    Returns
+    -------
+    Term
+        Price in USD/h, with the key in the plan or the source of the edition as its ground.
+
+    Examples
+    --------
+    >>> term = price_of(Plan("x", Section("plan", {"price": 2.0})), Section("rl", {}), {"plan.price": 2.0})
+    >>> term.value, term.ground
+    (2.0, 'plan.price')
+    """
+    kind = price_kind(plan, section)
+    if kind is None:
+        where = section if "price" in section else plan.top
+        return Term("price", draws[f"{where.name}.price"], "usd_per_hour", "plan", f"{where.name}.price")
+    system = system_of(plan, section)
+    if kind == "own":
+        figure = _owned_figure(section, system, draws)
+        return Term("price", figure.value, "usd_per_hour", "figure", f"{figure.name}: {figure.formula}")
+    return fact_term("price", price_fact(system, kind), draws[f"price.{system.accelerator.id}.{kind}"])
+
+
+def _owned_figure(section: Section, system: System, draws: Mapping[str, Num]) -> Figure:
+    """Cost of an owned GPU-hour; where a section states its own occupancy, the phase counts the idle hours itself."""
+    gpu = OwnedGpu(system.accelerator, system)
+    if "occupancy" not in section:
+        return gpu.figure(draws)
+    figure = gpu.figure({**draws, "ownership.occupancy_fraction": 1.0}, {"ownership.occupancy_fraction": 1.0})
+    return replace(figure, name=f"{figure.name} ({section.name}, idle hours apart)")
+
+
+def owned_figures(plan: Plan, draws: Mapping[str, Num]) -> tuple[Figure, ...]:
+    """Working of the owned GPU-hours of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    draws : mapping of str to float or ndarray
+        Samples of :func:`uncertain_inputs`.
+
+    Returns
+    -------
+    tuple of Figure
+        One for each accelerator that a section owns.
+
+    Examples
+    --------
+    >>> owned_figures(Plan("x", Section("plan", {"price": "rent"})), {})
+    ()
+    """
+    found = {}
+    for section in plan.sections.values():
+        if "skip" not in section and price_kind(plan, section) == "own":
+            figure = _owned_figure(section, system_of(plan, section), draws)
+            found[figure.name] = figure
+    return tuple(found.values())
+
+
+def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
+    """Every uncertain or overridable input of a plan, by the name its samples go by.
+
+    Parameters
+    ----------
+    plan : Plan
+        To be sampled.
+
+    Returns
+    -------
+    dict of str to float or Range
+        The plan's quantities, the efficiency factors, prices and powers it uses.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}), {"rl": Section("rl", {"rollout": Range(1e4, 5e4)})})
+    >>> sorted(name for name in uncertain_inputs(plan) if not name.startswith("efficiency"))
+    ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout']
+    """
+    inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
+    if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
+        inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+    inputs |= _serving_ratios(plan)
+    inputs |= plan.uncertain()
+    for section in plan.sections.values():
+        if "skip" in section:
+            continue
+        system = system_of(plan, section)
+        inputs[f"power.{system.id}"] = system.facility_w_per_chip.uncertain
+        kind = price_kind(plan, section)
+        if kind == "own":
+            facts = OwnedGpu(system.accelerator, system).facts()
+            inputs |= {name: fact.uncertain for name, fact in facts.items()}
+        elif kind is not None:
+            inputs[f"price.{system.accelerator.id}.{kind}"] = price_fact(system, kind).uncertain
+    return inputs
+
+
+def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
+    """Real over predicted times of what the plan serves: the interval of its class, as ``serve`` has it."""
+    section = plan.sections.get("inference")
+    if section is None or "skip" in section:
+        return {}
+    ids = {str(plan.value(section, "model")), *(one.text("model") for one in section.traffic)} - {None}
+    system, layout = system_of(plan, section), section.text("layout")
+    if len(ids) > 1 and is_measured_chip(system):  # several models share one factor: that of what was not measured
+        return {}
+    is_spread = layout is not None and parse_layout(layout).n_gpus > system.n_gpus_scale_up.value
+    kind = "spread" if is_spread else "aggregated"
+    model = load_model(str(ids.pop()))
+    weights = _precision(plan, section, model).name
+    found = interval_of(interval_class(model, weights, system, DEFAULT_ENGINE, kind))
+    return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A section with everything it rests on.
+
+    Attributes
+    ----------
+    section : Section
+        Of the plan.
+    model : Model
+        What runs.
+    machine, typical : Machine
+        With samples of the efficiency factors, and with their medians.
+    precision, training_precision : Precision
+        Of weights and products: of what runs, and of an update, which is bf16 where the plan does not say.
+    usd_per_gpu_hour : float or ndarray
+        Price [USD/h].
+    facility_w_per_gpu : float or ndarray
+        Power, cooling and losses included [W].
+    price_term, power_term : Term
+        Their grounds.
+    draws : mapping of str to float or ndarray
+        All samples.
+    """
+
+    section: Section
+    model: Model
+    machine: Machine
+    typical: Machine
+    precision: Precision
+    training_precision: Precision
+    usd_per_gpu_hour: Num
+    facility_w_per_gpu: Num
+    price_term: Term
+    power_term: Term
+    draws: Mapping[str, Num]
+
+    def number(self, key: str, section: Section | None = None) -> Num:
+        """Samples of a quantity of the section, or its default; a phase lists those it takes by :meth:`assumed`.
+
+        Parameters
+        ----------
+        key : str
+            Of the section.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        float or ndarray
+            The quantity, in its own SI unit.
+
+        Examples
+        --------
+        >>> from computeledger.economics.plan.read import read_plan
+        >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+        ...                   "pretraining": {"tokens": "15T tokens", "gpus": 64},
+        ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
+        >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+        >>> setting = make_setting(plan, plan.sections["pretraining"], draws)
+        >>> setting.number("gpus"), setting.number("sequence")
+        (64.0, 4096.0)
+        """
+        where = section or self.section
+        if key in where:
+            return self.draws[f"{where.name}.{key}"]
+        if section is not None and key in self.section:
+            return self.draws[f"{self.section.name}.{key}"]
+        return DEFAULTS[f"{self.section.name}.{key}"][0]
+
+    def assumed(self, *keys: str, section: Section | None = None) -> tuple[Term, ...]:
+        """Defaults of the quantities that the plan leaves out.
+
+        Parameters
+        ----------
+        *keys : str
+            Of the section, each with a default.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        tuple of Term
+            None where the plan states all of them.
+
+        Examples
+        --------
+        >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+        >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
+        >>> setting = make_setting(plan, Section("pretraining", {"sequence": 8192.0}), draws)
+        >>> [(one.name, one.value) for one in setting.assumed("sequence", "global_batch")]
+        [('pretraining.global_batch', 4000000.0)]
+        """
+        stated = {*self.section.values, *(section.values if section is not None else ())}
+        names = [f"{self.section.name}.{key}" for key in keys if key not in stated]
+        return tuple(Term(name, *DEFAULTS[name], "assumption", "the plan is silent") for name in names)
+
+    def optional(self, key: str, default: float, section: Section | None = None) -> Num:
+        """Samples of a quantity whose absence means a neutral value.
+
+        Parameters
+        ----------
+        key : str
+            Of the section.
+        default : float
+            What it is where the plan is silent, in its own SI unit.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        float or ndarray
+            The quantity, in its own SI unit.
+        """
+        where = section or self.section
+        if key in where:
+            return self.draws[f"{where.name}.{key}"]
+        return self.draws.get(f"{self.section.name}.{key}", default)
+
+    def typical_number(self, key: str, section: Section | None = None) -> float:
+        """Median of a quantity, for choices that must not depend on a sample.
+
+        Parameters
+        ----------
+        key : str
+            Of the section; its default where the plan is silent.
+        section : Section, optional
+            A stream, whose value comes before the section's.
+
+        Returns
+        -------
+        float
+            The quantity, in its own SI unit.
+        """
+        where = section or self.section
+        value = where.values.get(key, self.section.values.get(key))
+        if isinstance(value, (float, Range)):
+            return middle(value)
+        return float(self.number(key, section))
+
+
+def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_id: str | None = None) -> Setting:
+    """Gather what a section rests on.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its defaults.
+    section : Section
+        Of that plan.
+    draws : mapping of str to float or ndarray
+        Samples of :func:`uncertain_inputs`.
+    model_id : str, optional
+        A variant that replaces the section's model.
+
+    Returns
+    -------
+    Setting
+        Ready for the workloads.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
+    >>> setting = make_setting(plan, Section("rl", {}), {"plan.price": 2.0, "power.h100-nvl8": 1800.0})
+    >>> setting.model.id, setting.usd_per_gpu_hour, setting.precision.name
+    ('meta-llama/Meta-Llama-3.1-8B', 2.0, 'bf16')
+    """
+    system = system_of(plan, section)
+    model = load_model(model_id or str(plan.value(section, "model")))
+    price_term = price_of(plan, section, draws)
+    power = draws[f"power.{system.id}"]
+    overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
+    typical = {name: middle(value) for name, value in _serving_ratios(plan).items()}
+    typical |= {
+        f"efficiency.{name}": middle(value)
+        for name, value in plan.efficiency.values.items()
+        if not isinstance(value, str)
+    }
+    return Setting(
+        section=section,
+        model=model,
+        machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
+        typical=Machine(system, efficiency(draws=typical), training_efficiency(draws=typical)),
+        precision=_precision(plan, section, model),
+        training_precision=_training_precision(plan, section, model),
+        usd_per_gpu_hour=price_term.value,
+        facility_w_per_gpu=power,
+        price_term=price_term,
+        power_term=fact_term("facility power", system.facility_w_per_chip, power),
+        draws=draws,
+    )
+
+
+def _precision(plan: Plan, section: Section, model: Model) -> Precision:
+    given = plan.value(section, "precision")
+    if section.name == "pretraining":
+        return _training_precision(plan, section, model)
+    if isinstance(given, str):
+        return parse_precision(given, model.is_moe)
+    return Precision(model.weight_precision, model.dense_precision, model.expert_precision)
+
+
+def _training_precision(plan: Plan, section: Section, model: Model) -> Precision:
+    given = plan.value(section, "precision") if section.name != "inference" else None  # what only serves trains nothing
+    return parse_training_precision(given if isinstance(given, str) else "bf16", model.is_moe)

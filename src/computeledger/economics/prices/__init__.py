@@ -1,0 +1,1 @@
+"""Price sheets, and what they reveal of the model behind them."""

@@ -1,0 +1,1 @@
+"""Cost, time and success of a finished task."""

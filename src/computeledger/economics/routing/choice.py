@@ -1,0 +1,127 @@
+"""Which policy: the front of cost and success, the cheapest that succeeds often enough, the bound of independence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.economics.routing.model import Outcome, RouteTask
+from computeledger.errors import InputError
+
+
+def pareto_policies(out: Outcome) -> NDArray[np.intp]:
+    """Policies that nothing beats in both cost and success, from cheap to good.
+
+    Parameters
+    ----------
+    out : Outcome
+        All policies.
+
+    Returns
+    -------
+    ndarray
+        Their places [-].
+
+    Examples
+    --------
+    >>> from computeledger.economics.routing.model import RouteModel, evaluate_policies
+    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
+    >>> out = evaluate_policies(RouteTask(models))
+    >>> front = pareto_policies(out)
+    >>> bool(np.all(np.diff(out.usd_per_task[front]) >= 0) and np.all(np.diff(out.success_fraction[front]) > 0))
+    True
+    """
+    order = np.lexsort((-out.success_fraction, out.usd_per_task))
+    best = np.maximum.accumulate(out.success_fraction[order])
+    keep = np.concatenate([[True], out.success_fraction[order][1:] > best[:-1] + 1e-9])
+    return np.asarray(order[keep])
+
+
+def best_policy(out: Outcome, least_success_fraction: float = 0.0) -> int:
+    """The lowest cost per completed task among policies that succeed often enough.
+
+    Parameters
+    ----------
+    out : Outcome
+        All policies.
+    least_success_fraction : float
+        Success that is needed [-].
+
+    Returns
+    -------
+    int
+        Its place [-].
+
+    Raises
+    ------
+    InputError
+        No policy succeeds that often.
+
+    Examples
+    --------
+    >>> from computeledger.economics.routing.model import RouteModel, evaluate_policies
+    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
+    >>> out = evaluate_policies(RouteTask(models))
+    >>> [out.policies[best_policy(out, least)][-1].model for least in (0.0, 0.8)]
+    [0, 1]
+    """
+    allowed = out.success_fraction >= least_success_fraction - 1e-12
+    if not allowed.any():
+        raise InputError(
+            f"no policy succeeds in {least_success_fraction:g} of tasks: the best in {out.success_fraction.max():.3g}"
+        )
+    return int(np.argmin(np.where(allowed, out.usd_per_completed_task, np.inf)))
+
+
+def independent(task: RouteTask) -> RouteTask:
+    """The same task with failures that know nothing of each other: an upper bound of what retries and cascades reach.
+
+    Parameters
+    ----------
+    task : RouteTask
+        With its correlations.
+
+    Returns
+    -------
+    RouteTask
+        Without.
+
+    Examples
+    --------
+    >>> from computeledger.economics.routing.model import RouteModel, Step, evaluate_policies
+    >>> task = independent(RouteTask((RouteModel("a", 0.41, 1.0, 1.0),)))
+    >>> round(float(evaluate_policies(task, [(Step(0, 3),)]).success_fraction[0]), 3)
+    0.795
+    """
+    models = tuple(replace(model, retry_correlation_fraction=0.0) for model in task.models)
+    return replace(task, models=models, model_correlation_fraction=0.0)
+
+
+def break_even_price_ratio(out: Outcome, place: int, best: int) -> float:
+    """Factor on a policy's whole cost at which it would cost what the best does per completed task.
+
+    Parameters
+    ----------
+    out : Outcome
+        Policies.
+    place, best : int
+        Of the policy and of the best [-].
+
+    Returns
+    -------
+    float
+        Below 1: how far its prices would have to fall [-].
+
+    Examples
+    --------
+    >>> from computeledger.economics.routing.model import RouteModel, evaluate_policies
+    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
+    >>> from computeledger.economics.routing.model import Step
+    >>> out = evaluate_policies(RouteTask(models), [(Step(0, 1, "once"),), (Step(1, 1, "once"),)])
+    >>> round(break_even_price_ratio(out, 1, 0), 2)
+    0.1
+    """
+    each = out.usd_per_completed_task
+    return float(each[best] / max(each[place], 1e-300))

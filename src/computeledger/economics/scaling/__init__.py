@@ -1,0 +1,1 @@
+"""Scaling laws and the allocation of a budget."""

@@ -1,0 +1,137 @@
+"""The commands ``allocate``, ``prices``, ``invert`` and ``route``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import CONTEXT, help_alone, json_option, working_option
+from computeledger.questions.allocate import AllocateQuestion
+from computeledger.questions.invert import InvertQuestion
+from computeledger.questions.prices import (
+    BillQuestion,
+    PriceFloorQuestion,
+    PriceHistoryQuestion,
+    PriceListQuestion,
+    PriceSheetQuestion,
+)
+from computeledger.questions.route import RouteQuestion
+
+
+@click.command()
+@question_options(AllocateQuestion)
+@click.option(
+    "--laws", is_flag=True, help="List the laws: where each was read, what it was fitted on, whether it is on."
+)
+@report_option
+@json_option
+def allocate(laws: bool, **options: Any) -> None:
+    """Split a budget over size, pretraining, RL and inference by equal marginal returns.
+
+    Without --inference-tokens or --rl-tokens the ledger is as large as pretraining's: a choice, and no law.
+    """
+    if laws:
+        from computeledger.questions.answers.laws import LawsAnswer
+
+        show_answer(LawsAnswer(), options)
+        return
+    from computeledger.questions.answers.allocate import answer_allocate
+
+    show_answer(answer_allocate(asked_by(AllocateQuestion, options)), options)
+
+
+@click.command()
+@click.argument("sheet", metavar="[SHEET.toml]", required=False)
+@question_options(InvertQuestion, leave_out=("sheet",))
+@report_option
+@working_option
+@json_option
+def invert(**options: Any) -> None:
+    """Say what a price sheet reveals of the model behind it, and what it does not.
+
+    Sizes come from prices of open models of known size; intervals are those that left-out models keep.
+    """
+    from computeledger.questions.answers.invert import answer_invert
+
+    show_answer(answer_invert(asked_by(InvertQuestion, options)), options)
+
+
+@click.command()
+@click.argument("task", metavar="[TASK.toml]", required=False)
+@question_options(RouteQuestion, leave_out=("task",))
+@report_option
+@working_option
+@json_option
+def route(**options: Any) -> None:
+    """Cost, time and success of a completed task: single models, retries, best-of-k and cascades.
+
+    Failures are correlated: what independence would promise is printed as an upper bound only.
+    """
+    from computeledger.questions.answers.route import answer_route
+
+    show_answer(answer_route(asked_by(RouteQuestion, options)), options)
+
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.pass_context
+def prices(context: click.Context) -> None:
+    """Price sheets of tokens: list, show, bill and compare, history, and the cost floor of an open model."""
+    help_alone(context)
+
+
+@prices.command("list")
+@click.argument("text", required=False)
+@report_option
+@json_option
+def list_sheets(**options: Any) -> None:
+    """Models of the snapshot whose provider/name holds TEXT."""
+    from computeledger.questions.answers.prices import answer_price_list
+
+    show_answer(answer_price_list(asked_by(PriceListQuestion, options)), options)
+
+
+@prices.command()
+@click.argument("name")
+@report_option
+@json_option
+def show(**options: Any) -> None:
+    """The sheet of provider/name or of a TOML file: every price with its tiers and modes."""
+    from computeledger.questions.answers.prices import answer_price_sheet
+
+    show_answer(answer_price_sheet(asked_by(PriceSheetQuestion, options)), options)
+
+
+@prices.command()
+@click.argument("names", nargs=-1, required=True)
+@question_options(BillQuestion, leave_out=("names",))
+@report_option
+@json_option
+def bill(**options: Any) -> None:
+    """What one request costs at one or more sheets, cheapest first."""
+    from computeledger.questions.answers.prices import answer_bill
+
+    show_answer(answer_bill(asked_by(BillQuestion, options)), options)
+
+
+@prices.command()
+@click.argument("name")
+@report_option
+@json_option
+def history(**options: Any) -> None:
+    """Every dated set of prices that the source has for provider/name."""
+    from computeledger.questions.answers.prices import answer_price_history
+
+    show_answer(answer_price_history(asked_by(PriceHistoryQuestion, options)), options)
+
+
+@prices.command()
+@question_options(PriceFloorQuestion)
+@report_option
+@json_option
+def floor(**options: Any) -> None:
+    """Cost of an open model's tokens on given hardware beside its market prices: who sells below cost."""
+    from computeledger.questions.answers.prices import answer_price_floor
+
+    show_answer(answer_price_floor(asked_by(PriceFloorQuestion, options)), options)

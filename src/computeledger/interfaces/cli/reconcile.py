@@ -1,0 +1,40 @@
+"""The command ``reconcile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import json_option
+from computeledger.questions.reconcile import ReconcileQuestion
+
+#: Megabytes of a file that takes long enough to say that it is being read.
+_LARGE_MB = 100
+
+
+@click.command()
+@click.argument("plan", metavar="PLAN.toml")
+@click.argument("actuals", metavar="ACTUALS...", nargs=-1, required=True)
+@question_options(ReconcileQuestion, leave_out=("plan", "actuals"))
+@report_option
+@json_option
+def reconcile(**options: Any) -> None:
+    """Budget against actuals by phase; writes a calibration that the next plan can use.
+
+    ACTUALS are run ledgers and logs, told apart by what is in them: Megatron-LM, torchtitan and verl consoles, verl's
+    JSONL, trainer_state.json of TRL and the Trainer, results of vLLM's and SGLang's benchmarks, vLLM's /metrics, and
+    power logs of nvidia-smi and DCGM, which go with the workload beside them.
+    """
+    from computeledger.questions.answers.reconcile import answer_reconcile
+    from computeledger.units import MEGA, format_si
+
+    question = asked_by(ReconcileQuestion, options)
+    for path in map(Path, question.actuals):
+        if path.is_file() and path.stat().st_size >= _LARGE_MB * MEGA:
+            click.echo(f"reading {path} ({format_si(path.stat().st_size, 'B')})", err=True)
+    answer = answer_reconcile(question)
+    answer.write_calibration()
+    show_answer(answer, options)

@@ -1,0 +1,33 @@
+"""The command ``serve``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import json_option, working_option
+from computeledger.workloads.questions.serve import ServeQuestion
+
+
+@click.command()
+@question_options(ServeQuestion)
+@report_option
+@working_option
+@json_option
+def serve(**options: Any) -> None:
+    """Serving: prefill and decode by operation, TTFT, TPOT, throughput, USD/Mtok, memory.
+
+    Without --batch, the Pareto front of speed against throughput over legal layouts and batches; with
+    --requests-per-s, how many GPUs that load needs.
+    """
+    from computeledger.questions.answers.serve import answer_serve
+
+    question = asked_by(ServeQuestion, options)
+    answer = answer_serve(question)
+    alone = question.emit and not (options["working"] or question.kv_tiers or options["html"] or options["as_json"])
+    if alone:
+        click.echo(answer.to_dict()["launch"]["text"])
+        return
+    show_answer(answer, options)

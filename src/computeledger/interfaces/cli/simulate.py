@@ -1,0 +1,67 @@
+"""The commands ``simulate serve`` and ``simulate rl``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import CONTEXT, help_alone, json_option
+from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
+from computeledger.writing import write_bytes
+
+_records_option = click.option("--records", metavar="FILE", help="Write every record as .csv, .npz or .parquet.")
+
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.pass_context
+def simulate(context: click.Context) -> None:
+    """Serving and RL through time: queues, tails, idle GPUs."""
+    help_alone(context)
+    from computeledger.simulation.compiled import can_compile
+
+    if context.invoked_subcommand is not None and not can_compile():
+        click.echo("numba is not installed: long simulations run as Python, some hundred times slower", err=True)
+
+
+@simulate.command("serve")
+@question_options(SimulateServeQuestion)
+@_records_option
+@report_option
+@json_option
+def simulate_serve(**options: Any) -> None:
+    """A fleet under a load, request by request: percentiles, goodput, cost, saturation.
+
+    Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals: a trace is simulated from
+    beginning to end, arrivals in steady state.
+    """
+    from computeledger.questions.answers.simulate_serve import answer_simulate_serve
+
+    question = asked_by(SimulateServeQuestion, options)
+    _finish(answer_simulate_serve(question, is_reported=options["html"] is not None), options)
+
+
+@simulate.command("rl")
+@click.argument("plan", metavar="PLAN.toml")
+@question_options(SimulateRLQuestion, leave_out=("plan",))
+@_records_option
+@report_option
+@json_option
+def simulate_rl(**options: Any) -> None:
+    """The RL section of a plan, rollout by rollout: step time, what waits for what, staleness."""
+    from computeledger.questions.answers.simulate_rl import answer_simulate_rl
+
+    _finish(answer_simulate_rl(asked_by(SimulateRLQuestion, options)), options)
+
+
+def _finish(answer: Any, options: Mapping[str, Any]) -> None:
+    """Print the answer, and write what was asked for."""
+    if options["records"] is not None:
+        from computeledger.interfaces.record_files import record_bytes
+
+        write_bytes(options["records"], record_bytes(options["records"], answer.records()), "--records")
+    show_answer(answer, options)
+    if options["records"] is not None and not options["as_json"]:
+        click.echo(f"records: {options['records']}")

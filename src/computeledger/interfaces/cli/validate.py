@@ -1,0 +1,39 @@
+"""The commands ``validate`` and ``claims``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import json_option
+from computeledger.questions.claims import ClaimsQuestion
+from computeledger.questions.validate import ValidateQuestion
+
+
+@click.command()
+@question_options(ValidateQuestion)
+@report_option
+@json_option
+def validate(**options: Any) -> None:
+    """Predicted against measured: errors, bias and interval coverage, over all rows and by slice.
+
+    A table is told by its columns: serving points (InferenceX columns), published serving figures or training runs.
+    Rows that lack what a prediction needs are counted by reason; groups in doubt are counted and reported apart.
+    """
+    from computeledger.questions.answers.validate import answer_validate
+
+    show_answer(answer_validate(asked_by(ValidateQuestion, options)), options)
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@question_options(ClaimsQuestion, leave_out=("ids",))
+@report_option
+@json_option
+def claims(**options: Any) -> None:
+    """Every quantitative claim of the source documents, recomputed: holds, holds if, or does not hold, and why."""
+    from computeledger.questions.answers.claims import answer_claims
+
+    show_answer(answer_claims(asked_by(ClaimsQuestion, options)), options)

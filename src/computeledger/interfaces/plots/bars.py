@@ -1,0 +1,150 @@
+"""Plain bars as plotly specifications: named quantities with their intervals, and shares of a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots.parts import Spec, plain, rounded
+from computeledger.questions.wording import interval_words, percent, point, words
+
+_ROW_PX, _LINE_PX = 44, 22
+#: Medians of shares that add up to one so nearly need no remark.
+_UNEVEN = 0.005
+#: Parts smaller than this share of the whole are nothing to the eye.
+_SEEN, _NEARLY_NOTHING = 1e-4, "under 0.01 %"
+#: Paul Tol's muted scheme, told apart by readers who see few colours; for its indigo his blue, which dark pages show.
+SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
+
+
+def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) -> Spec:
+    """Quantities as bars from zero with their 90 % intervals, the largest first; what is too small to see is left out.
+
+    Examples
+    --------
+    >>> bars_figure({"a": 1.0, "b": 2.0, "none": 0.0}, "s", "#0072B2")["data"][0]["x"]
+    [2.0, 1.0]
+    """
+    largest = max((point(value) for value in rows.values()), default=0.0)
+    seen = ((name, value) for name, value in rows.items() if point(value) > _SEEN * largest)
+    shown = sorted(seen, key=lambda row: -point(row[1]))[:most]
+    places = list(range(len(shown)))[::-1]
+    sizes = [point(value) for _, value in shown]
+    ends = [(point(value, "p05"), point(value, "p95")) for _, value in shown]
+    data = [{
+        "type": "bar", "orientation": "h", "x": rounded(sizes), "y": [place - 0.12 for place in places],
+        "width": [0.34] * len(shown), "marker": {"color": color, "line": {"width": 0}},
+        "error_x": {
+            "type": "data", "symmetric": False, "color": parts.NEUTRAL, "thickness": 1.5, "width": 4,
+            "array": rounded(high - size for size, (_, high) in zip(sizes, ends, strict=True)),
+            "arrayminus": rounded(size - low for size, (low, _) in zip(sizes, ends, strict=True)),
+        },
+        "hovertext": [f"{plain(name)}: {words(point(value), unit)}<br>{interval_words(value, unit)}"
+                      for name, value in shown],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }]  # fmt: skip
+    notes = [
+        parts.note(f"{plain(name)}  <b>{words(point(value), unit)}</b>", place + 0.26)
+        for place, (name, value) in zip(places, shown, strict=True)
+    ]
+    layout = parts.layout(
+        _ROW_PX * max(len(shown), 1) + 16,
+        notes,
+        xaxis={"range": [0, max([high for _, high in ends] or [1.0]) * 1.03], "visible": False, "fixedrange": True},
+        yaxis={"range": [-0.5, len(shown) - 0.4], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+    )
+    return {"data": data, "layout": layout}
+
+
+def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, unit: str = "fraction") -> Spec:
+    """Parts of a whole as one bar, and below it a line for each, so that no part is too small to be read.
+
+    Examples
+    --------
+    >>> [trace["name"] for trace in strip_figure({"a": 0.25, "b": 0.75})["data"]]
+    ['a', 'b']
+    """
+    shown = [(name, value, colors[place % len(colors)]) for place, (name, value) in enumerate(parts_of.items())]
+    shown = [one for one in shown if point(one[1]) > 0]
+    whole = sum(point(value) for _, value, _ in shown) or 1.0
+    data, notes = [], []
+    for place, (name, value, color) in enumerate(shown):
+        size = point(value)
+        said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
+        notes.append(_line(name, color, said, band, -place - 1.0))
+        share = percent(size / whole)
+        data.append({
+            "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
+            "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
+            "text": [share if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
+            "hovertemplate": f"{plain(name)}: {said}<extra></extra>",
+        })  # fmt: skip
+    rows = len(shown)
+    if unit == "fraction" and abs(whole - 1) > _UNEVEN:
+        rows += 1
+        notes.append(parts.note(f"the bar: shares of the sum of these medians, {percent(whole)}", -rows))
+    layout = parts.layout(
+        _LINE_PX * (rows + 2),
+        notes,
+        barmode="stack",
+        xaxis={"range": [0, whole], "visible": False, "fixedrange": True},
+        yaxis={"range": [-rows - 0.6, 1.2], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+    )
+    return {"data": data, "layout": layout}
+
+
+def _line(name: str, color: str, said: str, band: str, y: float) -> Spec:
+    """A line of a legend that says its value; the interval stands beside it where there is one."""
+    square = f'<span style="color:{color}">\u25a0</span>'
+    return parts.note(f"{square} {plain(name)}  <b>{said}</b>" + (f"  {band}" if band else ""), y)
+
+
+def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
+    """What happens one after the other on each side, as bars over time; what waits is hatched.
+
+    Examples
+    --------
+    >>> [trace["base"] for trace in turns_figure({"all": {"read": 2.0, "write": 1.0}})["data"]]
+    [[0.0], [2.0]]
+    """
+    names = dict.fromkeys([*order, *(name for spans in sides.values() for name in spans)])
+    shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(names)}
+    data, notes, line = [], [], 0.0
+    for side, spans in sides.items():
+        line -= 1.3
+        notes.append(parts.note(f"<b>{plain(side)}</b>", line + 1.1))
+        begin = 0.0
+        for name, value in spans.items():
+            length = point(value)
+            data.append({
+                "type": "bar", "orientation": "h", "base": [begin], "x": [length], "y": [line], "width": [1.0],
+                "marker": {"color": shades[name], "line": {"width": 0},
+                           "pattern": {"shape": "/" if "waiting" in name else ""}},
+                "hovertemplate": f"{plain(side)}: {plain(name)}, {words(length, 's')}<extra></extra>",
+            })  # fmt: skip
+            begin += length
+        for name, value in spans.items():
+            line -= 1.0
+            notes.append(_line(name, shades[name], words(point(value), "s"), interval_words(value, "s"), line))
+        line -= 0.4
+    end = max(sum(point(value) for value in spans.values()) for spans in sides.values())
+    layout = parts.layout(
+        _LINE_PX * (1 - line),
+        notes,
+        barmode="overlay",
+        xaxis={"range": [0, end * 1.001 or 1.0], "visible": False, "fixedrange": True},
+        yaxis={"range": [line, 0.6], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+    )
+    return {"data": data, "layout": layout}
+
+
+def _ink(color: str) -> str:
+    """Black or white, whichever stands out from a colour."""
+    red, green, blue = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
+    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"

@@ -1,0 +1,395 @@
+"""Plots of a plan as plotly specifications: plain dictionaries that the report and the web app draw alike.
+
+Nothing here imports plotly. A specification carries no theme: whoever draws it adds
+:func:`computeledger.interfaces.plots.parts.template`, so that one specification follows light and dark. Every text that
+a plan may contain is escaped, because plotly reads it as markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import median
+from computeledger.economics.plan.ledger import Ledger
+from computeledger.facts.load import load_accelerator
+from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
+from computeledger.physics.blackboard.ledgers import ridge_flop_per_byte
+from computeledger.physics.roofline import BOUNDS, total_s
+from computeledger.questions.documents.records import bound_fractions, operations_document
+from computeledger.questions.documents.serving import option_document
+from computeledger.questions.wording import (
+    PHASE_NAMES,
+    input_words,
+    interval_words,
+    percent,
+    point,
+    span,
+    step_words,
+    words,
+)
+from computeledger.units import format_si, format_usd
+from computeledger.workloads.result import quantity
+
+
+def shares_figure(document: Mapping[str, Any]) -> Spec:
+    """Shares of the ledgers in FLOP beside their shares in GPU-time.
+
+    Two stacked bars joined by ribbons show how the life-cycle shears between the currencies: medians as shares of their
+    sum, since medians of shares need not add up to one. Below, each ledger's two shares with their 90 % intervals.
+
+    Examples
+    --------
+    >>> half = {"pretraining": 0.5, "inference": 0.5}
+    >>> len(shares_figure({"shares": {"flop": half, "gpu_time": half}})["data"])
+    4
+    """
+    flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
+    names = list(flop)
+    bars_px, row_px, gap_px = 180, 64, 16
+    height = bars_px + gap_px + row_px * len(names)
+    data: list[Spec] = []
+    wholes = [sum(point(share) for share in shares.values()) or 1.0 for shares in (flop, time)]
+    notes = [parts.note("medians of FLOP, as shares of their sum", 1.42, "y2"),
+             parts.note("medians of GPU-time, as shares of their sum", -0.42, "y2")]  # fmt: skip
+    starts = [0.0, 0.0]
+    segments: list[tuple[str, int, float, float]] = []
+    marks: list[tuple[Any, float, str, str]] = []
+    for name in names:
+        sizes = (point(flop[name]) / wholes[0], point(time[name]) / wholes[1])
+        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+        data.append(_ribbon(name, starts, ends))
+        segments += [(name, y, start, end) for y, start, end in zip((1, 0), starts, ends, strict=True)]
+        starts = ends
+    for row, name in enumerate(reversed(names)):
+        color = PHASE_COLORS[name]
+        marks += [(flop[name], row + 0.04, color, "circle-open"), (time[name], row - 0.2, color, "circle")]
+        text = f"<b>{PHASE_NAMES[name]}</b>   ○ FLOP {percent(flop[name])}   ● GPU-time {percent(time[name])}"
+        notes.append(parts.note(text, row + 0.4))
+    ticks = [0, 0.25, 0.5, 0.75, 1]
+    rows = row_px * len(names) / height
+    layout = parts.layout(
+        height + 32,
+        notes,
+        barmode="overlay",
+        xaxis={"range": [-0.01, 1.03], "tickvals": ticks, "ticktext": [percent(x) for x in ticks], "zeroline": False,
+               "fixedrange": True},
+        yaxis={"range": [-0.45, len(names) - 0.4], "domain": [0, rows], **parts.ROWS},
+        yaxis2={"range": [-0.62, 1.62], "domain": [rows + gap_px / height, 1], "anchor": "x", **parts.ROWS},
+        margin={"l": 4, "r": 12, "t": 0, "b": 32},
+    )  # fmt: skip
+    data += [_segments(segments), *parts.interval_marks(marks, "fraction", row_px)]
+    return {"data": data, "layout": layout}
+
+
+def _ribbon(name: str, starts: Sequence[float], ends: Sequence[float]) -> Spec:
+    """A curved band from a ledger's segment of the upper bar to that of the lower one."""
+    t = np.linspace(0, 1, 17)
+    ease = t * t * (3 - 2 * t)
+    left, right = (one[0] + (one[1] - one[0]) * ease for one in (starts, ends))
+    return {
+        "type": "scatter", "mode": "lines", "x": rounded([*left, *right[::-1]]),
+        "y": rounded([*(0.76 - 0.52 * t), *(0.24 + 0.52 * t)]), "yaxis": "y2", "fill": "toself",
+        "fillcolor": parts.faint(PHASE_COLORS[name], 0.3), "line": {"width": 0}, "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
+    """Every ledger's part of the two bars: its name, the bar, start and end."""
+    colors = [PHASE_COLORS[name] for name, *_ in parts_of]
+    sizes = [end - start for *_, start, end in parts_of]
+    short = [f"{100 * size:.0f}\u00a0%" for size in sizes]
+    names = [PHASE_NAMES[name] for name, *_ in parts_of]
+    return {
+        "type": "bar", "orientation": "h", "x": sizes, "base": [start for _, _, start, _ in parts_of],
+        "y": [y for _, y, _, _ in parts_of], "width": [0.48] * len(sizes), "yaxis": "y2",
+        "marker": {"color": colors, "line": {"width": 0}}, **parts.bar_text(*colors),
+        "text": [f"{name} {text}" if size > 0.34 else text if size > 0.1 else ""
+                 for name, text, size in zip(names, short, sizes, strict=True)],
+        "hovertemplate": [f"{name}: {percent(size)} of {('GPU-time', 'FLOP')[y]}<extra></extra>"
+                          for name, size, (_, y, _, _) in zip(names, sizes, parts_of, strict=True)],
+    }  # fmt: skip
+
+
+def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
+    """GPU-hours or cost of each ledger as a distribution with its 90 % interval and median."""
+    unit, title = {"gpu_hours": ("GPU-hours", "GPU-hours"), "usd": ("USD", "cost, USD")}[measure]
+    data: list[Spec] = []
+    notes: list[Spec] = []
+    ends: list[float] = []
+    marks: list[tuple[Any, float, str, str]] = []
+    row_px = 80
+    for row, (name, phase) in enumerate(list(ledger.phases.items())[::-1]):
+        value = getattr(phase, measure)
+        summary, color = quantity(value, unit), PHASE_COLORS[name]
+        data += parts.hill(np.asarray(value, float), row, color)
+        marks.append((summary, row - 0.1, color, "circle"))
+        text = f"<b>{PHASE_NAMES[name]}  {words(point(summary), unit)}</b>   {interval_words(summary, unit)}"
+        notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row - 0.36))
+        ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
+    layout = parts.layout(
+        row_px * len(ledger.phases) + 56,
+        notes,
+        barmode="overlay",
+        xaxis=parts.log_axis(ends, format_usd if measure == "usd" else format_si, 0.1) | {"title": {"text": title}},
+        yaxis={"range": [-0.55, len(ledger.phases) - 0.42], **parts.ROWS},
+    )
+    data += parts.interval_marks(marks, unit, row_px)
+    return {"data": data, "layout": layout}
+
+
+def roofline_figure(ledger: Ledger) -> Spec:
+    """Operations of every phase under the roof of its accelerator, log-log."""
+    groups: list[tuple[str, str, str, list[Spec]]] = []
+    for name, phase in ledger.phases.items():
+        for index, (step, operations) in enumerate(phase.operations.items()):
+            mark = {"pretraining": "square", "rl": "diamond"}.get(name, parts.MARKS[index % len(parts.MARKS)])
+            groups.append((step_words(name, step), PHASE_COLORS[name], mark, operations_document(operations)))
+    ids = dict.fromkeys(one.accelerator for one in ledger.phases.values() if one.operations)
+    return roofline_of(groups, list(ids))
+
+
+def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelerators: Sequence[str]) -> Spec:
+    """Operations of named steps under the roofs of their accelerators, log-log.
+
+    Examples
+    --------
+    >>> one = {"name": "mlp", "flop": 2e12, "bytes": 1e9, "time_s": 0.01, "share_fraction": 1.0, "bound": "compute"}
+    >>> one |= {"intensity_flop_per_byte": 2000.0, "reached_flop_per_s": 2e14}
+    >>> len(roofline_of([("decode", "#009E73", "circle", [one])], ["h100-sxm5-80gb"])["data"])
+    4
+    """
+    points = []
+    for step, color, mark, operations in groups:
+        placed = [one for one in operations if one["flop"] > 0 and one["bytes"] > 0]
+        if placed:
+            points.append(_operations(step, color, mark, placed))
+    xs, ys = ([value for trace in points for value in trace[axis]] for axis in ("x", "y"))
+    chips = [load_accelerator(id_) for id_ in accelerators]
+    ridges = [_ridge(chip, precision) for chip in chips for precision in chip.peak_flop_per_s]
+    low, high = min([*xs, *ridges]) / 2, max([*xs, *ridges]) * 3
+    _label_longest(points, min(ridges), high)
+    roofs: list[Spec] = []
+    notes: list[Spec] = []
+    legend = ["FLOP/s reached ↑"]
+    for chip, dash in zip(chips, ("solid", "dash", "dashdot", "longdash") * len(chips), strict=False):
+        lines, labels = _roofs(chip, dash, (low, high))
+        roofs = [*roofs, *lines]
+        notes += [one for one in labels if all(abs(one["y"] - other["y"]) > 0.05 for other in notes)]
+        legend.append(f"{'━ ' if dash == 'solid' else '╍ '}{plain(chip.id)}, ridge {_ridge(chip):.0f}")
+    tops = [value for trace in roofs for value in trace["y"][1:]]
+    layout = parts.layout(
+        480,
+        [*notes, parts.corner("<br>".join(legend))],
+        xaxis=parts.log_axis([low, high], format_si, 0) | {"title": {"text": "intensity, FLOP per byte of HBM"}},
+        yaxis=parts.log_axis([*ys, *tops], lambda value: format_si(value, "FLOP/s").replace("FLOP/s", ""), 0.25)
+        | {"range": [math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)]},
+        showlegend=True,
+        legend=parts.LEGEND,
+        margin={"l": 8, "r": 12, "t": 56, "b": 48},
+    )
+    return {"data": [*roofs, *points], "layout": layout}
+
+
+def _operations(step: str, color: str, mark: str, placed: list[Spec]) -> Spec:
+    """Points of a step's operations, the longest first."""
+    ordered = sorted(placed, key=lambda one: -one["share_fraction"])
+    return {
+        "type": "scatter", "mode": "markers+text", "name": plain(step),
+        "x": rounded(one["intensity_flop_per_byte"] for one in ordered),
+        "y": rounded(one["reached_flop_per_s"] for one in ordered),
+        "hovertext": [
+            f"<b>{plain(step)}: {plain(one['name'])}</b><br>{percent(one['share_fraction'])} of the step, "
+            f"bound by {one['bound']}<br>{words(one['flop'], 'FLOP')}, {words(one['bytes'], 'B')}, "
+            f"{words(point(one['time_s']), 's')}"
+            for one in ordered
+        ],
+        "hovertemplate": "%{hovertext}<extra></extra>", "textfont": {"size": 12}, "cliponaxis": False,
+        "text": [plain(one["name"]) for one in ordered],
+        "marker": {
+            "color": parts.faint(color, 0.85), "symbol": mark, "line": {"color": color, "width": 1.5},
+            "opacity": 1, "size": [round(8 + 20 * math.sqrt(one["share_fraction"]), 1) for one in ordered],
+        },
+    }  # fmt: skip
+
+
+def _label_longest(points: list[Spec], ridge: float, edge: float) -> None:
+    """Keep the name of each step's longest operation where no other name is near, on the side away from the roof."""
+    taken: list[tuple[float, float]] = []
+    for trace in points:
+        x, y = math.log10(trace["x"][0]), math.log10(trace["y"][0])
+        free = all(abs(x - other[0]) > 3.4 or abs(y - other[1]) > 0.3 for other in taken)
+        trace["text"] = [trace["text"][0] if free else "", *[""] * (len(trace["x"]) - 1)]
+        inside = "bottom left" if x > math.log10(edge) - 1 else "bottom center"
+        trace["textposition"] = "middle right" if trace["x"][0] < ridge else inside
+        if free:
+            taken.append((x, y))
+
+
+def _ridge(chip: Any, precision: str = "bf16") -> float:
+    return float(ridge_flop_per_byte(chip.peak_flop_per_s[precision].value, chip.hbm_bytes_per_s.value))
+
+
+def _roofs(chip: Any, dash: str, reach: tuple[float, float]) -> tuple[list[Spec], list[Spec]]:
+    """Roof lines of a chip by precision with their labels: bf16 from the left edge, narrower ones from its ridge."""
+    lines, notes = [], []
+    bandwidth = words(chip.hbm_bytes_per_s.value, "B/s")
+    for precision, fact in chip.peak_flop_per_s.items():
+        ridge, peak = _ridge(chip, precision), fact.value
+        start = reach[0] if precision == "bf16" else _ridge(chip)
+        name = f"{plain(chip.name)}, {precision}"
+        text = f"{name}: {words(peak, 'FLOP/s')} dense, HBM {bandwidth}, ridge {ridge:.0f} FLOP/byte"
+        lines.append({
+            "type": "scatter", "mode": "lines", "x": rounded([start, ridge, reach[1]]), "showlegend": False,
+            "y": rounded([peak * start / ridge, peak, peak]), "hovertemplate": f"{text}<extra></extra>",
+            "line": {"color": NEUTRAL, "width": 2 if precision == "bf16" else 1.2,
+                     "dash": dash if precision == "bf16" else "dot"},
+        })  # fmt: skip
+        notes.append({"x": math.log10(reach[1]), "y": math.log10(peak), "xanchor": "right", "yanchor": "bottom",
+                      "text": precision, "showarrow": False, "font": {"size": 12}})  # fmt: skip
+    return lines, notes
+
+
+def bounds_figure(ledger: Ledger) -> Spec:
+    """What binds each step: its time split into compute, memory, network and overhead."""
+    steps = [(name, step, one) for name, phase in ledger.phases.items() for step, one in phase.operations.items()]
+    rows = list(range(len(steps)))[::-1]
+    fractions = [bound_fractions(operations) for _, _, operations in steps]
+    data: list[Spec] = []
+    for bound in BOUNDS:
+        shares, color = [one[bound] for one in fractions], parts.BOUND_COLORS[bound]
+        data.append({
+            "type": "bar", "orientation": "h", "name": bound, "x": rounded(shares), "y": rows,
+            "width": [0.42] * len(rows), "marker": {"color": color, "line": {"width": 0}}, **parts.bar_text(color),
+            "text": [f"{100 * share:.0f}\u00a0%" if share > 0.1 else "" for share in shares],
+            "hovertext": [percent(share) for share in shares],
+            "hovertemplate": f"{bound}: %{{hovertext}}<extra></extra>",
+        })  # fmt: skip
+    notes = [
+        parts.note(f"<b>{plain(step_words(name, step))}</b>   {words(median(total_s(one)), 's')}", row + 0.37)
+        for row, (name, step, one) in zip(rows, steps, strict=True)
+    ]
+    layout = parts.layout(
+        62 * len(steps) + 40,
+        notes,
+        barmode="stack",
+        showlegend=True,
+        legend=parts.LEGEND | {"traceorder": "normal"},
+        xaxis={"range": [0, 1.0], "visible": False, "fixedrange": True},
+        yaxis={"range": [-0.25, len(steps) - 0.4], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 36, "b": 4},
+    )
+    return {"data": data, "layout": layout}
+
+
+def speed_figure(ledger: Ledger) -> Spec:
+    """Cost of a million output tokens against the speed one user sees, over batches of each inference engine."""
+    phase = ledger.phases["inference"]
+    data: list[Spec] = []
+    ends: list[tuple[float, float, str, str, int]] = []
+    for index, (label, curve) in enumerate(phase.curves.items()):
+        color = parts.SERIES[index % len(parts.SERIES)]
+        options = [option_document(one) for one in curve.options]
+        x, y = ([one[key] for one in options] for key in ("output_tokens_per_s_per_user", "usd_per_mtok_output"))
+        data.append({
+            "type": "scatter", "mode": "lines+markers", "name": plain(label), "x": rounded(x), "y": rounded(y),
+            "hovertext": [
+                f"batch {one['batch']}<br>{words(one['output_tokens_per_s_per_user'], 'tokens/s')} per user<br>"
+                f"{words(one['usd_per_mtok_output'], 'USD/Mtok')} of output"
+                for one in options
+            ],
+            "line": {"color": color, "width": 2}, "hovertemplate": "%{hovertext}<extra></extra>",
+            "marker": {"size": 6, "color": color, "symbol": parts.MARKS[index % len(parts.MARKS)]},
+        })  # fmt: skip
+        speed = quantity(1 / np.asarray(phase.details[f"{label}: tpot_s"][0]), "tokens/s")
+        cost = quantity(phase.details[f"{label}: usd_per_mtok_output"][0], "USD/Mtok")
+        data.append(_in_use(speed, cost, color, f"{plain(label)}, in use"))
+        ends.append((x[0], y[0], f"batch {options[0]['batch']}", "right", 12))
+        if abs(math.log10(x[-1] / point(speed))) > 0.1:
+            ends.append((x[-1], y[-1], f"batch {options[-1]['batch']}", "left", -16))
+    xs, ys = ([value for trace in data for value in trace[axis]] for axis in ("x", "y"))
+    layout = parts.layout(
+        430,
+        [parts.corner("USD per Mtok of output ↑"), *_end_labels(ends)],
+        xaxis=parts.log_axis(xs, format_si, 0.18) | {"title": {"text": "output tokens/s for one user →"}},
+        yaxis=parts.log_axis(ys, format_usd, 0.3),
+        showlegend=True,
+        legend=parts.LEGEND,
+        margin={"l": 8, "r": 12, "t": 56, "b": 48},
+    )
+    return {"data": data, "layout": layout}
+
+
+def _end_labels(ends: list[tuple[float, float, str, str, int]]) -> list[Spec]:
+    """Labels of the curves' ends, without those that would stand on another."""
+    notes: list[Spec] = []
+    for x, y, text, xanchor, shift in (one for one in ends if one[1] > 0):
+        at = math.log10(x), math.log10(y)
+        if all(
+            abs(at[0] - one["x"]) > 0.1 or abs(at[1] - one["y"]) > 0.2 for one in notes if one["xanchor"] == xanchor
+        ):
+            notes.append({"x": at[0], "y": at[1], "xanchor": xanchor, "yshift": shift, "xshift": -5, "text": text,
+                          "showarrow": False, "font": {"size": 12}})  # fmt: skip
+    return notes
+
+
+def _in_use(speed: Any, cost: Any, color: str, name: str) -> Spec:
+    """The batch in use, ringed, with whiskers."""
+    bars = {"type": "data", "symmetric": False, "color": color, "thickness": 1.5, "width": 4}
+    x, y = point(speed), point(cost)
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "x": [x], "y": [y],
+        "marker": {"size": 17, "symbol": "circle-open", "line": {"width": 3}, "color": color},
+        "error_x": {**bars, "array": [point(speed, "p95") - x], "arrayminus": [x - point(speed, "p05")]},
+        "error_y": {**bars, "array": [point(cost, "p95") - y], "arrayminus": [y - point(cost, "p05")]},
+        "hovertemplate": f"%{{fullData.name}}<br>{words(x, 'tokens/s')} per user, "
+        f"{words(y, 'USD/Mtok')}<extra></extra>",
+    }  # fmt: skip
+
+
+def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
+    """What drives the spread: rank correlation of each uncertain input with GPU-hours and with cost.
+
+    Examples
+    --------
+    >>> one = {"name": "plan.price", "low": 2.0, "high": 4.0, "unit": "USD/h"}
+    >>> one["rank_correlation"] = {"gpu_hours": 0.0, "usd": 0.9}
+    >>> [trace["x"] for trace in drivers_figure({"drivers": [one]})["data"]]
+    [[0.0], [0.9]]
+    """
+    drivers = document["drivers"][:most]
+    rows = list(range(len(drivers)))[::-1]
+    data: list[Spec] = []
+    for key, name, shift, color in (
+        ("gpu_hours", "GPU-hours", 0.03, PHASE_COLORS["pretraining"]),
+        ("usd", "cost", -0.17, NEUTRAL),
+    ):
+        data.append({
+            "type": "bar", "orientation": "h", "name": name, "y": [row + shift for row in rows],
+            "x": rounded(one["rank_correlation"][key] for one in drivers), "width": [0.18] * len(rows),
+            "marker": {"color": color, "line": {"width": 0}},
+            "hovertemplate": f"%{{x:+.2f}} with {name}<extra></extra>",
+        })  # fmt: skip
+    notes = []
+    for row, one in zip(rows, drivers, strict=True):
+        band = span(one["low"], one["high"], one["unit"])
+        notes.append(parts.note(f"<b>{plain(input_words(one['name']))}</b>   {band}", row + 0.34))
+    reach = max([0.55, *(abs(x) for trace in data for x in trace["x"])]) * 1.05
+    ticks = [tick for tick in (-0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75) if abs(tick) <= reach]
+    layout = parts.layout(
+        56 * len(drivers) + 96,
+        notes,
+        barmode="overlay",
+        showlegend=True,
+        legend=parts.LEGEND,
+        xaxis={"range": [-reach, reach], "zeroline": True, "zerolinewidth": 3, "fixedrange": True, "tickvals": ticks,
+               "ticktext": [f"{tick:+g}".replace("-", "−") if tick else "0" for tick in ticks],
+               "title": {"text": "← lowers   rank correlation   raises →"}},
+        yaxis={"range": [-0.45, len(drivers) - 0.4], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 36, "b": 48},
+    )  # fmt: skip
+    return {"data": data, "layout": layout}

@@ -1,0 +1,211 @@
+"""Plots of predictions beside measurements as plotly specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
+from computeledger.questions.answers.validate import row_words
+from computeledger.questions.wording import percent, span, words
+from computeledger.validation.compare import Comparison, Deviation, deviations
+from computeledger.validation.suspects import COLUMN
+
+#: Groups of a plot that get a colour and a mark of their own; the smaller ones share a neutral one.
+MOST_GROUPS = 8
+COLORS = (*parts.SERIES, "#A87B2D", "#56B4E9", "#46688A", "#8C6BB1")
+#: Height of a scatter plot in pixels.
+PLOT_HEIGHT = 520
+#: Letters of a name beside a row.
+LONGEST_NAME = 31
+#: Beyond this many points the interval whiskers turn fainter.
+CROWD = 300
+#: Quantities in words; another one is shown by its own name.
+_QUANTITIES = {
+    "tpot": "time per output token",
+    "ttft": "time to first token",
+    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
+    "input_tokens_per_s_per_gpu": "input tokens/s per GPU",
+    "memory_bytes": "memory",
+    "n_nodes": "nodes",
+}
+
+
+def quantity_words(name: str) -> str:
+    """Name of a measured quantity as people read it."""
+    return _QUANTITIES.get(name, name.replace("_", " "))
+
+
+def scatter_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
+    """Predicted over measured, log-log, a colour and a mark per value of a column, intervals as whiskers.
+
+    Examples
+    --------
+    >>> comparison = Comparison([{"chip": "a"}], {"tpot": np.ones(1)}, {"tpot": np.ones((1, 3))}, {})
+    >>> len(scatter_figure(comparison, "tpot", "chip")["data"])
+    3
+    """
+    found = deviations(comparison, quantity)
+    unit = comparison.units.get(quantity, "")
+    ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
+    axis = parts.log_axis(ends, lambda value: words(value, unit), 0.08)
+    groups = _groups(comparison, found, column)
+    band, line = _diagonal(*axis["range"])
+    data = [band]
+    for place, (name, members) in enumerate(groups.items()):
+        data.append(_points(comparison, members, unit, (name, place, len(found))))
+    data.append(line)
+    layout = parts.layout(
+        PLOT_HEIGHT,
+        [parts.corner("predicted ↑"), _band_note(axis["range"][1])],
+        xaxis=axis | {"title": {"text": f"measured: {quantity_words(quantity)}"}, "constrain": "domain"},
+        yaxis=dict(axis),
+        showlegend=len(groups) > 1,
+        legend=parts.LEGEND,
+        margin={"l": 8, "r": 12, "t": 24, "b": 48},
+    )
+    return {"data": data, "layout": layout}
+
+
+def _groups(comparison: Comparison, found: Sequence[Deviation], column: str) -> dict[str, list[Deviation]]:
+    """Points by value, the most frequent values first; rare values together."""
+    by_value: dict[str, list[Deviation]] = {}
+    for one in found:
+        by_value.setdefault(comparison.rows[one.index].get(column) or "not stated", []).append(one)
+    ordered = sorted(by_value, key=lambda value: (-len(by_value[value]), value))
+    kept = ordered if len(ordered) <= MOST_GROUPS else ordered[: MOST_GROUPS - 1]
+    out = {value: by_value[value] for value in kept}
+    if rest := [one for value in ordered[len(kept) :] for one in by_value[value]]:
+        out[f"{len(ordered) - len(kept)} others"] = rest
+    return out
+
+
+def _diagonal(low: float, high: float) -> list[Spec]:
+    ends = [10**low, 10**high]
+    band = [end * factor for factor, order in ((1.2, 1), (0.8, -1)) for end in ends[::order]]
+    return [
+        {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded(band), "fill": "toself",
+         "fillcolor": parts.faint(NEUTRAL, 0.14), "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False},
+        {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": rounded(ends), "hoverinfo": "skip",
+         "line": {"color": NEUTRAL, "width": 1.5}, "showlegend": False},
+    ]  # fmt: skip
+
+
+def _band_note(high: float) -> Spec:
+    return {"text": "± 20 %", "x": high, "y": high, "xanchor": "right", "yanchor": "top", "yshift": -18, "xshift": -6,
+            "showarrow": False, "font": {"size": 12}}  # fmt: skip
+
+
+def _points(comparison: Comparison, members: list[Deviation], unit: str, drawn: tuple[str, int, int]) -> Spec:
+    name, place, crowd = drawn
+    color = COLORS[place] if place < MOST_GROUPS - 1 or not name.endswith("others") else NEUTRAL
+    few = crowd <= CROWD
+    marker, whisker = (parts.faint(color, alpha) for alpha in ((0.9, 0.55) if few else (0.7, 0.08)))
+    return {
+        "type": "scatter", "mode": "markers", "name": f"{plain(name)} ({len(members)})",
+        "x": rounded(one.measured for one in members), "y": rounded(one.predicted[2] for one in members),
+        "error_y": {
+            "type": "data", "symmetric": False, "thickness": 1, "width": 0, "color": whisker,
+            "array": rounded(one.predicted[4] - one.predicted[2] for one in members),
+            "arrayminus": rounded(one.predicted[2] - one.predicted[0] for one in members),
+        },
+        "hovertext": [_hover(comparison, one, unit) for one in members],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "marker": {"color": marker, "symbol": parts.MARKS[place % len(parts.MARKS)],
+                   "size": 8 if few else 5, "line": {"width": 0}},
+    }  # fmt: skip
+
+
+def _hover(comparison: Comparison, one: Deviation, unit: str) -> str:
+    row = comparison.rows[one.index]
+    doubt = f"<br>in doubt: {plain(row[COLUMN])}" if row.get(COLUMN, "no") != "no" else ""
+    id_ = f"<br><i>{plain(row['id'])}</i>" if row.get("id") else ""
+    return (
+        f"<b>{plain(row_words(row))}</b><br>measured {words(one.measured, unit)}, predicted "
+        f"{words(one.predicted[2], unit)} ({span(one.predicted[0], one.predicted[4], unit)}), "
+        f"{one.ratio:.2f} times{doubt}{id_}"
+    )
+
+
+def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
+    """Ratio of predicted to measured by value of a column: the median, the middle half, and from p05 to p95.
+
+    Examples
+    --------
+    >>> comparison = Comparison([{"chip": "a"}], {"tpot": np.ones(1)}, {"tpot": np.ones((1, 3))}, {})
+    >>> len(slices_figure(comparison, "tpot", "chip")["data"])
+    5
+    """
+    ratios: dict[str, list[float]] = {}
+    for one in deviations(comparison, quantity):
+        ratios.setdefault(comparison.rows[one.index].get(column) or "not stated", []).append(one.ratio)
+    names = sorted(ratios, key=lambda name: len(ratios[name]))
+    levels = {name: np.quantile(ratios[name], [0.05, 0.25, 0.5, 0.75, 0.95]).tolist() for name in names}
+    low = min([0.5, *(max(one[0], 0.05) for one in levels.values())])
+    high = max([2.0, *(min(one[4], 20.0) for one in levels.values())])
+    data = _ratio_band(len(names))
+    notes = []
+    color = parts.SERIES[1]
+    for row, name in enumerate(names):
+        p05, p25, p50, p75, p95 = levels[name]
+        for x, shade, width in (((p05, p95), 0.25, 6), ((p25, p75), 0.45, 9)):
+            data.append({"type": "scatter", "mode": "lines", "x": rounded(x), "y": [row, row], "hoverinfo": "skip",
+                         "line": {"color": parts.faint(color, shade), "width": width}})  # fmt: skip
+        error = float(np.median(np.abs(np.array(ratios[name]) - 1)))
+        data.append({
+            "type": "scatter", "mode": "markers", "x": rounded([p50]), "y": [row],
+            "marker": {"color": color, "size": 11, "line": {"width": 0}},
+            "hovertemplate": f"{plain(name)}: median {p50:.2f}, half within {p25:.2f} – {p75:.2f}<extra></extra>",
+        })  # fmt: skip
+        notes.append(
+            parts.note(
+                f"<b>{plain(_elided(name))}</b>   n {len(ratios[name])}, median error {percent(error)}", row + 0.3
+            )
+        )
+    axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
+    layout = parts.layout(
+        max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 56,
+        notes,
+        xaxis=axis | {"title": {"text": f"predicted / measured: {quantity_words(quantity)}"}},
+        yaxis={"range": [-0.5, len(names) - 0.35], **parts.ROWS},
+        margin={"l": 4, "r": 12, "t": 4, "b": 48},
+    )
+    return {"data": data, "layout": layout}
+
+
+def _elided(name: str) -> str:
+    """A long name without its middle: what tells sources apart stands at both ends."""
+    half = (LONGEST_NAME - 1) // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[:half]}\u2026{name[-half:]}"
+
+
+def _ratio_band(n_rows: int) -> list[Spec]:
+    top = n_rows - 0.4
+    line = [end for row in range(n_rows) for end in (row - 0.5, row + 0.1, None)]  # a gap where a row's words stand
+    return [
+        {"type": "scatter", "mode": "lines", "x": [0.8, 1.2, 1.2, 0.8], "y": [-0.5, -0.5, top, top], "fill": "toself",
+         "fillcolor": parts.faint(NEUTRAL, 0.14), "line": {"width": 0}, "hoverinfo": "skip"},
+        {"type": "scatter", "mode": "lines", "x": [1, 1, None] * n_rows, "y": line, "hoverinfo": "skip",
+         "line": {"color": NEUTRAL, "width": 1.5}},
+    ]  # fmt: skip
+
+
+def columns_to_color(comparison: Comparison, asked: Sequence[str]) -> list[str]:
+    """Columns that a plot can tell apart: those asked for, else the usual ones that have more than one value.
+
+    Examples
+    --------
+    >>> rows = [{"mode": "agg", "backend": "a"}, {"mode": "agg", "backend": "b"}]
+    >>> columns_to_color(Comparison(rows, {}, {}, {}), [])
+    ['backend']
+    """
+    usual = ("mode", "backend", "system", "model_path", "source", "hardware", "model", "precision")
+    several = [name for name in usual if len({row.get(name, "") for row in comparison.rows} - {""}) > 1][:5]
+    if any(row.get(COLUMN, "no") != "no" for row in comparison.rows):
+        several.append(COLUMN)
+    first: Mapping[str, Any] = comparison.rows[0] if comparison.rows else {}
+    telling = [name for name in asked if len({row.get(name, "") for row in comparison.rows}) > 1]
+    return telling or list(asked) or several or list(first)[:1] or [COLUMN]

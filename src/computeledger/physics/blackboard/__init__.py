@@ -1,0 +1,1 @@
+"""Estimates by hand: the two-equation roofline and its uses."""

@@ -1,0 +1,1 @@
+"""Fitted factors between the datasheet and the machine."""

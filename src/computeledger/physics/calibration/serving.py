@@ -1,0 +1,127 @@
+"""The fitted constants of serving, as ``computeledger fit`` wrote them: value, prior, how well the data fix it."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from computeledger.sources import check_date
+
+#: Engines whose constants were fitted.
+ENGINES = ("trtllm", "vllm", "sglang")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A fitted constant.
+
+    Attributes
+    ----------
+    name : str
+        Field of :class:`~computeledger.physics.calibration.efficiency.Efficiency`.
+    engine : str
+        Whose it is; ``shared`` where it holds for all.
+    value, prior : float
+        Fitted, and before the fit; in its own SI unit.
+    sd, prior_sd : float
+        Standard deviation of its logarithm after and before the fit [-].
+    """
+
+    name: str
+    engine: str
+    value: float
+    prior: float
+    sd: float
+    prior_sd: float
+
+    @property
+    def identified_fraction(self) -> float:
+        """Share of the prior's variance that the data removed [-]."""
+        return max(0.0, 1 - (self.sd / self.prior_sd) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A fit's result.
+
+    Attributes
+    ----------
+    data, residual, date, source : str
+        What it rests on.
+    constants : tuple of Constant
+        All of them.
+    intervals : mapping of str to mapping
+        Quantiles of measured over predicted by class.
+    deployments : frozenset of str
+        Architecture, format, system and engine of what was fitted.
+    chips : frozenset of str
+        Accelerators that it was fitted on.
+    """
+
+    data: str
+    residual: str
+    date: str
+    source: str
+    constants: tuple[Constant, ...]
+    intervals: Mapping[str, Mapping[str, Any]]
+    deployments: frozenset[str]
+    chips: frozenset[str]
+
+    def of(self, engine: str) -> dict[str, Constant]:
+        """Constants that hold for an engine, its own and the shared ones.
+
+        Parameters
+        ----------
+        engine : str
+            One of :data:`ENGINES`.
+
+        Returns
+        -------
+        dict of str to Constant
+            By name.
+
+        Examples
+        --------
+        >>> load_calibration().of("vllm")["host_step_s"].engine
+        'vllm'
+        """
+        return {one.name: one for one in self.constants if one.engine in ("shared", engine)}
+
+
+@functools.cache
+def load_calibration() -> Calibration:
+    """Load the shipped calibration of serving.
+
+    Returns
+    -------
+    Calibration
+        Constants, intervals, and what was fitted.
+
+    Examples
+    --------
+    >>> len(load_calibration().constants) <= 70
+    True
+    """
+    text = resources.files("computeledger.physics.calibration").joinpath("serving.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    about = table["about"]
+    check_date(about["date"], "calibration/serving.toml")
+    constants = tuple(
+        Constant(name, engine, entry["value"], entry["prior"], entry["sd"], entry["prior_sd"])
+        for engine in ("shared", *ENGINES)
+        for name, entry in table[engine].items()
+    )
+    return Calibration(
+        data=about["data"],
+        residual=about["residual"],
+        date=about["date"],
+        source=about["source"],
+        constants=constants,
+        intervals=table["intervals"],
+        deployments=frozenset(table["deployments"]["fitted"]),
+        chips=frozenset(table["deployments"]["chips"]),
+    )

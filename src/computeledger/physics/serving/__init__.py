@@ -1,0 +1,1 @@
+"""Serving: operations of a step, memory, batching."""

@@ -1,0 +1,231 @@
+"""What fits: weights, KV cache and activations of one GPU, and the batch that fills it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import PRECISION_BYTES, System
+from computeledger.physics import attention as mixing
+from computeledger.physics import transformer
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Precision
+from computeledger.physics.serving.operations import ACTIVATION_BYTES, CHUNK_TOKENS, kv_shards
+from computeledger.units import GIGA
+
+#: Share of the HBM that weights, activations and workspace leave which a serving engine gives to the cache, and what
+#: graphs and workspace take (assumptions; engines' defaults are 0.85 to 0.9).
+CACHE_FRACTION = 0.9
+WORKSPACE_BYTES = 2 * GIGA
+
+
+@dataclass(frozen=True, slots=True)
+class ServingMemory:
+    """Memory of one GPU by tenant.
+
+    Attributes
+    ----------
+    weights_bytes, kv_cache_bytes, activations_bytes, workspace_bytes : float or ndarray
+        Tenants of the busiest GPU [byte].
+    capacity_bytes : float
+        HBM of one GPU [byte].
+    sequence_bytes : float or ndarray
+        Cache of one more sequence on its rank [byte].
+    largest_batch : float or ndarray
+        Sequences per replica that fit, all attention-DP ranks together; 0 where the weights do not fit [-].
+    """
+
+    weights_bytes: Num
+    kv_cache_bytes: Num
+    activations_bytes: Num
+    workspace_bytes: Num
+    capacity_bytes: float
+    sequence_bytes: Num
+    largest_batch: Num
+
+    @property
+    def total_bytes(self) -> Num:
+        """Sum of the tenants [byte]."""
+        return self.weights_bytes + self.kv_cache_bytes + self.activations_bytes + self.workspace_bytes
+
+
+def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
+    """Stored weights on the busiest GPU.
+
+    Mixers and dense parts are cut over TP and replicated over attention-DP; experts are cut over the whole stage; the
+    embedding and the head stay in bf16.
+
+    Parameters
+    ----------
+    model : Model
+        What is stored.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind.
+
+    Returns
+    -------
+    float or ndarray
+        Weights [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> round(float(weights_bytes_per_gpu(load_model("llama-3.1-8b"), Layout(), Precision())) / 1e9, 2)
+    16.06
+    """
+    mixers = dense = experts = 0.0
+    for group in model.layers:
+        mixers += group.count * transformer.attention_params(group.attention, model.hidden_size)
+        dense += group.count * transformer.always_active_params(group.feed_forward, model.hidden_size)
+        part = group.feed_forward
+        experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
+    tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2) * PRECISION_BYTES["bf16"]
+    norms = model.n_layers * model.norm_params_per_layer * PRECISION_BYTES["bf16"]
+    kept = mixers * PRECISION_BYTES[precision.attention] + dense * PRECISION_BYTES[precision.dense]
+    spread = experts * PRECISION_BYTES[precision.experts]
+    return (kept + tables) / layout.tp / layout.pp + norms / layout.pp + spread / layout.n_gpus_per_stage / layout.pp
+
+
+def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv_bytes_per_value: float) -> Num:
+    """Cache of one sequence on each GPU of its rank.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    context_tokens : float or ndarray
+        Tokens in the cache [token].
+    layout : Layout
+        Integer degrees or arrays.
+    kv_bytes_per_value : float
+        Bytes of one cached value [byte].
+
+    Returns
+    -------
+    float or ndarray
+        Bytes, with the replication of KV heads beyond TP and the cut over pipeline stages [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> float(sequence_bytes_per_gpu(load_model("deepseek-v3"), 1.0, Layout(tp=8), 2.0))
+    70272.0
+    """
+    total: Num = 0.0
+    for group in model.layers:
+        one = mixing.kv_cache_bytes(group.attention, context_tokens, kv_bytes_per_value)
+        total = total + group.count * one / kv_shards(group.attention, layout.tp)
+    return total / layout.pp
+
+
+def activations_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout) -> Num:
+    """What a serving engine holds of a prompt's chunk while it passes a layer.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    context_tokens : float or ndarray
+        Tokens of the prompt; beyond a chunk nothing is added [token].
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    float or ndarray
+        Activations of the busiest GPU [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> llama = load_model("llama-3.1-8b")
+    >>> [round(float(activations_bytes_per_gpu(llama, tokens, Layout())) / 1e9, 2) for tokens in (1024, 8192, 65536)]
+    [0.14, 1.11, 1.11]
+    """
+    widest = max(
+        group.feed_forward.width
+        + group.feed_forward.n_experts_active * group.feed_forward.expert_width
+        + group.feed_forward.n_shared_experts * group.feed_forward.shared_width
+        for group in model.layers
+    )
+    chunk = np.minimum(CHUNK_TOKENS, context_tokens)
+    return chunk * ACTIVATION_BYTES * (6 * model.hidden_size + 3 * widest / layout.tp)
+
+
+def cache_bytes_per_gpu(system: System, weights_bytes: Num, activations_bytes: Num) -> Num:
+    """Memory that a serving engine gives to the KV cache.
+
+    ``cache = 0.9 (HBM - weights - activations - workspace)``
+
+    Parameters
+    ----------
+    system : System
+        Whose HBM it is.
+    weights_bytes, activations_bytes : float or ndarray
+        Of the busiest GPU [byte].
+
+    Returns
+    -------
+    float or ndarray
+        Of one GPU; 0 where the rest leaves nothing [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, 2e9)) / 1e9
+    54.0
+    """
+    free = system.accelerator.hbm_bytes.value - weights_bytes - activations_bytes - WORKSPACE_BYTES
+    return np.maximum(CACHE_FRACTION * free, 0.0)
+
+
+def serving_memory(
+    model: Model, system: System, layout: Layout, precision: Precision, load: tuple[Num, Num]
+) -> ServingMemory:
+    """Account for the HBM of the busiest GPU of a replica.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    system : System
+        Whose HBM it must fit.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind and of the cache.
+    load : tuple of float or ndarray
+        Sequences per replica, all attention-DP ranks together [-], and tokens each holds at its end [token].
+
+    Returns
+    -------
+    ServingMemory
+        Tenants, and the largest batch that fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> memory = serving_memory(load_model("llama-3.1-8b"), load_system("h100-nvl8"), Layout(), Precision(), (1, 8192))
+    >>> bool(memory.largest_batch > 20)
+    True
+    """
+    batch, context_tokens = load
+    weights = weights_bytes_per_gpu(model, layout, precision)
+    one = sequence_bytes_per_gpu(model, context_tokens, layout, PRECISION_BYTES[precision.kv])
+    activations = activations_bytes_per_gpu(model, context_tokens, layout)
+    capacity = system.accelerator.hbm_bytes.value
+    largest = np.floor(cache_bytes_per_gpu(system, weights, activations) / one) * layout.dp
+    return ServingMemory(
+        weights_bytes=weights,
+        kv_cache_bytes=np.maximum(batch / layout.dp, 1.0) * one,
+        activations_bytes=activations,
+        workspace_bytes=WORKSPACE_BYTES,
+        capacity_bytes=capacity,
+        sequence_bytes=one,
+        largest_batch=largest,
+    )

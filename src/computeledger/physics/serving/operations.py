@@ -1,0 +1,482 @@
+"""A forward pass as operations: what the busiest GPU of a replica computes, moves, sends and waits for.
+
+Every argument may be an array; a sweep over a million (batch, context, layout) points is one call. Products begin with
+what model, layout and machine give, so that each long array is gone over once. The sum reduces to
+the two-equation roofline of :mod:`computeledger.physics.blackboard.ledgers` where the efficiency is ideal,
+the layout is one GPU and the attention is counted alike; property tests prove it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Attention, FeedForward, Model
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics import attention as mixing
+from computeledger.physics import collectives, transformer
+from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
+from computeledger.physics.roofline import OperationKind as Kind
+
+ACTIVATION_BYTES = 2.0
+#: Tokens of a prompt that one prefill step takes at most (assumption: engines' defaults are 2K to 16K).
+CHUNK_TOKENS = 8192.0
+#: An expert layer's dispatch in 8 bits and combine in 16 bits, per value.
+ALL_TO_ALL_BYTES = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass of a replica.
+
+    Attributes
+    ----------
+    sequences : float or ndarray
+        Sequences in the step, all attention-DP ranks together [-].
+    context_tokens : float or ndarray
+        Tokens of a sequence already in the cache [token].
+    new_tokens : float or ndarray
+        Tokens of a sequence that are new in this step: 1 when decoding [token].
+    decode : bool
+        Decode step (captured graph, absorbed latent attention) or prefill.
+    overlapped : bool
+        Whether the step runs as two batches, one computing while the other's tokens travel to their experts.
+    """
+
+    sequences: Num
+    context_tokens: Num
+    new_tokens: Num = 1.0
+    decode: bool = True
+    overlapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What a layout leaves on the busiest GPU of a stage."""
+
+    sequences: Num  # of one attention-DP rank, in one pipeline microbatch
+    tokens: Num
+    stage_tokens: Num  # of all ranks of the stage
+
+
+def _cut(step: Step, layout: Layout) -> _Cut:
+    per_stage = step.sequences / layout.pp
+    sequences = np.maximum(per_stage / layout.dp, 1.0)
+    return _Cut(
+        sequences=sequences,
+        tokens=sequences * step.new_tokens / layout.cp,
+        stage_tokens=np.maximum(per_stage, 1.0) * step.new_tokens,
+    )
+
+
+def distinct_experts(n_experts: int, n_active: int, tokens: Num) -> Num:
+    """Experts that at least one token of a step visits.
+
+    ``E (1 - (1 - k/E)^T)``, for tokens that choose independently and evenly.
+
+    Parameters
+    ----------
+    n_experts, n_active : int
+        ``E`` routed experts, ``k`` per token [-].
+    tokens : float or ndarray
+        ``T`` tokens in the step [token].
+
+    Returns
+    -------
+    float or ndarray
+        Expected number of experts whose weights are read [-].
+
+    Examples
+    --------
+    >>> round(float(distinct_experts(256, 8, 1.0)), 6), round(float(distinct_experts(256, 8, 1e4)), 6)
+    (8.0, 256.0)
+    """
+    if n_active >= n_experts:
+        return n_experts + 0.0 * tokens
+    return n_experts * -np.expm1(tokens * math.log1p(-n_active / n_experts))
+
+
+def kv_shards(attention: Attention, tp: Num) -> Num:
+    """Parts a layer's cache is cut into by tensor parallelism; beyond the KV heads it is replicated.
+
+    Parameters
+    ----------
+    attention : Attention
+        The mixer; a latent cache cannot be cut.
+    tp : float or ndarray
+        Tensor-parallel degree [-].
+
+    Returns
+    -------
+    float or ndarray
+        Number of parts [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.architecture import Attention
+    >>> float(kv_shards(Attention("gqa", 64, 8, 128, 128), 16))
+    8.0
+    """
+    return np.minimum(tp, 1 if attention.kind == "mla" else max(attention.n_kv_heads, 1))
+
+
+def forward(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """List the operations of one forward pass through all pipeline stages.
+
+    With ``pp`` stages the sequences travel as ``pp`` microbatches; a microbatch passes all stages one after the other,
+    so the sum is the time between two tokens of a sequence.
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    step : Step
+        Sequences, context and new tokens.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind, and of the cache.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    list of Operation
+        In order of execution; their times add up.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> operations = forward(load_model("llama-3.1-8b"), Step(1.0, 1024.0), Layout(), Precision(),
+    ...                      Machine(load_system("h100-nvl8")))
+    >>> [one.name for one in operations][:2]
+    ['attention projections', 'attention']
+    """
+    if step.overlapped:
+        return _two_batches(model, step, layout, precision, machine)
+    cut = _cut(step, layout)
+    work = [
+        *_mixer_operations(model, step, cut, layout, (precision, machine)),
+        *_feed_forward_operations(model, cut, layout, (precision, machine)),
+        _activations(model, cut, layout, machine),
+        _head(model, step, cut, layout, machine),
+    ]
+    return [
+        *exposed(work, machine.efficiency.overlap_fraction),
+        *_network(model, step, cut, layout, machine),
+        *_launches(model, step, cut, (precision, machine)),
+    ]
+
+
+def _two_batches(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """Two half batches in turn: weights are read and kernels launched twice, most of the all-to-all is hidden.
+
+    Exposed stays what is longer than the other half's work, and at least the exposed share of overlappable traffic.
+    """
+    half = forward(model, replace(step, sequences=step.sequences / 2, overlapped=False), layout, precision, machine)
+    work = 2 * total_s(one for one in half if one.kind not in (Kind.ALL_TO_ALL, Kind.HOST))
+    return [_doubled(one, work, machine.efficiency.exposed_dispatch_fraction) for one in half]
+
+
+def _doubled(one: Operation, work_s: Num, exposed_fraction: Num) -> Operation:
+    if one.kind is Kind.HOST:
+        return one
+    network_s = 2 * one.network_s
+    if one.kind is Kind.ALL_TO_ALL:
+        network_s = np.maximum(network_s - work_s, exposed_fraction * network_s)
+    return replace(
+        one,
+        flop=2 * one.flop,
+        bytes=2 * one.bytes,
+        network_bytes=2 * one.network_bytes,
+        network_s=network_s,
+        overhead_s=2 * one.overhead_s,
+    )
+
+
+def _mixer_operations(
+    model: Model, step: Step, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]
+) -> Iterator[Operation]:
+    precision, machine = made_of
+    eff, kv_bytes = machine.efficiency, PRECISION_BYTES[precision.kv]
+    end = step.context_tokens + step.new_tokens
+    params: Num = 0.0
+    flop: dict[Kind, Num] = {}
+    bytes_: dict[Kind, Num] = {}
+    for count, attention in model.mixers:
+        params = params + count * transformer.attention_params(attention, model.hidden_size)
+        latent = Kind.LATENT_ATTENTION if attention.kind == "mla" else Kind.ATTENTION
+        if step.decode:
+            visible = mixing.visible_tokens(attention, end)
+        else:
+            visible = mixing.mean_visible_tokens(attention, step.new_tokens, step.context_tokens)
+        per_query = mixing.attention_flop_per_query(attention, visible, absorbed=step.decode)
+        if attention.index_heads:
+            seen = end if step.decode else step.context_tokens + step.new_tokens / 2
+            per_query = per_query + mixing.indexer_flop_per_query(attention, seen)
+        computed = count / layout.tp * cut.tokens * per_query
+        read = mixing.kv_read_bytes(attention, end, kv_bytes)
+        read = count / (kv_shards(attention, layout.tp) * layout.cp) * cut.sequences * read
+        is_first = latent not in flop
+        flop[latent] = computed if is_first else flop[latent] + computed
+        bytes_[latent] = read if is_first else bytes_[latent] + read
+    weights = params / layout.tp
+    yield Operation(
+        Kind.ATTENTION_PROJECTIONS,
+        flop=2 * weights * cut.tokens,
+        bytes=weights * PRECISION_BYTES[precision.attention],
+        flop_per_s=machine.gemm_flop_per_s(precision.attention),
+        bytes_per_s=machine.weight_bytes_per_s,
+    )
+    for kind in (Kind.ATTENTION, Kind.LATENT_ATTENTION):
+        if np.any(flop.get(kind, 0.0)):
+            fraction = eff.attention_fraction
+            if step.decode:
+                plain = eff.attention_fraction * eff.decode_attention_ratio
+                fraction = plain if kind is Kind.ATTENTION else eff.latent_attention_fraction
+            yield Operation(
+                kind,
+                flop=flop[kind],
+                bytes=bytes_[kind],
+                flop_per_s=machine.system.accelerator.peak(precision.scores) * fraction,
+                bytes_per_s=machine.kv_bytes_per_s,
+            )
+
+
+def _feed_forward_operations(
+    model: Model, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]
+) -> Iterator[Operation]:
+    precision, machine = made_of
+    eff = machine.efficiency
+    dense: float = 0.0
+    for count, part in model.feed_forwards:
+        dense += count * transformer.always_active_params(part, model.hidden_size)
+    if dense:
+        weights = dense / layout.tp
+        yield Operation(
+            Kind.DENSE_MLP,
+            flop=2 * weights * cut.tokens,
+            bytes=weights * PRECISION_BYTES[precision.dense],
+            flop_per_s=machine.gemm_flop_per_s(precision.dense),
+            bytes_per_s=machine.weight_bytes_per_s,
+        )
+    for count, part in model.feed_forwards:
+        if not part.n_experts:
+            continue
+        expert = transformer.expert_params(part, model.hidden_size)
+        held = count * expert / layout.n_gpus_per_stage
+        hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
+        # uneven rows keep ranks waiting, or units of one GPU where experts are sliced; half a tile of each is empty
+        uneven = eff.expert_imbalance
+        yield Operation(
+            Kind.ROUTED_EXPERTS,
+            flop=2 * held * (part.n_experts_active * uneven * cut.stage_tokens + eff.expert_tile_tokens / 2 * hit),
+            bytes=held * PRECISION_BYTES[precision.experts] * hit,
+            flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
+            bytes_per_s=machine.expert_bytes_per_s,
+        )
+
+
+def activation_bytes(model: Model, tokens: Num, tp: Num, copies: Num | None = None) -> Num:
+    """HBM traffic of activations between fused kernels, all layers.
+
+    Each mixer and each MLP reads and writes the residual stream (norm, input, output, add: 4 D) and its own wide
+    intermediates (read and written once, cut over TP).
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    tokens : float or ndarray
+        Tokens on one rank [token].
+    tp : float or ndarray
+        Tensor-parallel degree [-].
+    copies : float or ndarray, optional
+        Tokens whose copies for routed experts pass this rank; all of its own when left out [-].
+
+    Returns
+    -------
+    float or ndarray
+        Traffic [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> round(float(activation_bytes(load_model("llama-3.1-8b"), 1.0, 1)) / 1e6, 1)
+    8.9
+    """
+    residual, wide, routed = _activation_values(model.mixers, model.feed_forwards, model.hidden_size)
+    own, passed = ACTIVATION_BYTES * (residual + wide / tp), ACTIVATION_BYTES * routed
+    return own * tokens + passed * (tokens if copies is None else copies)
+
+
+@functools.cache
+def _activation_values(
+    mixers: tuple[tuple[int, Attention], ...], feed_forwards: tuple[tuple[int, FeedForward], ...], hidden_size: int
+) -> tuple[float, float, float]:
+    """Values per token: of the residual stream, of wide intermediates, of the copies that experts take and return."""
+    residual = wide = routed = 0.0
+    for count, mixer in mixers:
+        residual += count * 4 * hidden_size
+        heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
+        wide += (
+            count * 2 * (heads + mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim) * (not mixer.kv_lora_rank))
+        )
+    for count, part in feed_forwards:
+        residual += count * 4 * hidden_size
+        routed += count * 4 * (part.latent_width or hidden_size) * part.n_experts_active
+        width = part.width + part.n_experts_active * part.expert_width + part.n_shared_experts * part.shared_width
+        wide += count * 2 * part.n_matrices * width
+    return residual, wide, routed
+
+
+def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+    copies = cut.stage_tokens / layout.ep  # a rank sees the tokens of its own experts only
+    return Operation(
+        Kind.ACTIVATIONS,
+        bytes=activation_bytes(model, cut.tokens, layout.tp, copies) * machine.efficiency.activation_passes,
+        bytes_per_s=machine.weight_bytes_per_s,
+    )
+
+
+def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+    weights = model.vocab_size * model.hidden_size / layout.tp
+    return Operation(
+        Kind.OUTPUT_HEAD,
+        # a prompt needs the scores of its last token only, drafts those of each
+        flop=2 * weights * (cut.tokens if step.decode else cut.sequences),
+        bytes=weights * PRECISION_BYTES["bf16"],
+        flop_per_s=machine.gemm_flop_per_s("bf16"),
+        bytes_per_s=machine.weight_bytes_per_s,
+    )
+
+
+def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Iterator[Operation]:
+    residual = model.hidden_size * ACTIVATION_BYTES * cut.tokens
+    n_mixers = sum(count for count, _ in model.mixers)
+    n_dense = sum(count for count, part in model.feed_forwards if not part.n_experts)
+    n_moe = sum(count for count, part in model.feed_forwards if part.n_experts)
+    spread = np.asarray(layout.dp) > 1
+    n_reduce = n_mixers + n_dense + np.where(spread, 0, n_moe)
+    yield Operation(
+        Kind.ALL_REDUCE,
+        network_bytes=np.where(np.asarray(layout.tp) > 1, n_reduce, 0.0) * residual,
+        network_s=n_reduce * collectives.ring_s(residual, layout.tp, machine),
+    )
+    if n_moe:
+        sent: Num = 0.0
+        once: Num = 0.0
+        for count, part in model.feed_forwards:
+            if part.n_experts:
+                ranks = layout.ep * (1 - (1 - 1 / np.asarray(layout.ep, float)) ** part.n_experts_active)
+                width = part.latent_width or model.hidden_size
+                token = width * ALL_TO_ALL_BYTES / layout.tp * cut.tokens
+                copies = ranks * token
+                sent = sent + count * copies
+                if step.decode:  # each copy goes straight to its rank
+                    one = collectives.all_to_all_s(copies, layout.ep, machine)
+                else:
+                    one = collectives.forwarded_all_to_all_s(token, part.n_experts_active, layout.ep, machine)
+                once = once + count * one
+        # dispatch and combine each start once
+        away = np.where(spread, 1.0, 0.0)
+        latency = n_moe * (collectives.latency_s(layout.ep, machine) + 2 * machine.efficiency.all_to_all_floor_s)
+        yield Operation(
+            Kind.ALL_TO_ALL,
+            network_bytes=away * sent,
+            network_s=away * (once + latency),
+        )
+    hops = layout.pp - 1
+    yield Operation(
+        Kind.PIPELINE_HOPS,
+        network_bytes=hops * residual,
+        network_s=hops * collectives.hop_s(residual / layout.tp, layout.n_gpus_per_stage, machine),
+    )
+
+
+def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Machine]) -> Iterator[Operation]:
+    precision, machine = made_of
+    eff = machine.efficiency
+    floor: Num = 0.0
+    for count, mixer in model.mixers:
+        floor = floor + count * (eff.mixer_floor_s + _further_floor_s(mixer, eff))
+    narrow = machine.system.accelerator.native_precision(precision.experts) == "fp4"
+    experts_floor_s = eff.experts_floor_s * (eff.fp4_floor_ratio if narrow else 1.0)
+    for count, part in model.feed_forwards:
+        floor = floor + count * (experts_floor_s if part.n_experts else eff.mlp_floor_s)
+    yield Operation(Kind.LAUNCH_FLOORS, overhead_s=floor * eff.floor_ratio)
+    if step.decode:
+        yield Operation(Kind.HOST, overhead_s=eff.host_step_s + eff.host_sequence_s * cut.sequences)
+
+
+def _further_floor_s(mixer: Attention, eff: Efficiency) -> Num:
+    """What a mixer's kernels take beyond those of plain attention."""
+    further = eff.linear_floor_s if mixer.kind in mixing.LINEAR_KINDS else 0.0
+    if mixer.kind == "mla":
+        further = eff.latent_floor_s
+    return further + eff.sparse_floor_s if mixer.sparse_tokens else further
+
+
+def prefill(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """List the operations of a prefill, launched kernel by kernel from the host.
+
+    Launching runs ahead of the GPU; where it is the slower of the two, the GPU waits for it:
+    ``t = (work^3 + launches^3)^(1/3)``, a soft maximum.
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    step : Step
+        With ``decode=False``; ``context_tokens`` is the cached prefix.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind, and of the cache.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    list of Operation
+        As :func:`forward`, and what launching adds.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> step = Step(1.0, 0.0, 1024.0, decode=False)
+    >>> prefill(load_model("llama-3.1-8b"), step, Layout(), Precision(), Machine(load_system("h100-nvl8")))[-1].name
+    'eager launches'
+    """
+    operations = forward(model, step, layout, precision, machine)
+    eff = machine.efficiency
+    once = eff.prefill_layer_s * model.n_layers
+    for count, mixer in model.mixers:
+        once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
+    for count, part in model.feed_forwards:
+        once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
+    if eff is not IDEAL:
+        operations = [_slowed(one, eff.prefill_ratio) for one in operations]
+    work_s = total_s(operations)
+    chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
+    launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)
+    together_s = np.cbrt(work_s**3 + launched_s**3)
+    return [*operations, Operation(Kind.EAGER_LAUNCHES, overhead_s=together_s - work_s)]
+
+
+def _slowed(one: Operation, ratio: Num) -> Operation:
+    """An operation that takes a multiple of its time, whatever binds it."""
+    return replace(
+        one,
+        flop_per_s=one.flop_per_s / ratio,
+        bytes_per_s=one.bytes_per_s / ratio,
+        network_s=one.network_s * ratio,
+        overhead_s=one.overhead_s * ratio,
+    )

@@ -1,0 +1,1 @@
+"""A training step: batch, operations, exchange, memory."""

@@ -1,0 +1,334 @@
+"""What a training GPU holds: weights, gradients, optimiser, activations by recomputation and stage, logits."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.serving.operations import ACTIVATION_BYTES
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.counts import layer_counts, trained_layers
+
+#: Mixed-precision Adam: bf16 weight, fp32 gradient, fp32 master copy.
+WEIGHT_BYTES, GRADIENT_BYTES, MASTER_BYTES = 2.0, 4.0, 4.0
+#: Of one moment of the optimiser, by its precision.
+MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
+#: A product's weight gradient stands as bf16 and fp32 at once before it is added to the others (assumption, set with
+#: the measured peaks in view; buffers beside what is counted are in the share of HBM that stays free).
+LOOSE_GRADIENT_BYTES = 6.0
+#: Logits live as bf16 and fp32 at once.
+LOGIT_BYTES = 6.0
+#: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
+TRAINING_HBM_FRACTION = 0.94
+
+
+@dataclass(frozen=True, slots=True)
+class LocalParams:
+    """Parameters on one GPU of a stage, and over how many GPUs their optimiser is spread.
+
+    Attributes
+    ----------
+    dense, experts : float or ndarray
+        Of mixers, dense parts and tables; of routed experts [-].
+    dense_replicas, expert_replicas : float or ndarray
+        GPUs that hold the same [-].
+    """
+
+    dense: Num
+    experts: Num
+    dense_replicas: Num
+    expert_replicas: Num
+
+    @property
+    def optimizer_shard(self) -> Num:
+        """Parameters whose optimiser state one GPU keeps [-]."""
+        return self.dense / self.dense_replicas + self.experts / self.expert_replicas
+
+
+def local_params(model: Model, batch: Batch, layout: Layout) -> LocalParams:
+    """Count the parameters on one GPU of an average stage.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Whose prediction modules count.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    LocalParams
+        On one GPU.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> float(local_params(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(tp=2, dp=4)).dense_replicas)
+    4.0
+    """
+    tables = 1.0 if model.tied_embeddings else 2.0
+    return _params(model, batch, layout, _Load(1 / layout.pp, 1 / layout.pp, tables / layout.pp))
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What a GPU's stages hold, and what is alive there.
+
+    Attributes
+    ----------
+    plain, routed : float or ndarray
+        Share of the model's layers without and with experts [-].
+    tables : float or ndarray
+        Embedding and output head [-].
+    plain_alive, routed_alive : float or ndarray
+        The same shares times the microbatches that are alive [-].
+    heads : float or ndarray
+        Output heads, whose logits count [-].
+    copies : float or ndarray
+        GPUs of a pipeline that hold the same stage [-].
+    """
+
+    plain: Num
+    routed: Num
+    tables: Num
+    plain_alive: Num = 0.0
+    routed_alive: Num = 0.0
+    heads: Num = 0.0
+    copies: Num = 1.0
+
+    def __add__(self, other: _Load) -> _Load:
+        summed = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        return _Load(**summed)
+
+
+def _kinds(model: Model, batch: Batch) -> tuple[tuple[LayerGroup, ...], tuple[LayerGroup, ...]]:
+    """Layers without and with experts."""
+    layers = trained_layers(model, batch.stack.mtp_layers)
+    routed = tuple(group for group in layers if group.feed_forward.n_experts)
+    return tuple(group for group in layers if not group.feed_forward.n_experts), routed
+
+
+def _params(model: Model, batch: Batch, layout: Layout, load: _Load) -> LocalParams:
+    plain, routed = (layer_counts(layers, model.hidden_size) for layers in _kinds(model, batch))
+    spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
+    dense = plain.dense_params * load.plain + routed.dense_params * load.routed
+    return LocalParams(
+        dense=(dense + load.tables * model.vocab_size * model.hidden_size) / layout.tp,
+        experts=routed.stored_params / spread * load.routed,
+        dense_replicas=np.asarray(layout.dp * layout.cp, float) * load.copies,
+        expert_replicas=np.maximum(layout.n_gpus_per_stage / spread, 1.0) * load.copies,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemory:
+    """Memory of the busiest training GPU by tenant.
+
+    Attributes
+    ----------
+    weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, logits_bytes, workspace_bytes : float or ndarray
+        Tenants [byte].
+    """
+
+    weights_bytes: Num
+    gradients_bytes: Num
+    optimizer_bytes: Num
+    activations_bytes: Num
+    logits_bytes: Num
+    workspace_bytes: Num
+
+    @property
+    def total_bytes(self) -> Num:
+        """Sum of the tenants [byte]."""
+        held = self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+        return held + self.activations_bytes + self.logits_bytes + self.workspace_bytes
+
+
+def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemory:
+    """Account for the HBM of the busiest GPU: of the first, the second or the last stage.
+
+    The first keeps most microbatches alive, the second the most layers where they do not divide, the last the output
+    head and its logits. Under DualPipe a GPU holds a stage of either direction: two copies of the weights, and the
+    activations of ``pp + 1`` microbatches.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Sequences and recomputation.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    TrainingMemory
+        Tenants.
+
+    References
+    ----------
+    deepseek-v3-report, llama-3-herd.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> memory = training_memory(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(dp=8))
+    >>> round(float(memory.weights_bytes) / 1e9, 1)
+    16.1
+    """
+    first, *others = (_tenants(model, batch, layout, load) for load in _loads(model, batch, layout))
+    for other in others:
+        busier = np.asarray(other.total_bytes > first.total_bytes)
+        first = TrainingMemory(
+            **{one.name: np.where(busier, getattr(other, one.name), getattr(first, one.name)) for one in fields(first)}
+        )
+    return first
+
+
+def _loads(model: Model, batch: Batch, layout: Layout) -> list[_Load]:
+    """The first, the second and the last stage; under DualPipe the two ends together, and two in the middle."""
+    pp = np.asarray(layout.pp, float)
+    plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
+    whole = np.ceil((plain + routed) / pp)
+    spare = whole * pp - plain - routed
+    # the ends, which have a table besides, take the layers less
+    sizes = (np.maximum(whole - np.floor(spare / 2), 0.0), whole, np.maximum(whole - np.ceil(spare / 2), 0.0))
+    # layers without experts come first where a stage could hold them all
+    few = (pp > 1) & (routed > 0) & (plain * pp < plain + routed)
+    tied = 1.0 if model.tied_embeddings else 2.0
+    tables = (np.where(pp > 1, 1.0, tied), 0.0, np.where(pp > 1, 1.0, tied))
+    heads = (np.where(pp > 1, 0.0, 1.0), 0.0, 1.0)
+    out = []
+    for place, size in enumerate(sizes):
+        even = size / (plain + routed)
+        in_front = np.minimum(float(plain), size) if place == 0 else 0.0 * size
+        dense = np.where(few, in_front / max(plain, 1), even)
+        experts = np.where(few, (size - in_front) / max(routed, 1), even)
+        alive = _alive(batch, layout, place)
+        out.append(_Load(dense, experts, tables[place], dense * alive, experts * alive, heads[place]))
+    first, second, last = out
+    if batch.stack.schedule != "dualpipe":
+        return [first, second, last]
+    ends = _where(pp > 1, first + last, first)
+    return [ends, _where(pp > 2, second + _mirrored(second, pp), ends)]
+
+
+def _mirrored(load: _Load, pp: Num) -> _Load:
+    """The stage that shares a GPU with the second one: two microbatches of the other direction are alive there."""
+    two = np.minimum(2.0, pp)
+    return _Load(load.plain, load.routed, load.tables, load.plain * two, load.routed * two)
+
+
+def _where(piped: NDArray[np.bool_], one: _Load, other: _Load) -> _Load:
+    names = [part.name for part in fields(one)]
+    return _Load(**{name: np.where(piped, getattr(one, name), getattr(other, name)) for name in names})
+
+
+def _alive(batch: Batch, layout: Layout, place: int) -> Num:
+    """Microbatches whose activations a stage keeps, in units of its layers: of the first, the second or the last.
+
+    Stage ``r`` of 1F1B keeps ``pp - r``; with ``v`` interleaved chunks ``(2 (pp - r - 1) + (v - 1) pp + 1) / v``;
+    reversible layers keep one.
+    """
+    if batch.recompute == "reversible":
+        return 1.0
+    pp, chunks = np.asarray(layout.pp, float), np.maximum(batch.virtual_stages, 1.0)
+    rank = pp - 1 if place == 2 else np.minimum(float(place), pp - 1)
+    warm = np.where(chunks > 1, (2 * (pp - rank - 1) + (chunks - 1) * pp + 1) / chunks, pp - rank)
+    alive: Num = np.minimum(batch.microbatches(layout), warm)
+    return alive
+
+
+def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> TrainingMemory:
+    local, stack = _params(model, batch, layout, load), batch.stack
+    tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
+    held = local.optimizer_shard if batch.sharded_weights else local.dense + local.experts
+    gradients = held
+    if stack.sharded_gradients:
+        gradients = np.minimum(held, held / np.maximum(batch.virtual_stages, 1.0) + local.optimizer_shard)
+    kinds = _kinds(model, batch)
+    plain, routed = (
+        _kept_bytes(layers, model.hidden_size, batch.recompute, stack.activation_precision) for layers in kinds
+    )
+    loose = LOOSE_GRADIENT_BYTES * stack.trained_fraction * _largest_product(model) / layout.tp
+    return TrainingMemory(
+        weights_bytes=held * WEIGHT_BYTES,
+        gradients_bytes=gradients * GRADIENT_BYTES * stack.trained_fraction,
+        optimizer_bytes=local.optimizer_shard
+        * (MASTER_BYTES + 2 * MOMENT_BYTES[stack.moment_precision])
+        * stack.trained_fraction,
+        activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive) / layout.tp,
+        logits_bytes=tokens * model.vocab_size * LOGIT_BYTES / layout.tp * load.heads,
+        workspace_bytes=loose,
+    )
+
+
+def _largest_product(model: Model) -> float:
+    """Parameters of the widest product of a layer: a gated MLP's first two matrices are one."""
+    d = model.hidden_size
+    widths = [
+        max(part.n_matrices - 1, 1) * max(part.width, part.n_shared_experts * part.shared_width, part.expert_width)
+        for part in (group.feed_forward for group in model.layers)
+    ]
+    return float(d * max(widths, default=0))
+
+
+@functools.cache
+def _kept_bytes(layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str) -> float:
+    """Bytes per token kept for backward, all layers: inputs of products, norms, activations and attention.
+
+    ``full`` keeps the inputs of layers; reversible layers keep those of two. What attention's own backward needs and
+    the residual stream stay in bf16.
+
+    References
+    ----------
+    Korthikanti et al. 2022 (arXiv 2205.05198); deepseek-v3-report; Megatron Core MoE (arXiv 2603.07685).
+    """
+    if recompute == "full":
+        return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES)
+    if recompute == "reversible":
+        return 2.0 * hidden_size * ACTIVATION_BYTES if layers else 0.0
+    again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
+    total = 0.0
+    for group in layers:
+        n_norms = (group.attention.kind != "none") + bool(group.feed_forward.width or group.feed_forward.n_experts)
+        normed = 0.0 if "layernorm" in again else narrow
+        total += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
+        total += group.count * _mixer_bytes(group.attention, again, narrow)
+        total += group.count * _feed_forward_bytes(group.feed_forward, hidden_size, again, narrow)
+    return total
+
+
+def _mixer_bytes(mixer: Attention, again: frozenset[str], narrow: float) -> float:
+    """Queries, keys, values and what attention makes of them; MLA's latents before and after their norms."""
+    heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
+    cached = mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim)
+    if not mixer.kv_lora_rank:
+        return ACTIVATION_BYTES * (heads + cached)
+    latent = mixer.q_lora_rank + mixer.kv_lora_rank
+    kept = mixer.n_query_heads * mixer.v_head_dim if "mla_up_proj" in again else heads + cached
+    normed = 0.0 if "layernorm" in again else narrow * latent
+    return ACTIVATION_BYTES * (kept + latent + mixer.rope_head_dim) + normed
+
+
+def _feed_forward_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:
+    """Inputs and output of the activation; of experts also each copy of a token.
+
+    The router's weights enter before an expert's second product, so that nothing of its output is kept.
+    """
+    wide = max(part.n_matrices - 1, 1)
+    dense = part.width * (wide * ACTIVATION_BYTES + narrow)
+    if not part.n_experts:
+        return dense
+    widths = part.n_shared_experts * part.shared_width + part.n_experts_active * part.expert_width
+    out = 0.0 if "moe_act" in again else narrow
+    return dense + widths * (wide * narrow + out) + part.n_experts_active * (part.latent_width or hidden_size) * narrow

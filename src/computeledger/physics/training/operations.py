@@ -1,0 +1,271 @@
+"""The operations of one training microbatch on one GPU of an average pipeline stage, forward and backward.
+
+Backward costs twice the forward in matrix products and 2.5 times in attention (FlashAttention recomputes the scores).
+``full`` recomputation and reversible layers run the layers' forward once more, ``selective`` only the attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics import attention as mixing
+from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.collectives import latency_s
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import OperationKind as Kind
+from computeledger.physics.serving.operations import ACTIVATION_BYTES
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.counts import LayerCounts, layer_counts, trained_layers
+from computeledger.physics.training.exchange import exchange_s, overlapped_s
+from computeledger.physics.training.memory import GRADIENT_BYTES
+
+#: Products and their traffic overlap inside a kernel: time is the p-norm of the two, p of this value (assumption).
+OVERLAP_NORM = 3
+#: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
+BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
+#: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).
+BLOCK_CAST_RATIO = 3.0
+#: Passes of casts in experts over those of their activations (assumption: amax, transpose and padding apart).
+EXPERT_CASTS = 3.0
+#: Rate of the chunked scans of linear mixers against attention's, per FLOP of their recurrence (assumption).
+SCAN_RATIO = 0.2
+#: Passes over the scores of unfused attention, forward and backward, and those of its forward: scores, softmax,
+#: dropout and its mask, values (counted).
+UNFUSED_PASSES, UNFUSED_FORWARD = 16.0, 6.5
+#: Row-wise 8-bit products against one scale per tensor (assumption, four torchtitan rows).
+ROW_RATIO = 2.5
+#: Eager frameworks' activation traffic over fused kernels' (assumption).
+EAGER_RATIO = 2.0
+#: Activation traffic where one compiler sees the whole program and fuses it into the products (assumption: XLA).
+WHOLE_PROGRAM_RATIO = 0.4
+#: Exposed shares of traffic that runs beside computing: ring attention, stage hand-over (assumptions).
+CONTEXT_EXPOSED, HOP_EXPOSED = 0.3, 0.1
+#: Exposed share of hidden tensor-parallel traffic (assumption).
+HIDDEN_EXPOSED = 0.5
+
+
+def microbatch(model: Model, batch: Batch, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """List the operations of one microbatch, forward and backward, on one GPU of an average stage.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Sequences, recomputation, software.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of matrix products by kind.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    list of Operation
+        Their times add up to the microbatch's time on the GPU.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> operations = microbatch(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(dp=8), Precision(),
+    ...                         Machine(load_system("h100-nvl8")))
+    >>> operations[0].name
+    'matrix products'
+    """
+    counts = layer_counts(trained_layers(model, batch.stack.mtp_layers), model.hidden_size)
+    tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
+    work = _Work(model, batch, layout, counts, tokens, machine)
+    computing = [*_products(work, precision), *_attention(work), _elementwise(work, precision)]
+    operations = [*computing, *_network(work, total_s(computing))]
+    return [*operations, _uneven(work, operations)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    model: Model
+    batch: Batch
+    layout: Layout
+    counts: LayerCounts
+    tokens: Num
+    machine: Machine
+
+    @property
+    def passes(self) -> Num:
+        """Passes over the weights' products: forward, input gradients, weight gradients, forward again."""
+        return 2.0 + self.batch.stack.trained_fraction + self.batch.forward_again
+
+    @property
+    def bytes_per_s(self) -> Num:
+        chip = self.machine.system.accelerator
+        return chip.hbm_bytes_per_s.value * self.machine.training.training_bandwidth_fraction
+
+    def product_flop_per_s(self, precision: str) -> Num:
+        chip, recipe = self.machine.system.accelerator, self.batch.stack.recipe
+        native = chip.native_precision(precision)
+        fraction = self.machine.training.gemm_fraction(chip, native)
+        rate = chip.peak(native) * fraction * self.machine.training.power_ratio(chip)
+        return rate / (ROW_RATIO if recipe == "row" and native != "bf16" else 1.0)
+
+
+def _p_norm(one: Num, other: Num) -> Num:
+    """Time of two flows that overlap inside kernels, cube root of the sum of cubes."""
+    return np.cbrt(one * one * one + other * other * other)
+
+
+def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
+    counts, layout, tokens = work.counts, work.layout, work.tokens
+    eff, again = work.machine.training, work.batch.forward_again
+    cut = layout.tp * layout.pp
+    moved = (2 + again) * PRECISION_BYTES["bf16"] + 2 * GRADIENT_BYTES * work.batch.stack.trained_fraction
+    io = ACTIVATION_BYTES * (3 + again) / layout.pp
+    ramp = eff.training_ramp_values
+    filled = counts.dense_params + ramp * (counts.wide_ramp + counts.cut_ramp * layout.tp)
+    up_again = counts.up_params if work.batch.recomputes("mla_up_proj") and not again else 0.0
+    yield _product(
+        Kind.MATRIX_PRODUCTS,
+        (2 * tokens * (work.passes * counts.dense_params + up_again) / cut, filled / counts.dense_params),
+        counts.dense_params / cut * moved + tokens * io * (counts.wide_values + counts.cut_values / layout.tp),
+        (work.product_flop_per_s(precision.dense), work.bytes_per_s),
+    )
+    heads = (1 + work.batch.stack.mtp_layers) * work.model.vocab_size * work.model.hidden_size / cut
+    yield _product(
+        Kind.OUTPUT_HEAD,
+        (2 * (2 + work.batch.stack.trained_fraction) * tokens * heads, 1 + ramp / work.model.hidden_size / 2),
+        tokens * 4 * ACTIVATION_BYTES * work.model.vocab_size / cut,
+        (work.product_flop_per_s("bf16"), work.bytes_per_s),
+    )
+    if counts.n_moe:
+        stage = layout.n_gpus_per_stage
+        fused = work.batch.stack.fused_experts
+        grouped = eff.training_fused_expert_fraction if fused else eff.training_expert_fraction
+        spread = np.maximum(np.minimum(stage, np.maximum(layout.ep, layout.tp)), 1.0)
+        yield _product(
+            Kind.ROUTED_EXPERTS,
+            (
+                2 * work.passes * tokens * counts.routed_params / cut * work.batch.stack.imbalance,
+                1 + ramp * counts.routed_ramp / counts.routed_params,
+            ),
+            counts.stored_params / spread / layout.pp * moved + tokens * io * counts.routed_values / layout.tp,
+            (work.product_flop_per_s(precision.experts) * grouped, work.bytes_per_s),
+        )
+
+
+def _product(kind: Kind, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, Num]) -> Operation:
+    """A product whose arithmetic and traffic overlap, but not wholly; ``work`` is its FLOP and the ramp over it."""
+    flop, slower = work
+    flop_per_s, bytes_per_s = rates[0] / slower, rates[1]
+    compute, memory = flop / flop_per_s, bytes_ / bytes_per_s
+    waits = _p_norm(compute, memory) - np.maximum(compute, memory)
+    return Operation(kind, flop, bytes_, flop_per_s, bytes_per_s, overhead_s=waits)
+
+
+def _attention(work: _Work) -> Iterator[Operation]:
+    batch, machine, layout = work.batch, work.machine, work.layout
+    softmax: Num = 0.0
+    scans: Num = 0.0
+    for group in trained_layers(work.model, batch.stack.mtp_layers):
+        visible = mixing.mean_visible_tokens(group.attention, batch.sequence_tokens)
+        one = group.count * mixing.attention_flop_per_query(group.attention, visible, absorbed=False)
+        if group.attention.kind in mixing.LINEAR_KINDS:
+            scans = scans + one
+        else:
+            softmax = softmax + one
+            scored = mixing.indexer_flop_per_query(group.attention, batch.sequence_tokens / 2)
+            softmax = softmax + group.count * scored
+    again = float(batch.recomputes("core_attn"))
+    passes = 1 + BACKWARD_ATTENTION + again
+    if batch.stack.attention == "unfused":
+        yield _unfused(work, softmax, again)
+        return
+    fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
+    cut = layout.tp * layout.pp
+    rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
+    yield Operation(Kind.ATTENTION, flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
+    if np.any(scans):
+        yield Operation(Kind.STATE_SCANS, flop=passes * work.tokens * scans / cut, flop_per_s=rate * SCAN_RATIO)
+
+
+def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:
+    """Attention by plain products over whole rows, its scores in HBM."""
+    cut = work.layout.tp * work.layout.pp
+    heads = sum(group.count * group.attention.n_query_heads for group in work.model.layers)
+    scores = heads * work.batch.sequence_tokens * ACTIVATION_BYTES * (UNFUSED_PASSES + UNFUSED_FORWARD * again)
+    return Operation(
+        Kind.ATTENTION,
+        flop=2 * (1 + BACKWARD + again) * work.tokens * softmax_flop / cut,
+        flop_per_s=work.product_flop_per_s("bf16"),
+        overhead_s=work.tokens * scores / cut / work.bytes_per_s,
+    )
+
+
+def _elementwise(work: _Work, precision: Precision) -> Operation:
+    counts, layout, eff, stack = work.counts, work.layout, work.machine.training, work.batch.stack
+    again = work.batch.forward_again
+    # sequence parallelism cuts the residual stream over TP as well
+    values = eff.training_activation_passes * (counts.residual_values * stack.residual_streams + counts.mixer_values)
+    routed = counts.permuted_values + (0.0 if stack.fused_experts else counts.expert_values)
+    values = values + eff.training_expert_passes * routed
+    moved = (1 + BACKWARD_ELEMENTWISE + again) * values
+    if not again:
+        named = {"layernorm": counts.norm_values, "moe_act": counts.activation_values}
+        moved = moved + sum(one for name, one in named.items() if work.batch.recomputes(name))
+    moved = moved * (1.0 if stack.compiled else EAGER_RATIO)
+    if chip_family(work.machine.system.accelerator) == "tpu":
+        moved = moved * WHOLE_PROGRAM_RATIO
+    if work.machine.system.accelerator.native_precision(precision.name) != "bf16":
+        ratio = BLOCK_CAST_RATIO if stack.recipe == "block" else 1.0
+        casts = eff.training_quantization_passes * counts.cast_values
+        copies = 0.0 if stack.fused_experts else EXPERT_CASTS * eff.training_expert_passes * counts.routed_casts
+        moved = moved + (2 + again) * (casts + copies) * ratio
+    bytes_ = work.tokens * ACTIVATION_BYTES * moved / (layout.tp * layout.pp)
+    return Operation(Kind.ACTIVATIONS_AND_CASTS, bytes=bytes_, bytes_per_s=work.bytes_per_s)
+
+
+def _uneven(work: _Work, operations: list[Operation]) -> Operation:
+    """What the busiest stage takes beyond the average one.
+
+    Where the stages divide the layers, the last one runs the head besides its share; where they do not, the stages
+    that have a layer less take the tables, and the others have whole layers.
+    """
+    pp, n_layers = work.layout.pp, sum(group.count for group in work.model.layers)
+    head = sum(one.time_s for one in operations if one.kind is Kind.OUTPUT_HEAD)
+    rest = sum(one.time_s for one in operations if one.kind is not Kind.OUTPUT_HEAD)
+    whole = np.ceil(n_layers / pp)
+    extra = np.where(whole * pp == n_layers, head * (pp - 1), np.maximum(rest * whole * pp / n_layers - rest - head, 0))
+    return Operation(Kind.UNEVEN_STAGES, overhead_s=extra)
+
+
+def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
+    layout, counts, model, machine = work.layout, work.counts, work.model, work.machine
+    stack, again, eff = work.batch.stack, work.batch.forward_again, machine.training
+    up = machine.system.scale_up_bytes_per_s_per_gpu.value * eff.training_link_fraction
+    out = machine.system.scale_out_bytes_per_s_per_gpu.value * eff.training_link_fraction
+    domain = machine.system.n_gpus_scale_up.value
+    residual = work.tokens * model.hidden_size * ACTIVATION_BYTES
+    tensor = (8 + 4 * again) * model.n_layers / layout.pp
+    link = np.where(np.asarray(layout.tp) > domain, out, up)
+    wire = residual * (1 - 1 / layout.tp) / link + latency_s(layout.tp, machine)
+    exposed = HIDDEN_EXPOSED if stack.hidden_tensor_parallel else 1.0
+    yield Operation(Kind.TENSOR_PARALLEL, network_s=tensor * wire * exposed)
+    cache = sum(
+        group.count * mixing.kv_bytes_per_token_layer(group.attention, ACTIVATION_BYTES) for group in model.layers
+    )
+    link = np.where(layout.tp * layout.cp > domain, out, up)
+    ring = work.tokens * cache / layout.tp / layout.pp * (layout.cp - 1) / link
+    yield Operation(Kind.CONTEXT_PARALLEL, network_s=4 * ring * CONTEXT_EXPOSED)
+    if counts.n_moe:
+        exchange = exchange_s(model, work.batch, layout, machine)
+        if stack.schedule == "dualpipe":
+            exchange = overlapped_s(exchange, computing_s) - computing_s
+        yield Operation(Kind.ALL_TO_ALL, network_s=exchange)
+    link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, out)
+    sent = residual / layout.tp * stack.residual_streams / link * work.batch.virtual_stages
+    yield Operation(Kind.PIPELINE_HOPS, network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))

@@ -1,0 +1,202 @@
+"""A training step: the microbatches of a pipeline, the bubble around them, gradients, the optimiser.
+
+The operations of one microbatch are in :mod:`computeledger.physics.training.operations`, what must fit in
+:mod:`computeledger.physics.training.memory`; the names of both are here as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Model
+from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.training.batch import BUBBLE_RATIOS, RECOMPUTE, Batch, Stack
+from computeledger.physics.training.counts import layer_counts, trained_layers
+from computeledger.physics.training.memory import (
+    GRADIENT_BYTES,
+    WEIGHT_BYTES,
+    LocalParams,
+    TrainingMemory,
+    local_params,
+    training_memory,
+)
+from computeledger.physics.training.operations import microbatch
+
+__all__ = [
+    "BUBBLE_RATIOS",
+    "RECOMPUTE",
+    "Batch",
+    "Stack",
+    "StepTime",
+    "TrainingMemory",
+    "local_params",
+    "microbatch",
+    "step_time",
+    "training_memory",
+]
+
+#: Optimiser traffic per parameter: read and write of gradient, master copy, two moments.
+OPTIMIZER_TRAFFIC_BYTES = 32.0
+#: Share of host time that stays where a microbatch is one captured graph (assumption).
+GRAPH_RATIO = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """A training step by part.
+
+    Attributes
+    ----------
+    operations : tuple of Operation
+        Of one microbatch, as modelled.
+    ratio : float or ndarray
+        Real over modelled time [-].
+    microbatch_s : float or ndarray
+        One microbatch on one stage [s].
+    microbatches : float or ndarray
+        Per pipeline and step [-].
+    bubble_s, gradients_s, optimizer_s, fixed_s : float or ndarray
+        Idle pipeline, exposed gradient and parameter exchange, optimiser, once-per-step time [s].
+    """
+
+    operations: tuple[Operation, ...]
+    ratio: Num
+    microbatch_s: Num
+    microbatches: Num
+    bubble_s: Num
+    gradients_s: Num
+    optimizer_s: Num
+    fixed_s: Num
+
+    @property
+    def step_s(self) -> Num:
+        """Time of the step [s]."""
+        return (
+            self.microbatch_s * self.microbatches + self.bubble_s + self.gradients_s + self.optimizer_s + self.fixed_s
+        )
+
+
+def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, machine: Machine) -> StepTime:
+    """Time one optimiser step of the whole job.
+
+    ``t = t_micro (m + bubble (pp - 1) / v) + exposed gradients + optimiser + fixed``, where a microbatch takes the
+    8-norm of its time on the GPU and of the host's launching.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Sequences, recomputation, software.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of matrix products by kind.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    StepTime
+        With its parts.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> step = step_time(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(dp=8), Precision(),
+    ...                  Machine(load_system("h100-nvl8")))
+    >>> bool(5 < step.step_s < 10)
+    True
+    """
+    eff = machine.training
+    operations = tuple(microbatch(model, batch, layout, precision, machine))
+    ratio = _ratio(model, batch, machine)
+    host = _host_s(model, batch, layout, machine)
+    one = _with_host(total_s(operations), host)
+    average = _with_host(total_s(operations[:-1]), host)
+    gradients = _exchange_s(local_params(model, batch, layout), batch, layout, machine, one)
+    one = ratio * one
+    n_micro = batch.microbatches(layout)
+    local = local_params(model, batch, layout)
+    bandwidth = machine.system.accelerator.hbm_bytes_per_s.value * eff.training_bandwidth_fraction
+    trained = local.optimizer_shard * batch.stack.trained_fraction
+    return StepTime(
+        operations=operations,
+        ratio=ratio,
+        microbatch_s=one,
+        microbatches=n_micro,
+        bubble_s=ratio * average * BUBBLE_RATIOS[batch.stack.schedule] * (layout.pp - 1) / batch.virtual_stages,
+        gradients_s=ratio * gradients,
+        optimizer_s=ratio * trained * OPTIMIZER_TRAFFIC_BYTES / bandwidth,
+        fixed_s=ratio * eff.training_step_s,
+    )
+
+
+def _with_host(gpu_s: Num, host_s: Num) -> Num:
+    """Time of kernels that a host launches meanwhile: the 8-norm, a maximum with a soft knee."""
+    gpu, host = np.square(np.square(gpu_s)), np.square(np.square(host_s))
+    root: Num = np.sqrt(np.sqrt(np.sqrt(gpu * gpu + host * host)))
+    return root
+
+
+def _host_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> Num:
+    """Host time of one microbatch on one stage."""
+    eff = machine.training
+    layers = trained_layers(model, batch.stack.mtp_layers)
+    counts = layer_counts(layers, model.hidden_size)
+    n_layers = sum(group.count for group in layers)
+    per_layer = eff.training_sharded_layer_s if batch.sharded_weights else eff.training_layer_s
+    host = n_layers * per_layer + counts.n_moe * eff.training_expert_layer_s
+    host = host * (1 + 0.5 * batch.forward_again)
+    return host / layout.pp * (GRAPH_RATIO if batch.stack.graphs else 1.0)
+
+
+def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
+    """Real over modelled time, of the class that the question falls in."""
+    eff = machine.training
+    if chip_family(machine.system.accelerator) == "other":
+        return eff.training_chip_ratio
+    if model.is_moe:
+        return eff.training_expert_ratio
+    return eff.training_known_ratio if batch.stack.in_calibration else eff.training_unseen_ratio
+
+
+def _ring_s(message_bytes: Num, n_group: Num, stride: Num, machine: Machine) -> Num:
+    """Time of an all-gather or reduce-scatter over GPUs that stand ``stride`` apart."""
+    link = machine.training.training_link_fraction
+    up = machine.system.scale_up_bytes_per_s_per_gpu.value * link
+    out = machine.system.scale_out_bytes_per_s_per_gpu.value * link
+    local: Num = np.minimum(np.maximum(machine.system.n_gpus_scale_up.value / stride, 1.0), n_group)
+    domains = n_group / local
+    near: Num = (1 - 1 / local) * message_bytes / up
+    return near + (1 - 1 / domains) * message_bytes / local / out
+
+
+def _exchange_s(local: LocalParams, batch: Batch, layout: Layout, machine: Machine, one_s: Num) -> Num:
+    """Exposed exchange of a step.
+
+    Gradients are reduced and parameters gathered once per step beside the last microbatch; sharded weights are gathered
+    twice and their gradients scattered in each microbatch.
+    """
+    exposed = machine.training.training_exposed_fraction
+    trained = batch.stack.trained_fraction
+    stride = layout.tp * np.ones_like(layout.ep)
+    expert_stride = np.maximum(layout.ep, layout.tp)
+
+    def ring(bytes_per_param: Num) -> Num:
+        dense = _ring_s(local.dense * bytes_per_param, local.dense_replicas, stride, machine)
+        return dense + _ring_s(local.experts * bytes_per_param, local.expert_replicas, expert_stride, machine)
+
+    if batch.sharded_weights:
+        wire = ring(2 * WEIGHT_BYTES + WEIGHT_BYTES * trained) * batch.microbatches(layout)
+        computing = one_s * batch.microbatches(layout)
+    else:
+        copies = np.where((batch.stack.schedule == "dualpipe") & (np.asarray(layout.pp) > 1), 2.0, 1.0)
+        wire = ring((GRADIENT_BYTES + WEIGHT_BYTES) * trained) * copies
+        computing = one_s
+    return np.maximum(wire - computing, 0.0) + exposed * np.minimum(wire, computing)

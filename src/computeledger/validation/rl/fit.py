@@ -1,0 +1,174 @@
+"""The fit of RL's few constants: on which runs, how well they predict what was left out, and the file it writes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Z_95, Range
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.rl import FITTED, RLFactors, load_rl_factors, load_rl_text
+from computeledger.validation.conformal import conformal_ratios
+from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
+from computeledger.validation.measured_table import read_rows
+from computeledger.validation.rl.points import predict_runs
+from computeledger.validation.rl.rows import RLRun, rl_runs
+from computeledger.workloads.rl.sureness import deployment_of
+
+#: Table of measured RL runs in a data folder.
+TABLE = Path("measured") / "rl.csv"
+#: A residual beyond which a run counts less and less [-].
+SCALE = 0.12
+#: Runs that do not state how their GPUs are split are fitted at half and half, and count less.
+ASSUMED_TRAINING_FRACTION, ASSUMED_WEIGHT = 0.5, 0.25
+_SOURCE = "rl-measurements"
+_WIDTHS = {"rl_known_ratio": ("run", "runs left out one at a time"), "rl_new_ratio": ("model", "models left out")}
+
+
+@dataclass(frozen=True, slots=True)
+class RLFit:
+    """Constants of RL and the residuals with and without them."""
+
+    runs: Sequence[RLRun]
+    n_stated: int
+    fitted: Fitted
+    residuals: Mapping[str, Array]
+
+
+def prior_of(name: str) -> tuple[float, float]:
+    """Median and width of a constant before the fit: its assumed range is a 90 % interval.
+
+    Examples
+    --------
+    >>> round(prior_of("rl_training_ratio")[0], 2)
+    1.41
+    """
+    value = load_rl_factors("assumed")[name].value
+    width = float(np.log(value.high / value.low) / (2 * Z_95)) if isinstance(value, Range) else 0.0
+    return middle(value), width
+
+
+def factors_at(changes: Array) -> RLFactors:
+    """Constants along an axis of vectors.
+
+    Examples
+    --------
+    >>> factors_at(np.zeros((2, len(FITTED)))).rl_fixed_s.shape
+    (2,)
+    """
+    columns = {name: prior_of(name)[0] * np.exp(changes[:, place]) for place, name in enumerate(FITTED)}
+    columns["rl_hidden_sync_fraction"] = np.minimum(columns["rl_hidden_sync_fraction"], 1.0)
+    return RLFactors(**columns)
+
+
+def rl_fit(runs: Sequence[RLRun], n_stated: int) -> Fit:
+    """State the fit: the residual of every step time.
+
+    Examples
+    --------
+    >>> rl_fit([], 0).prior_sd.shape
+    (6,)
+    """
+    measured = np.log([run.step_s for run in runs])
+
+    def residuals(changes: Array) -> Array:
+        return np.asarray(np.log(predict_runs(runs, factors_at(changes), len(changes))) - measured[:, None])
+
+    weights = np.where(np.arange(len(runs)) < n_stated, 1.0, ASSUMED_WEIGHT)
+    return Fit(residuals, np.full(len(runs), SCALE), weights, np.array([prior_of(name)[1] for name in FITTED]))
+
+
+def _folds(labels: Sequence[str]) -> NDArray[np.int64]:
+    order = {label: place for place, label in enumerate(sorted(set(labels)))}
+    return np.array([order[label] for label in labels], dtype=np.int64)
+
+
+def fit_rl(data_folder: str | Path) -> RLFit:
+    """Fit RL's constants to a folder of measurements and cross-validate them.
+
+    Runs of one configuration in two releases of a framework are left out together.
+
+    Examples
+    --------
+    >>> fit_rl("nowhere")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere/measured/rl.csv: no such file
+    """
+    rows = read_rows(Path(data_folder) / TABLE)
+    stated, _ = rl_runs(rows)
+    every, _ = rl_runs(rows, ASSUMED_TRAINING_FRACTION)
+    runs = [*stated, *(run for run in every if not run.scenario.split.is_colocated)]
+    fit = rl_fit(runs, len(stated))
+    fitted = fit_constants(fit)
+    ideal = np.log(predict_runs(runs, RLFactors(), 1))[:, 0] - np.log([run.step_s for run in runs])
+    residuals = {
+        "nothing": fit.residuals(fitted.change[None, :])[:, 0],
+        "priors": fit.residuals(np.zeros((1, len(FITTED))))[:, 0],
+        "no constants": ideal,
+    }
+    labels = {
+        "run": [_configuration(run) for run in runs],
+        "model": [run.scenario.engine.model.id for run in runs],
+        "chip": [run.system.id for run in runs],
+    }
+    for name, groups in labels.items():
+        residuals[name] = cross_validate(fit, _folds(groups), fitted.change)
+    return RLFit(runs, len(stated), fitted, residuals)
+
+
+def _configuration(run: RLRun) -> str:
+    one = run.scenario
+    lag, gpus = one.split.max_lag, one.split.n_gpus
+    return f"{one.engine.model.id} {run.system.id} {gpus} {lag} {one.engine.precision.name}"
+
+
+def calibration_text(found: RLFit) -> str:
+    """Write a fit as the file that the package ships."""
+    errors = np.abs(np.expm1(found.residuals["run"][: found.n_stated]))
+    residual = f"median {np.median(errors):.1%}, 90th percentile {np.quantile(errors, 0.9):.0%}, runs left out in turn"
+    further = len(found.runs) - found.n_stated
+    data = f"{found.n_stated} published steps that state their inputs, {further} more at an assumed split of GPUs"
+    about = {"data": data, "residual": residual, "date": date.today().isoformat(), "source": _SOURCE}
+    lines = ["# Constants of RL, written by the fit of RL (`fit_rl`); edits are lost.", "", "[constants]"]
+    shipped, stated = load_rl_factors("assumed"), tomllib.loads(load_rl_text())["constants"]
+    for place, name in enumerate(FITTED):
+        prior, width = prior_of(name)
+        value = getattr(factors_at(found.fitted.change[None, :]), name)[0]
+        known = max(0.0, 1 - (found.fitted.sd[place] / width) ** 2)
+        grounds = {"why": stated[name]["why"], **about}
+        grounds["identifiability"] = f"{known:.0%} of the prior's variance removed, +-{found.fitted.sd[place]:.0%}"
+        ends = shipped[name].value
+        text = f"{ends.low:.4g}..{ends.high:.4g}" if isinstance(ends, Range) else f"{prior:.4g}"
+        lines.append(_entry(name, f"{value:.4g}", {"prior": text, **grounds}))
+    for name, (left, why) in _WIDTHS.items():
+        low, _, _, _, high = conformal_ratios(found.residuals[left])
+        half = max(high, 1 / low)
+        grounds = {"why": stated[name]["why"], **about, "residual": f"split conformal, {why}"}
+        grounds["identifiability"] = "a width, not a value"
+        lines.append(_entry(name, json.dumps(f"{1 / half:.4g}..{half:.4g}"), grounds))
+    known_deployments = sorted({deployment_of(run.scenario.engine.model, run.system.accelerator) for run in found.runs})
+    means = [float(run.scenario.taken_tokens) for run in found.runs]
+    reach = f"mean_tokens = [{min(means):.0f}, {max(means):.0f}]"
+    lines += [
+        "",
+        "[deployments]",
+        reach,
+        "fitted = [",
+        *(f"  {json.dumps(one)}," for one in known_deployments),
+        "]",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _entry(name: str, value: str, grounds: Mapping[str, str]) -> str:
+    return (
+        f"{name} = {{ value = {value}, {', '.join(f'{key} = {json.dumps(text)}' for key, text in grounds.items())} }}"
+    )

@@ -1,0 +1,229 @@
+"""Serving figures gathered from many sources, one typed row per figure: questions to the model, with what was measured.
+
+A row states what it measured, over which statistic, and under which load; what it does not state is taken as written
+down here, the same way for every row.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num, sample
+from computeledger.errors import ComputeLedgerError
+from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import system_ids
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, Efficiency, efficiency
+from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.parallelism import check_layout, parse_layout
+from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.validation.compare import Array, Comparison
+from computeledger.validation.published.rows import Unpredictable
+from computeledger.validation.serving.predictions import held_by_memory
+from computeledger.workloads.serving.burst import PREFILL_FIRST
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
+from computeledger.workloads.serving.intervals import interval_class, interval_of
+
+Row = Mapping[str, str]
+NEEDED = (
+    "source", "grade", "model", "accelerator", "n_accelerators", "engine", "layout", "weights", "kv_cache",
+    "input_tokens", "output_tokens", "cached_fraction", "concurrency", "static_batch", "rounds", "draft_tokens",
+    "tokens_per_step", "metric", "statistic", "value", "unit",
+)  # fmt: skip
+UNITS = {"tpot": "s", "ttft": "s", "output_tokens_per_s_per_gpu": "tokens/s"}
+#: Formats as sources name them. gpt-fast quantises weights alone, in groups of 32 where it is int4.
+_FORMATS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "fp8": "fp8", "bf16": "bf16", "int4": "int4", "int8": "int8"}
+_OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCase:
+    """A row as a question."""
+
+    quantity: str
+    statistic: str
+    measured: float
+    scenario: ServingScenario
+    system: str
+    engine: str
+    is_static: bool
+    interval: str
+
+
+def open_case(row: Row) -> OpenCase:
+    """Read a row as a question.
+
+    Examples
+    --------
+    >>> open_case(dict.fromkeys(NEEDED, "") | {"metric": "watts"})
+    Traceback (most recent call last):
+    computeledger.validation.published.rows.Unpredictable: quantity not predicted
+    """
+    quantity, n_gpus = row["metric"], _number(row, "n_accelerators")
+    measured = _number(row, "value")
+    if quantity == "output_tokens_per_s":
+        quantity, measured = "output_tokens_per_s_per_gpu", measured / n_gpus
+    if quantity not in UNITS:
+        raise Unpredictable("quantity not predicted")
+    if quantity == "tpot" and row["statistic"] not in ("mean", "median"):
+        raise Unpredictable("tails of the time per output token are not predicted")
+    system = _systems().get(row["accelerator"])
+    if system is None:
+        raise Unpredictable("hardware not bundled as a system")
+    scenario = _scenario(row, system)
+    engine = row["engine"] if row["engine"] in ENGINES else DEFAULT_ENGINE  # assumption: without constants, the default
+    name = interval_class(scenario.model, scenario.precision.name, load_system(system), row["engine"])
+    is_static = bool(row["static_batch"])
+    return OpenCase(quantity, row["statistic"], measured, scenario, system, engine, is_static, name)
+
+
+def _scenario(row: Row, system: str) -> ServingScenario:
+    try:
+        model = load_model(row["model"])
+        layout = check_layout(parse_layout(row["layout"]), model, int(_number(row, "n_accelerators")))
+    except ComputeLedgerError:
+        raise Unpredictable("model not known, or its layout is none of the model's") from None
+    batch = _number(row, "concurrency") or _number(row, "static_batch")
+    if not batch:
+        raise Unpredictable("load not stated as requests in flight")
+    if not _number(row, "input_tokens") or not _number(row, "output_tokens"):
+        raise Unpredictable("lengths not stated")
+    drafts, accepted = _number(row, "draft_tokens"), _number(row, "tokens_per_step")
+    if drafts and not accepted:
+        raise Unpredictable("speculative acceptance not stated")
+    precision = _precision(row, model)
+    chip = load_system(system).accelerator
+    if weights_bytes_per_gpu(model, layout, precision) > chip.hbm_bytes.value:
+        raise Unpredictable("weights do not fit the GPUs as recorded")
+    cached = _number(row, "cached_fraction") * _number(row, "input_tokens")
+    one = ServingScenario(
+        model=model,
+        layout=layout,
+        precision=precision,
+        input_tokens=max(_number(row, "input_tokens") - cached, 1.0),
+        output_tokens=_number(row, "output_tokens"),
+        batch=batch,
+        cached_tokens=cached,
+        draft_tokens=drafts,
+        tokens_per_step=accepted or 1.0,
+        rounds=_rounds(row),
+    )
+    return held_by_memory(one, system)
+
+
+def _rounds(row: Row) -> float:
+    """Requests per client between two bursts."""
+    in_step = "fixed lengths" in row.get("note", "") and row["engine"] in PREFILL_FIRST
+    return 1.0 if row["static_batch"] or in_step else _number(row, "rounds") or np.inf
+
+
+def _precision(row: Row, model: Model) -> Precision:
+    """The stored formats where they are as narrow as the row's, else the row's throughout."""
+    named = _OF_ENGINE.get((row["engine"], row["weights"]), _FORMATS.get(row["weights"]))
+    if named is None:
+        raise Unpredictable("weight format not known")
+    kv = _FORMATS.get(row["kv_cache"] or "bf16", "bf16")
+    stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
+    return stored if stored.name == named else parse_precision(named, model.is_moe, kv)
+
+
+def predict_open(case: OpenCase, machine: Machine) -> Num:
+    """Predict one figure.
+
+    Examples
+    --------
+    >>> row = dict.fromkeys(NEEDED, "") | {
+    ...     "metric": "tpot", "statistic": "mean", "value": "0.007", "output_tokens": "256", "concurrency": "1",
+    ...     "model": "llama-3.1-8b", "accelerator": "h100-sxm5-80gb", "n_accelerators": "1", "engine": "vllm",
+    ...     "layout": "tp1", "weights": "bf16", "input_tokens": "1024"}
+    >>> bool(4e-3 < predict_open(open_case(row), Machine(load_system("h100-nvl8"))) < 6e-3)
+    True
+    """
+    result = estimate_serving(case.scenario, machine)
+    if case.is_static:  # all prompts in one call, and none follows: the batch decodes alone
+        first_s, each_s = result.start_s + result.prefill_s, result.decode_s
+    else:
+        statistic = case.statistic if case.statistic in ("mean", "median", "p90") else "mean"
+        first_s, each_s = result.ttft_statistic_s(statistic), result.tpot_s
+    if case.quantity == "tpot":
+        return each_s
+    if case.quantity == "ttft":
+        return first_s
+    load = case.scenario.batch + case.scenario.waiting
+    cycle_s = first_s + case.scenario.output_tokens * each_s
+    return load * case.scenario.output_tokens / cycle_s / case.scenario.layout.n_gpus
+
+
+def open_residuals(
+    rows: Sequence[Row], engines: Mapping[str, Efficiency], chips: frozenset[str]
+) -> dict[str, tuple[Array, list[str]]]:
+    """Log of predicted over measured times on chips outside a set, and the source of each.
+
+    Examples
+    --------
+    >>> open_residuals([], {}, frozenset())["tpot"][1]
+    []
+    """
+    found: dict[str, list[tuple[float, str]]] = {"tpot": [], "ttft": []}
+    for row in rows:
+        try:
+            case = open_case(row)
+        except Unpredictable:
+            continue
+        system = load_system(case.system)
+        if case.quantity in found and system.accelerator.id not in chips:
+            predicted = float(np.ravel(predict_open(case, Machine(system, engines[case.engine])))[0])
+            found[case.quantity].append((float(np.log(predicted / case.measured)), row["source"]))
+    return {
+        name: (np.array([one for one, _ in pairs]), [source for _, source in pairs]) for name, pairs in found.items()
+    }
+
+
+def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Comparison:
+    """Predict gathered serving figures, each with the interval of its class.
+
+    Examples
+    --------
+    >>> dict(compare_open([dict.fromkeys(NEEDED, "") | {"metric": "watts"}]).skipped)
+    {'quantity not predicted': 1}
+    """
+    skipped: Counter[str] = Counter()
+    kept: list[Row] = []
+    cases: list[OpenCase] = []
+    for row in rows:
+        try:
+            case = open_case(row)
+        except Unpredictable as reason:
+            skipped[str(reason)] += 1
+            continue
+        cases.append(case)
+        kept.append({**row, "class": case.interval})
+    measured = {name: np.full(len(cases), np.nan) for name in UNITS}
+    predicted = {name: np.full((len(cases), n_samples), np.nan) for name in UNITS}
+    for index, case in enumerate(cases):
+        measured[case.quantity][index] = case.measured
+        predicted[case.quantity][index] = predict_open(case, _machine(case, n_samples, seed))
+    return Comparison(kept, measured, predicted, skipped, UNITS)
+
+
+def _machine(case: OpenCase, n_samples: int, seed: int) -> Machine:
+    sure = interval_of(case.interval)
+    ratios = sample({"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}, n_samples, seed)
+    return Machine(load_system(case.system), efficiency(case.engine, ratios))
+
+
+@functools.cache
+def _systems() -> dict[str, str]:
+    """The bundled system of each accelerator."""
+    return {load_system(one).accelerator.id: one for one in system_ids()}
+
+
+def _number(row: Row, name: str) -> float:
+    """A column as a number; 0 where it is empty."""
+    return float(row.get(name) or 0.0)

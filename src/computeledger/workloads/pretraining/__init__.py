@@ -1,0 +1,1 @@
+"""Pretraining: one estimate, the search of layouts, the run."""

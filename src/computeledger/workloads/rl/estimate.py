@@ -1,0 +1,406 @@
+"""An RL step by phase: generation, verification, log-probs, update, weight sync, and who waits for whom.
+
+Synchronous on shared GPUs, the phases follow one another and the longest rollout ends generation. With GPUs of their
+own and a lag, generators and trainer work at once, and the slower one sets the pace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.display import Displayed
+from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
+from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.transformer import n_params_active
+from computeledger.workloads.rl.generation import Generation, generate, sooner, steady
+from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
+from computeledger.workloads.rl.training import Passes, Training, train
+
+#: Lags that a step may use up to the one allowed: batches that are generated together.
+_LAGS = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class RLResult(Displayed):
+    """What an RL step takes.
+
+    Attributes
+    ----------
+    scenario : RLScenario
+        What was asked.
+    step_s : float or ndarray
+        From one update to the next [s].
+    phases_gpu_s : dict of str to float or ndarray
+        GPU-time of one step by phase, waiting included; adds up to GPUs times ``step_s`` [s].
+    generation : Generation
+        One batch of rollouts.
+    training : Training
+        Log-probs and update.
+    verification_s : float or ndarray
+        Wall time the verifiers work on a step [s].
+    exposed_generation_s : float or ndarray
+        Part of the step in which the trainer waits for rollouts [s].
+    lag_steps : float or ndarray
+        Versions that the oldest rollout is behind [-].
+    fits : bool or ndarray
+        Whether weights and one longest rollout fit a generation replica, and a replica the GPUs.
+    peak_flop_per_s : float or ndarray
+        Dense bf16 peak of all GPUs [FLOP/s].
+    """
+
+    scenario: RLScenario
+    step_s: Num
+    phases_gpu_s: dict[str, Num]
+    generation: Generation
+    training: Training
+    verification_s: Num
+    exposed_generation_s: Num
+    lag_steps: Num
+    fits: bool | NDArray[np.bool_]
+    peak_flop_per_s: Num
+
+    @property
+    def sampled_tokens(self) -> Num:
+        """Tokens generated for one step, dropped ones included [token]."""
+        return self.scenario.sampled_tokens
+
+    @property
+    def dropped_tokens(self) -> Num:
+        """Tokens of rollouts that no update trains on: broken off, filtered, sampled once more [token]."""
+        return self.sampled_tokens - self.kept_tokens
+
+    @property
+    def gpu_s_per_step(self) -> Num:
+        """GPU-time of one step, waiting included [s]."""
+        return self.step_s * self.scenario.split.n_gpus
+
+    @property
+    def kept_tokens(self) -> Num:
+        """Rollout tokens that the update trains on [token]."""
+        one = self.scenario
+        return one.algorithm.rollouts * one.algorithm.kept_fraction * one.taken_tokens
+
+    @property
+    def gpu_s_per_token(self) -> Num:
+        """GPU-time of one sampled token [s/token]."""
+        return self.gpu_s_per_step / self.sampled_tokens
+
+    @property
+    def flop_by_phase(self) -> dict[str, Num]:
+        """FLOP of one step, as the scenario counts them [FLOP]."""
+        return self.scenario.flop_by_phase
+
+    @property
+    def flop_per_step(self) -> Num:
+        """Model FLOP of one step, without attention [FLOP]."""
+        total: Num = 0.0
+        for part in self.flop_by_phase.values():
+            total = total + part
+        return total
+
+    @property
+    def flop_per_token(self) -> Num:
+        """FLOP of a step over the tokens it sampled [FLOP/token]."""
+        return self.flop_per_step / self.sampled_tokens
+
+    @property
+    def beta_flop(self) -> Num:
+        """FLOP per sampled token over N [-]."""
+        return self.flop_per_token / n_params_active(self.scenario.engine.model)
+
+    def beta_gpu_time(self, pretraining_gpu_s_per_token: Num) -> Num:
+        """Six times the GPU-time of a sampled token over that of a pretraining token.
+
+        Parameters
+        ----------
+        pretraining_gpu_s_per_token : float or ndarray
+            On the same chip [s/token].
+
+        Returns
+        -------
+        float or ndarray
+            What a pretraining token of the same GPU-time would count in FLOP per N [-].
+        """
+        return 6 * self.gpu_s_per_token / pretraining_gpu_s_per_token
+
+    @property
+    def idle_fraction(self) -> Num:
+        """Share of a step's GPU-time in which GPUs wait for one another, for stragglers or for verdicts [-]."""
+        waiting = [part for name, part in self.phases_gpu_s.items() if "waiting" in name]
+        return sum(waiting, start=0.0) / self.gpu_s_per_step
+
+    @property
+    def timeline_s(self) -> dict[str, dict[str, Num]]:
+        """What each side of a step does, in order: phases by side, each as long as its mean GPU is in it [s]."""
+        split, spent = self.scenario.split, self.phases_gpu_s
+        both = {name: spent[name] / split.n_gpus for name in ("weight sync", "once per step")}
+        if split.is_colocated:
+            order = ("generation", "waiting for the longest rollouts", "waiting for verifiers", "log-probs", "update")
+            return {"all GPUs": {**{name: spent[name] / split.n_gpus for name in order}, **both}}
+        sides = {"generators": (split.n_generation, ("generation", "generators waiting")),
+                 "trainer": (split.n_training, ("trainer waiting for rollouts", "log-probs", "update"))}  # fmt: skip
+        return {side: {**{name: spent[name] / gpus for name in order}, **both} for side, (gpus, order) in sides.items()}
+
+    @property
+    def utilization_fraction(self) -> Num:
+        """FLOP of a step over what all GPUs could do in it, dense bf16 [-]."""
+        return self.flop_per_step / (self.step_s * self.peak_flop_per_s)
+
+    @property
+    def phase_utilization(self) -> dict[str, Num]:
+        """FLOP of each phase over what its busy GPUs could do meanwhile, dense bf16 [-]."""
+        peak = self.peak_flop_per_s / self.scenario.split.n_gpus
+        return {
+            name: np.divide(flop, np.maximum(self.phases_gpu_s[name], np.finfo(float).tiny) * peak)
+            for name, flop in self.flop_by_phase.items()
+        }
+
+
+def pretraining_gpu_s_per_token(
+    n_params: Num, peak_flop_per_s: Num, mfu_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
+) -> Num:
+    """GPU-time of a pretraining token at a stated utilisation, ``6 N / (MFU peak)``.
+
+    Parameters
+    ----------
+    n_params : float or ndarray
+        Active parameters [-].
+    peak_flop_per_s : float or ndarray
+        Dense bf16 peak of one GPU [FLOP/s].
+    mfu_fraction : float or ndarray
+        Of the ledger's ``6 N`` [-].
+
+    Returns
+    -------
+    float or ndarray
+        What beta compares with [s/token].
+
+    Examples
+    --------
+    >>> round(pretraining_gpu_s_per_token(8e9, 989e12) * 1e6)
+    121
+    """
+    return 6 * n_params / (mfu_fraction * peak_flop_per_s)
+
+
+def passes_of(scenario: RLScenario) -> Passes:
+    """State how often the trainer goes over the rollouts of a step.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+
+    Returns
+    -------
+    Passes
+        Lengths, forward passes, updates, optimiser steps.
+    """
+    algorithm, whole = scenario.algorithm, scenario.trained_tokens
+    plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
+    return Passes(
+        scenario.sequence_tokens,
+        algorithm.rollouts * algorithm.forward_passes,
+        algorithm.rollouts * algorithm.trained_passes + plain,
+        algorithm.optimizer_steps * algorithm.updates_per_batch,
+        whole,
+        scenario.scored,
+    )
+
+
+def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
+    """Estimate an RL step.
+
+    Without a lag ``T = generation + exposed verification + scoring + log-probs + update + sync``; with a lag
+    ``T = max(generation, log-probs + update, verification) + exposed sync``, where generation is spread over as many
+    batches as the lag allows and never drains with in-flight updates.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Whose numbers may be arrays that broadcast.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
+
+    Returns
+    -------
+    RLResult
+        With GPU-time by phase.
+
+    Raises
+    ------
+    QuantityError
+        Where the scenario contradicts itself.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl.scenario import Algorithm, Split
+    >>> from computeledger.workloads.rl.training import Trainer
+    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> sampling = Sampling(lengths_of_mean(1000.0, 4096.0), 200.0)
+    >>> run = RLScenario(engine, sampling, Algorithm(64, 32), Trainer(Layout(dp=16)), Split(16, 16))
+    >>> result = estimate_rl(run, RLMachines(machine, machine))
+    >>> round(float(result.beta_flop), 1), bool(result.beta_gpu_time(121e-6) > 8)
+    (11.6, True)
+    """
+    check_rl(scenario)
+    split = scenario.split
+    passes, made_of = passes_of(scenario), (machines.training, machines.factors)
+    training = train(scenario.engine.model, scenario.trainer, passes, made_of)
+    made, lag = _generation(scenario, (machines.generation, machines.factors))
+    verify_s, last_s = _verification(scenario)
+    late_s = np.maximum(verify_s - made.wall_s, last_s)
+    once_s = once_per_step_s(scenario, machines)
+    if split.max_lag:
+        pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), verify_s)
+        exposed_s = pace_s - training.wall_s
+    else:
+        exposed_s = made.wall_s + late_s
+        pace_s = exposed_s + training.wall_s
+    ratio = machines.factors.rl_step_ratio
+    parts = _Parts(made, training, late_s, *once_s, pace_s + once_s[0] + once_s[1])
+    return RLResult(
+        scenario=scenario,
+        step_s=ratio * parts.step_s,
+        phases_gpu_s={name: ratio * part for name, part in _phases(scenario, parts).items()},
+        generation=made,
+        training=training,
+        verification_s=verify_s,
+        exposed_generation_s=exposed_s,
+        lag_steps=lag,
+        fits=(np.asarray(made.n_places) >= 1) & (np.asarray(scenario.n_replicas) >= 1),
+        peak_flop_per_s=_peak_flop_per_s(scenario, machines),
+    )
+
+
+def _peak_flop_per_s(scenario: RLScenario, machines: RLMachines) -> Num:
+    """Dense bf16 peak of all GPUs."""
+    split = scenario.split
+    if split.is_colocated:
+        return split.n_gpus * machines.training.bf16_flop_per_s
+    trainer = split.n_training * machines.training.bf16_flop_per_s
+    return split.n_generation * machines.generation.bf16_flop_per_s + trainer
+
+
+def _generation(scenario: RLScenario, made_of: tuple[Machine, RLFactors]) -> tuple[Generation, Num]:
+    """The rollouts of one step, and the lag that generating them so needs."""
+    algorithm, split = scenario.algorithm, scenario.split
+    question = (scenario.engine, replace(scenario.sampling, lengths=scenario.written))
+    rollouts, replicas = algorithm.rollouts * algorithm.sampling_rounds, np.maximum(scenario.n_replicas, 1.0)
+    started = rollouts * algorithm.started_ratio
+    if not split.max_lag:
+        if algorithm.keeps_partial:
+            return steady(*question, (rollouts, started, replicas), made_of), 0.0 * replicas
+        together = generate(*question, (started / algorithm.sampling_rounds, replicas), made_of)
+        return together.times(algorithm.sampling_rounds), 0.0 * replicas
+    best, lag = generate(*question, (rollouts, replicas), made_of), 1.0 + 0.0 * replicas
+    for batches in _LAGS[1:]:
+        if batches <= split.max_lag:
+            other = generate(*question, (batches * rollouts, replicas), made_of).times(1 / batches)
+            lag = np.where(other.wall_s < best.wall_s, float(batches), lag)
+            best = sooner(best, other)
+    if split.is_in_flight:
+        flowing = steady(*question, (rollouts, split.max_lag * rollouts, replicas), made_of)
+        lag = np.where(flowing.wall_s < best.wall_s, float(split.max_lag), lag)
+        best = sooner(best, flowing)
+    return best, lag
+
+
+def _verification(scenario: RLScenario) -> tuple[Num, Num]:
+    """Wall time of all verdicts, domains beside one another, and of the last one alone."""
+    algorithm = scenario.algorithm
+    rollouts = algorithm.rollouts * algorithm.sampling_rounds
+    all_s: Num = 0.0
+    last_s: Num = 0.0
+    for one in scenario.domains:
+        all_s = np.maximum(all_s, one.share_fraction * rollouts * one.cpu_s / one.n_cores)
+        last_s = np.maximum(last_s, one.cpu_s)
+    return all_s, last_s
+
+
+def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Num]:
+    """Exposed time to hand over weights, and of what is done once per step.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
+
+    Returns
+    -------
+    tuple of float or ndarray
+        Both; under a lag a share of them is hidden beside other work [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.rl import RLFactors
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl.scenario import Algorithm, Split
+    >>> from computeledger.workloads.rl.training import Trainer
+    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> one = Machine(load_system("h100-nvl8"))
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> run = RLScenario(engine, Sampling(lengths_of_mean(1e3, 3e3), 2e2), Algorithm(64, 16), Trainer(Layout()),
+    ...                  Split(8, 8))
+    >>> once_per_step_s(run, RLMachines(one, one, RLFactors(rl_fixed_s=5.0, rl_sync_s_per_byte=1e-10)))[1]
+    5.0
+    """
+    engine, factors = scenario.engine, machines.factors
+    every = weights_bytes_per_gpu(engine.model, Layout(), engine.precision)
+    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
+    wire_s = 0.0 if scenario.split.is_colocated else own / machines.generation.scale_out_bytes_per_s
+    sync_s = np.maximum(factors.rl_sync_s_per_byte * every, wire_s)
+    shown = 1 - factors.rl_hidden_sync_fraction if scenario.split.max_lag else 1.0
+    return shown * sync_s, shown * factors.rl_fixed_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Wall times of a step, before the ratio of its class."""
+
+    made: Generation
+    training: Training
+    late_s: Num
+    sync_s: Num
+    fixed_s: Num
+    step_s: Num
+
+
+def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
+    """Split GPUs times step by phase; what is left of a side's time is waiting."""
+    split, training = scenario.split, parts.training
+    generating = parts.made.busy_s * np.maximum(scenario.n_replicas, 1.0) * scenario.engine.layout.n_gpus
+    phases: dict[str, Num] = {
+        "generation": generating,
+        **{name: one_s * split.n_training for name, one_s in training.scoring_s.items()},
+        "log-probs": training.logprob_s * split.n_training,
+        "update": training.update_s * split.n_training,
+        "weight sync": parts.sync_s * split.n_gpus,
+        "once per step": parts.fixed_s * split.n_gpus,
+    }
+    if split.is_colocated:
+        phases["waiting for the longest rollouts"] = parts.made.wall_s * split.n_generation - generating
+        phases["waiting for verifiers"] = parts.late_s * split.n_gpus
+        return phases
+    pace_s = parts.step_s - parts.sync_s - parts.fixed_s
+    phases["generators waiting"] = pace_s * split.n_generation - generating
+    phases["trainer waiting for rollouts"] = (pace_s - training.wall_s) * split.n_training
+    return phases

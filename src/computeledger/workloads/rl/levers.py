@@ -1,0 +1,129 @@
+"""What would bring an RL run's GPU-time down: one change at a time, each with its effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import median
+from computeledger.physics.roofline import parse_precision
+from computeledger.workloads.rl.estimate import RLResult, estimate_rl
+from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split
+from computeledger.workloads.rl.search import search_generation, with_share
+from computeledger.workloads.serving.search import layouts_that_fit
+
+#: A draft model of the engine's own, as an RL run would use it (assumption).
+DRAFT_TOKENS, TOKENS_PER_STEP = 3.0, 2.2
+#: GPUs of a larger domain.
+WIDER_GPUS = 72.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change to a run.
+
+    Attributes
+    ----------
+    name : str
+        What is changed.
+    why : str
+        What it does.
+    step_s : float
+        Of a step with it [s].
+    gpu_time_ratio : float
+        GPU-time of a sampled token with it over without, which is also the ratio of both betas [-].
+    """
+
+    name: str
+    why: str
+    step_s: float
+    gpu_time_ratio: float
+
+
+def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
+    """Try each change alone.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        With single numbers.
+    machines : RLMachines
+        With single numbers as factors.
+
+    Returns
+    -------
+    list of Lever
+        From the most helpful; a change that the run has already is left out.
+    """
+    base = estimate_rl(scenario, machines)
+    moe = scenario.engine.model.is_moe
+    tried = [_asynchronous(scenario)]
+    engine = scenario.engine
+    if engine.precision.name == "bf16":
+        narrow = replace(engine, precision=parse_precision("fp8", moe, engine.precision.kv))
+        tried.append(("fp8 rollout", "half the weights to read", replace(scenario, engine=narrow)))
+    tried.append(_twice_the_rollouts(scenario))
+    if not scenario.engine.draft_tokens:
+        drafted = replace(engine, draft_tokens=DRAFT_TOKENS, tokens_per_step=TOKENS_PER_STEP)
+        why = f"{DRAFT_TOKENS:.0f} tokens drafted, {TOKENS_PER_STEP:.1f} kept a step (assumed)"
+        tried.append(("speculative decoding", why, replace(scenario, engine=drafted)))
+    found = [_lever(name, why, estimate_rl(changed, machines), base) for name, why, changed in tried]
+    best = _anew(scenario, machines)
+    if best.engine.layout != scenario.engine.layout:
+        why = f"generation on {best.engine.layout} in place of {scenario.engine.layout}"
+        found.append(_lever("another layout", why, estimate_rl(best, machines), base))
+    if machines.generation.system.n_gpus_scale_up.value < WIDER_GPUS:
+        found.append(_wider(best, machines))
+    return sorted(found, key=lambda one: one.gpu_time_ratio)
+
+
+def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:
+    ratio = median(changed.gpu_s_per_token) / median(base.gpu_s_per_token)
+    return Lever(name, why, median(changed.step_s), ratio)
+
+
+def _anew(scenario: RLScenario, machines: RLMachines) -> RLScenario:
+    """The run with its generation layout searched anew."""
+    longest = float(np.max(scenario.sampling.lengths.longest_tokens))
+    held = replace(scenario.engine, output_tokens=longest, batch=1.0)
+    layouts = [scenario.engine.layout, *layouts_that_fit(held, machines.generation)]
+    return replace(scenario, engine=replace(scenario.engine, layout=search_generation(scenario, layouts, machines)))
+
+
+def _wider(best: RLScenario, machines: RLMachines) -> Lever:
+    """The same chips, all links of a larger domain as fast as inside the present one, against its best layout."""
+    system = machines.generation.system
+    domain = replace(system, n_gpus_scale_up=replace(system.n_gpus_scale_up, value=WIDER_GPUS))
+    moved = replace(
+        machines,
+        generation=replace(machines.generation, system=domain),
+        training=replace(machines.training, system=domain),
+    )
+    there = _anew(best, moved)
+    why = f"the same chips in a domain of {WIDER_GPUS:.0f}: {there.engine.layout} against {best.engine.layout}"
+    return _lever("larger scale-up domain", why, estimate_rl(there, moved), estimate_rl(best, machines))
+
+
+def _asynchronous(scenario: RLScenario) -> tuple[str, str, RLScenario]:
+    """The same GPUs, shared so that both sides keep pace, four versions of lag, weights taken in flight."""
+    split, replica = scenario.split, scenario.engine.layout.n_gpus
+    if not split.is_colocated:
+        flowing = replace(split, max_lag=max(4, split.max_lag), is_in_flight=True)
+        return "asynchrony", "lag 4, weights taken in flight", replace(scenario, split=flowing)
+    half = max(float(split.n_gpus // (2 * replica)) * float(replica), float(replica))
+    apart = Split(half, split.n_gpus - half, False, 4, True)
+    trainer = with_share(scenario.trainer, apart.n_training)
+    return (
+        "asynchrony",
+        "half the GPUs train, lag 4, weights taken in flight",
+        replace(scenario, split=apart, trainer=trainer),
+    )
+
+
+def _twice_the_rollouts(scenario: RLScenario) -> tuple[str, str, RLScenario]:
+    algorithm = scenario.algorithm
+    more = replace(
+        algorithm, prompts_per_step=2 * algorithm.prompts_per_step, optimizer_steps=2 * algorithm.optimizer_steps
+    )
+    return "more concurrency", "twice the prompts per step and optimiser steps", replace(scenario, algorithm=more)

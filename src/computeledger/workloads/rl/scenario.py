@@ -1,0 +1,394 @@
+"""What an RL run is asked for: its algorithm, its verifiers, who has which GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num, median
+from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, Bound, check_record
+from computeledger.errors import QuantityError
+from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.physics.transformer import n_params_active
+from computeledger.units import format_percent
+from computeledger.workloads.rl.generation import Sampling
+from computeledger.workloads.rl.lengths import Lengths
+from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.serving.estimate import ServingScenario
+
+#: Verdicts at a time where a verifier takes time and nobody says how many (assumption).
+VERIFIER_CORES = 1024.0
+#: Why in-flight updates without a lag are refused, wherever they are stated.
+NEEDS_LAG = "live rollouts take new weights only where they may be behind"
+#: Shares of verifiers add up to one but for the rounding of what people type [-].
+SHARES_ROUNDING = 5e-3
+#: Shares of the GPUs that generate, as a search tries them.
+_SHARES = np.linspace(0.06, 0.94, 45)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Rollouts that one kind of verifier judges.
+
+    Attributes
+    ----------
+    share_fraction : float or ndarray
+        Of all rollouts [-].
+    cpu_s : float or ndarray
+        Processor time of one verdict [s].
+    n_cores : float or ndarray
+        Verdicts at a time [-].
+    """
+
+    share_fraction: Num
+    cpu_s: Num
+    n_cores: Num
+
+    def __post_init__(self) -> None:
+        check_record(self, share_fraction=FRACTION, n_cores=Bound(1.0, is_endless=True))
+
+
+def mixture_problem(domains: Sequence[Domain]) -> str:
+    """Say what is wrong with kinds of tasks that are not all of them.
+
+    Parameters
+    ----------
+    domains : sequence of Domain
+        None where checking takes no time.
+
+    Returns
+    -------
+    str
+        Empty where nothing is.
+
+    Examples
+    --------
+    >>> mixture_problem([Domain(0.3, 2.0, 512.0), Domain(0.7, 0.0, 1.0)])
+    ''
+    >>> mixture_problem([Domain(0.3, 2.0, 512.0)]).partition(";")[0]
+    'the shares add up to 30 %, not to 100 %'
+    """
+    if not domains:
+        return ""
+    total = np.sum(np.stack(np.broadcast_arrays(*(one.share_fraction for one in domains))), axis=0)
+    if np.all(np.abs(total - 1) <= SHARES_ROUNDING):
+        return ""
+    return (
+        f"the shares add up to {format_percent(median(total))}, not to 100 %; rollouts whose verdict takes no "
+        "time are a kind too, such as 70%:0s:1"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """What a step samples, keeps and trains on.
+
+    Attributes
+    ----------
+    prompts_per_step, group_size : float or ndarray
+        Prompts, and rollouts of each that the step takes in [-].
+    kept_fraction : float or ndarray
+        Share of them that the update trains on: groups without a signal are filtered out [-].
+    sampling_rounds : float or ndarray
+        Times the whole batch is sampled until enough groups have a signal [-].
+    started_ratio : float or ndarray
+        Rollouts started over those taken in; the step goes on when enough have ended [-].
+    keeps_partial : bool
+        Whether rollouts broken off go on in the next step.
+    logprob_passes : float or ndarray
+        Forward passes over every rollout: old policy, reference [-].
+    updates_per_batch, optimizer_steps : float or ndarray
+        Passes of the update over kept rollouts, and optimiser steps in one of them [-].
+    critic_ratio, reward_ratio : float or ndarray
+        Size of a critic that is trained beside, and of a reward model on the trainer, over the policy [-].
+    """
+
+    prompts_per_step: Num
+    group_size: Num
+    kept_fraction: Num = 1.0
+    sampling_rounds: Num = 1.0
+    started_ratio: Num = 1.0
+    keeps_partial: bool = False
+    logprob_passes: Num = 1.0
+    updates_per_batch: Num = 1.0
+    optimizer_steps: Num = 1.0
+    critic_ratio: Num = 0.0
+    reward_ratio: Num = 0.0
+
+    def __post_init__(self) -> None:
+        check_record(
+            self,
+            prompts_per_step=POSITIVE,
+            group_size=AT_LEAST_ONE,
+            kept_fraction=FRACTION,
+            sampling_rounds=AT_LEAST_ONE,
+            started_ratio=AT_LEAST_ONE,
+            updates_per_batch=POSITIVE,
+            optimizer_steps=POSITIVE,
+        )
+
+    @property
+    def rollouts(self) -> Num:
+        """Rollouts that a step takes in [-]."""
+        return self.prompts_per_step * self.group_size
+
+    @property
+    def forward_passes(self) -> Num:
+        """Forward passes over every rollout, critic and reward model counted by size [-]."""
+        return self.logprob_passes + self.critic_ratio + self.reward_ratio
+
+    @property
+    def trained_passes(self) -> Num:
+        """Updates over every rollout of the step, kept or not, critic counted by size [-]."""
+        return self.kept_fraction * self.updates_per_batch * (1 + self.critic_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class TextReward:
+    """RL on text: a thought is worth what it adds to the likelihood of the gold, the text that goes on behind it.
+
+    A place of a text is a prompt, its context. Behind every thought the gold is scored, and once per place without one;
+    for all of it the context is read once.
+
+    Attributes
+    ----------
+    gold_tokens : float or ndarray
+        Of one place [token].
+    is_gold_trained : bool
+        Whether the update goes over the gold as well, for its likelihood.
+    plain_tokens : float or ndarray
+        Of next-token training beside the update, in a step [token].
+    """
+
+    gold_tokens: Num
+    is_gold_trained: bool = False
+    plain_tokens: Num = 0.0
+
+    def __post_init__(self) -> None:
+        check_record(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Who has which GPUs.
+
+    Attributes
+    ----------
+    n_generation, n_training : float or ndarray
+        GPUs of the generators and of the trainer [-].
+    is_colocated : bool
+        Whether both are the same GPUs, in turns.
+    max_lag : int
+        Versions of the weights by which a rollout may be behind the step that trains on it [-].
+    is_in_flight : bool
+        Whether live rollouts go on with new weights, so that generation never drains.
+    """
+
+    n_generation: Num
+    n_training: Num
+    is_colocated: bool = True
+    max_lag: int = 0
+    is_in_flight: bool = False
+
+    def __post_init__(self) -> None:
+        check_record(self)
+        if self.is_in_flight and not self.max_lag:
+            raise QuantityError(f"is_in_flight: {NEEDS_LAG}; max_lag must be at least 1")
+
+    @property
+    def n_gpus(self) -> Num:
+        """GPUs of the run [-]."""
+        return self.n_generation if self.is_colocated else self.n_generation + self.n_training
+
+
+@dataclass(frozen=True, slots=True)
+class RLScenario:
+    """An RL run on rollouts.
+
+    Attributes
+    ----------
+    engine : ServingScenario
+        Of one generation replica; its batch is the engine's own limit of live rollouts.
+    sampling : Sampling
+        Lengths and prompts.
+    algorithm : Algorithm
+        What a step samples, keeps and trains on.
+    trainer : Trainer
+        Layout, precision, packing.
+    split : Split
+        Who has which GPUs.
+    domains : tuple of Domain
+        Verifiers by kind of task; none where checking takes no time.
+    text : TextReward or None
+        What rewards a thought about a text; None where rollouts are verified.
+    """
+
+    engine: ServingScenario
+    sampling: Sampling
+    algorithm: Algorithm
+    trainer: Trainer
+    split: Split
+    domains: tuple[Domain, ...] = ()
+    text: TextReward | None = None
+
+    def __post_init__(self) -> None:
+        check_record(self)
+        if problem := mixture_problem(self.domains):
+            raise QuantityError(f"domains: {problem}")
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether rollouts are broken off and dropped when enough have ended."""
+        return bool(np.any(np.asarray(self.algorithm.started_ratio) > 1)) and not self.algorithm.keeps_partial
+
+    @property
+    def written(self) -> Lengths:
+        """Lengths that are written: cut where enough rollouts have ended [token]."""
+        lengths, ratio = self.sampling.lengths, self.algorithm.started_ratio
+        return lengths.until(1 - 1 / ratio) if self.breaks_off else lengths
+
+    @property
+    def taken_tokens(self) -> Num:
+        """Mean length of the rollouts that a step takes in: the shorter ones where others are broken off [token]."""
+        if not self.breaks_off:
+            return self.sampling.lengths.mean_tokens
+        ratio, written = self.algorithm.started_ratio, self.written
+        return ratio * written.mean_tokens - (ratio - 1) * written.longest_tokens
+
+    @property
+    def sequence_tokens(self) -> Num:
+        """Mean of prompt and rollout that the trainer sees [token]."""
+        return self.sampling.prompt_tokens + self.taken_tokens
+
+    @property
+    def trained_tokens(self) -> Num:
+        """Mean length of a sequence of the update: prompt, rollout, and gold where it is trained on [token]."""
+        gold = self.text.gold_tokens if self.text is not None and self.text.is_gold_trained else 0.0
+        return self.sequence_tokens + gold
+
+    @property
+    def read_tokens(self) -> Num:
+        """Prompt tokens that the generators read for one step, once per group where its cache is shared [token]."""
+        each = self.algorithm.group_size if self.sampling.is_prefix_shared else 1.0
+        return self.algorithm.rollouts * self.sampling.prompt_tokens / each
+
+    @property
+    def scored(self) -> dict[str, tuple[Num, Num]]:
+        """Passes that score a text: mean length of their sequences [token] and how many [-], by phase."""
+        if self.text is None:
+            return {}
+        one, gold = self.algorithm, self.text.gold_tokens
+        shared = self.sampling.prompt_tokens / one.group_size
+        return {
+            "thought scoring": (shared + self.taken_tokens + gold, one.rollouts),
+            "baseline": (gold, one.prompts_per_step),
+        }
+
+    @property
+    def sampled_tokens(self) -> Num:
+        """Tokens generated for one step, dropped ones included [token]."""
+        ratio = self.algorithm.started_ratio if self.breaks_off else 1.0
+        rollouts = self.algorithm.rollouts * self.algorithm.sampling_rounds
+        return rollouts * ratio * self.written.mean_tokens
+
+    @property
+    def flop_by_phase(self) -> dict[str, Num]:
+        """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout.
+
+        Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
+        thought. Of other rollouts reading the prompt is left out.
+        """
+        n, one = n_params_active(self.engine.model), self.algorithm
+        read, plain = (0.0, 0.0) if self.text is None else (self.read_tokens, self.text.plain_tokens)
+        return {
+            "generation": 2 * n * (self.sampled_tokens + read),
+            **{name: 2 * n * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
+            "log-probs": 2 * n * one.forward_passes * one.rollouts * self.sequence_tokens,
+            "update": 6 * n * (one.trained_passes * one.rollouts * self.trained_tokens + plain),
+        }
+
+    @property
+    def n_replicas(self) -> Num:
+        """Whole generation replicas [-]."""
+        return np.floor(self.split.n_generation / self.engine.layout.n_gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class RLMachines:
+    """Where an RL run stands.
+
+    Attributes
+    ----------
+    generation, training : Machine
+        One GPU of each, its links, and what they reach.
+    factors : RLFactors
+        What an RL framework adds.
+    """
+
+    generation: Machine
+    training: Machine
+    factors: RLFactors = field(default_factory=RLFactors)
+
+
+def check_rl(scenario: RLScenario) -> RLScenario:
+    """Refuse a run that cannot be.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Whose numbers may be arrays.
+
+    Returns
+    -------
+    RLScenario
+        The same.
+
+    Raises
+    ------
+    QuantityError
+        A lag on shared GPUs.
+    """
+    if scenario.split.is_colocated and scenario.split.max_lag > 0:
+        raise QuantityError("a lag needs GPUs of its own for training: state training GPUs, or lag 0")
+    return scenario
+
+
+def shares_apart(
+    n_gpus: float, cut: Layout, layouts: Sequence[Layout]
+) -> tuple[list[tuple[Layout, float]], NDArray[np.float64], NDArray[np.float64]]:
+    """Share GPUs between generators and a trainer of their own, in whole replicas of either.
+
+    Parameters
+    ----------
+    n_gpus : float
+        GPUs to be shared [-].
+    cut : Layout
+        Of the trainer's model.
+    layouts : sequence of Layout
+        A generation replica may have.
+
+    Returns
+    -------
+    tuple of list, ndarray and ndarray
+        Layout and generating GPUs of each choice, those GPUs again, and the trainer's (choice,) [-].
+
+    Examples
+    --------
+    >>> _, generating, training = shares_apart(32.0, Layout(tp=4), [Layout(tp=8)])
+    >>> generating.tolist(), training.tolist()
+    ([8.0, 16.0, 24.0], [24.0, 16.0, 8.0])
+    """
+    unit = float(cut.tp * cut.pp * cut.cp)
+    pairs = [
+        (layout, float(generators))
+        for layout in layouts
+        for generators in sorted({np.floor(share * n_gpus / layout.n_gpus) * layout.n_gpus for share in _SHARES})
+        if generators >= layout.n_gpus and n_gpus - generators >= unit
+    ]
+    generation = np.array([generators for _, generators in pairs], float)
+    return pairs, generation, np.floor((n_gpus - generation) / unit) * unit

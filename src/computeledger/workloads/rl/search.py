@@ -1,0 +1,507 @@
+"""Searching an RL run: the generation layout, and how GPUs are shared between generators and trainer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.errors import DoesNotFitError
+from computeledger.facts.architecture import Model
+from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.parallelism import Layout, stack_layouts
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
+from computeledger.physics.training.step import Batch, training_memory
+from computeledger.progress import counted, stage
+from computeledger.units import format_count
+from computeledger.workloads.pretraining.candidates import training_layouts
+from computeledger.workloads.pretraining.estimate import PretrainingScenario, power_of_two
+from computeledger.workloads.pretraining.search import search_pretraining
+from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
+from computeledger.workloads.rl.generation import generate, steady
+from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
+from computeledger.workloads.rl.training import Trainer, train
+from computeledger.workloads.serving.search import layouts_that_fit
+
+Array = NDArray[np.float64]
+
+#: Share of the verifiers' time that a sizing leaves free, so that verdicts do not queue (assumption).
+VERIFIER_HEADROOM = 0.3
+
+
+def rl_machine(machine: Machine) -> Machine:
+    """Take a machine for RL: the ratios of the serving and training intervals give way to RL's own.
+
+    Parameters
+    ----------
+    machine : Machine
+        With the factors of serving and training.
+
+    Returns
+    -------
+    Machine
+        Their ratios at 1.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> rl_machine(Machine(load_system("h100-nvl8"))).efficiency.serving_ratio
+    1.0
+    """
+    ratios = dict.fromkeys(
+        ("training_known_ratio", "training_unseen_ratio", "training_expert_ratio", "training_chip_ratio"), 1.0
+    )
+    return replace(
+        machine,
+        efficiency=replace(machine.efficiency, serving_ratio=1.0, first_token_ratio=1.0),
+        training=replace(machine.training, **ratios),
+    )
+
+
+def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> Layout:
+    """Find the generation layout that has a step's rollouts soonest.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        With single numbers; its engine's layout is replaced.
+    layouts : sequence of Layout
+        To try; those larger than the generators are left out.
+    machines : RLMachines
+        With single numbers as factors.
+
+    Returns
+    -------
+    Layout
+        Of one replica.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the weights and one longest rollout, or the run has too few GPUs for a replica.
+    """
+    model, split = scenario.engine.model, scenario.split
+    small = [layout for layout in layouts if layout.n_gpus <= split.n_generation]
+    chip = machines.generation.system.accelerator.id
+    if not small:
+        smallest = int(min(layout.n_gpus for layout in layouts))
+        held = format_count(float(split.n_generation), "GPU")
+        raise DoesNotFitError(f"no replica of {model.id} fits on {held} that generate: it takes {smallest}")
+    stacked = stack_layouts(small, trailing_axes=0)
+    replicas = np.floor(split.n_generation / stacked.n_gpus)
+    engine, rollouts = replace(scenario.engine, layout=stacked), scenario.algorithm.rollouts
+    made_of = (machines.generation, machines.factors)
+    if split.max_lag and split.is_in_flight:
+        found = steady(engine, scenario.sampling, (rollouts, split.max_lag * rollouts, replicas), made_of)
+    else:
+        found = generate(engine, scenario.sampling, (rollouts, replicas), made_of)
+    wall_s = np.broadcast_to(found.wall_s, (len(small),))
+    best = int(np.argmin(wall_s))
+    if not np.isfinite(wall_s[best]):
+        longest = float(np.max(scenario.sampling.lengths.longest_tokens + scenario.sampling.prompt_tokens))
+        raise DoesNotFitError(
+            f"{model.id} in {engine.precision.name}: no layout of at most {int(split.n_generation)} x {chip} holds its "
+            f"weights and one rollout of {longest:.0f} tokens"
+        )
+    return small[best]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerQuestion:
+    """What a trainer's layout is searched for.
+
+    Attributes
+    ----------
+    model : Model
+        The policy.
+    precision : Precision
+        Of the update.
+    n_gpus : int
+        That train [-].
+    recompute : str or None
+        One mode, or any.
+    pack_tokens : float or None
+        Tokens of a microbatch; what suits when left out [token].
+    """
+
+    model: Model
+    precision: Precision
+    n_gpus: int
+    recompute: str | None = None
+    pack_tokens: float | None = None
+
+
+def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer:
+    """Find the fastest cut of the model that holds one longest rollout.
+
+    The search runs on the largest power of two of the GPUs; data-parallel ranks then fill the rest.
+
+    Parameters
+    ----------
+    question : TrainerQuestion
+        Model, precision, GPUs.
+    scenario : RLScenario
+        With single numbers: lengths and batch.
+    machine : Machine
+        One GPU of the trainer, with single numbers as factors.
+
+    Returns
+    -------
+    Trainer
+        With layout, recomputation and packing.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where nothing fits.
+    """
+    power = 2 ** int(math.log2(question.n_gpus))
+    longest = float(np.max(scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens))
+    longest = max(longest, question.pack_tokens or 0.0)
+    algorithm = scenario.algorithm
+    each_step = float(np.max(algorithm.rollouts * algorithm.trained_passes))
+    each_step = max(each_step / float(np.max(algorithm.optimizer_steps * algorithm.updates_per_batch)), 1.0)
+    mean = float(np.max(scenario.sequence_tokens))
+    sequences = max(power_of_two(each_step * mean / longest), 1)
+    domain = int(machine.system.n_gpus_scale_up.value)
+    layouts = [
+        layout
+        for layout in training_layouts(question.model, power, domain, longest_cp=_LONGEST_CP)
+        if layout.dp <= sequences
+    ]
+    batch = Batch(longest, float(sequences))
+    asked = PretrainingScenario(question.model, Layout(), question.precision, batch)
+    if not layouts:
+        held, each = format_count(power, "GPU"), format_count(sequences, "sequence")
+        raise DoesNotFitError(f"{question.model.id}: no layout of {held} trains on {each} a step")
+    options = search_pretraining(asked, layouts, machine, top=_MOST_OPTIONS)
+    modes = {None, question.recompute}
+    found = [
+        Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute)
+        for one in options
+        if (question.recompute is None or one.recompute in modes)
+        and (question.pack_tokens is None or one.microbatch_sequences == 1)
+    ][:_TRIED]
+    if not found:
+        raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
+    # what is fastest with full sequences need not be so with rollouts of every length
+    passes, made_of = passes_of(scenario), (machine, RLFactors())
+    best = min(
+        counted(found, "cuts of the model"),
+        key=lambda one: float(np.max(train(question.model, one, passes, made_of).wall_s)),
+    )
+    return with_share(best, float(question.n_gpus))
+
+
+#: Context-parallel degrees that a search tries, options it looks through, and those that it times with rollouts.
+_LONGEST_CP, _MOST_OPTIONS, _TRIED = 8, 100_000, 40
+
+
+def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
+    """Give a trainer more or fewer data-parallel ranks.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Its cut of the model stays.
+    n_gpus : float or ndarray
+        GPUs it gets [-].
+
+    Returns
+    -------
+    Trainer
+        With as many whole ranks as they hold, at least one.
+
+    Examples
+    --------
+    >>> float(with_share(Trainer(Layout(tp=2, dp=8)), 8.0).layout.dp)
+    4.0
+    """
+    layout = trainer.layout
+    ranks = np.maximum(np.floor(n_gpus / (layout.tp * layout.pp * layout.cp)), 1.0)
+    return replace(trainer, layout=replace(layout, dp=ranks))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOption:
+    """A way to share the GPUs.
+
+    Attributes
+    ----------
+    split : Split
+        Who has which.
+    layout : Layout
+        Of a generation replica.
+    trainer : Trainer
+        On its share of the GPUs.
+    step_s, gpu_s_per_token : float
+        Of one step, and of a token that the update trains on [s], [s/token].
+    verifier_cores : float
+        That keep pace, headroom included [-].
+    bound : str
+        What sets the pace: ``generation``, ``training``, ``verification``; ``turns`` where all take turns.
+    """
+
+    split: Split
+    layout: Layout
+    trainer: Trainer
+    step_s: float
+    gpu_s_per_token: float
+    verifier_cores: float
+    bound: str
+
+
+def search_split(
+    scenario: RLScenario,
+    machines: RLMachines,
+    max_lag: int,
+    layouts: Sequence[Layout] | None = None,
+    *,
+    is_wide: bool = True,
+    is_held: bool = True,
+) -> list[SplitOption]:
+    """Search how GPUs are shared, and the generation layout, for least GPU-time per kept token.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        With single numbers; its split's GPUs are shared anew, its trainer keeps its cut of the model.
+    machines : RLMachines
+        With single numbers as factors.
+    max_lag : int
+        Largest policy lag; 0 leaves only turns on shared GPUs and separate GPUs that wait for each other [-].
+    layouts : sequence of Layout, optional
+        A generation replica may have; all that hold a longest rollout when left out.
+    is_wide : bool
+        Whether turns on shared GPUs are tried beside separate ones.
+    is_held : bool
+        Whether a trainer must fit its GPUs as modelled; a layout that is stated may know better.
+
+    Returns
+    -------
+    list of SplitOption
+        From the cheapest token; the best of each number of generating GPUs.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where nothing fits.
+    """
+    n_gpus = float(scenario.split.n_gpus)
+    held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
+    held = replace(held, output_tokens=scenario.sampling.lengths.longest_tokens, batch=1.0)
+    fitting = layouts_that_fit(held, machines.generation) if layouts is None else layouts
+    small = [one for one in fitting if one.n_gpus <= n_gpus]
+    found: list[SplitOption] = []
+    if is_wide:
+        stage("all GPUs in turns")
+        found += _colocated(scenario, small, machines, is_held)
+    stage("generators beside the trainer")
+    found += _separate(replace(scenario, split=replace(scenario.split, max_lag=max_lag)), small, machines, is_held)
+    if not found:
+        raise DoesNotFitError(
+            f"{scenario.engine.model.id} does not fit {format_count(n_gpus, 'GPU')} under RL, however shared"
+        )
+    return sorted(found, key=lambda one: one.gpu_s_per_token)
+
+
+def _colocated(
+    scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, is_held: bool
+) -> list[SplitOption]:
+    n_gpus = scenario.split.n_gpus
+    if not layouts:
+        return []
+    split = Split(n_gpus, n_gpus)
+    engine = replace(scenario.engine, layout=stack_layouts(layouts, trailing_axes=0))
+    one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, n_gpus))
+    result = estimate_rl(one, machines)
+    return _best(result, [split] * len(layouts), layouts, trainer_fits(one, machines.training) | (not is_held))
+
+
+def _separate(
+    scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines, is_held: bool
+) -> list[SplitOption]:
+    n_gpus = float(scenario.split.n_gpus)
+    pairs, generation, training = shares_apart(n_gpus, scenario.trainer.layout, layouts)
+    if not pairs:
+        return []
+    split = Split(generation, n_gpus - generation, False, scenario.split.max_lag, scenario.split.is_in_flight)
+    engine = replace(scenario.engine, layout=stack_layouts([pair[0] for pair in pairs], trailing_axes=0))
+    one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, training))
+    result = estimate_rl(one, machines)
+    splits = [replace(split, n_generation=g, n_training=n_gpus - g) for g in generation.tolist()]
+    return _best(result, splits, [pair[0] for pair in pairs], trainer_fits(one, machines.training) | (not is_held))
+
+
+def trainer_bytes(scenario: RLScenario) -> Num:
+    """Memory of one GPU of the trainer: its microbatch is full, and holds at least a longest rollout.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+
+    Returns
+    -------
+    float or ndarray
+        Of the busiest GPU [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl.scenario import Algorithm
+    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> runs = [RLScenario(engine, Sampling(lengths_of_mean(1e3, longest), 200.0), Algorithm(64, 16),
+    ...                    Trainer(Layout(dp=8)), Split(8.0, 8.0)) for longest in (3e3, 6e3, 60e3)]
+    >>> small, same, large = (float(trainer_bytes(run)) for run in runs)
+    >>> small == same, large > same
+    (True, True)
+    """
+    longest = scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens
+    trainer, tokens = scenario.trainer, np.maximum(longest, scenario.trainer.pack_tokens)
+    batch = replace(trainer, pack_tokens=tokens).batch(tokens, scenario.algorithm.rollouts)
+    return training_memory(scenario.engine.model, batch, trainer.layout).total_bytes
+
+
+def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
+    """Say whether a run's trainer fits its GPUs: the one criterion of every search.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machine : Machine
+        One GPU of the trainer.
+
+    Returns
+    -------
+    ndarray of bool
+        Along the sample axis.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl.scenario import Algorithm
+    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> engine = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> sampling, layouts = Sampling(lengths_of_mean(1e3, 3e3), 200.0), (Layout(dp=8), Layout(tp=8, pp=4))
+    >>> runs = [RLScenario(engine, sampling, Algorithm(64, 16), Trainer(one), Split(16.0, 16.0)) for one in layouts]
+    >>> [bool(trainer_fits(run, Machine(load_system("h100-nvl8")))) for run in runs]
+    [False, True]
+    """
+    usable = TRAINING_HBM_FRACTION * machine.system.accelerator.hbm_bytes.value
+    return np.asarray(trainer_bytes(scenario) <= usable)
+
+
+def _best(
+    result: RLResult, splits: Sequence[Split], layouts: Sequence[Layout], trains: NDArray[np.bool_]
+) -> list[SplitOption]:
+    """The cheapest option of each number of generating GPUs."""
+    n = len(splits)
+    cost = result.gpu_s_per_step / result.kept_tokens
+    legal = np.broadcast_to(result.fits & trains, (n,))
+    columns = [np.broadcast_to(np.asarray(one, float), (n,)) for one in (result.step_s, cost, cores_needed(result))]
+    bounds = np.broadcast_to(pace_bound(result), (n,))
+    best: dict[float, SplitOption] = {}
+    for place in np.flatnonzero(legal & np.isfinite(columns[1])).tolist():
+        step_s, token_s, cores = (float(column[place]) for column in columns)
+        trainer = with_share(result.scenario.trainer, float(splits[place].n_training))
+        one = SplitOption(splits[place], layouts[place], trainer, step_s, token_s, cores, str(bounds[place]))
+        key = float(one.split.n_generation)
+        if key not in best or token_s < best[key].gpu_s_per_token:
+            best[key] = one
+    return list(best.values())
+
+
+def cores_needed(result: RLResult) -> Num:
+    """Verifier cores that keep pace with a step.
+
+    ``cores = rollouts x CPU-s / (step x (1 - headroom))``
+
+    Parameters
+    ----------
+    result : RLResult
+        Of the run.
+
+    Returns
+    -------
+    float or ndarray
+        All domains together; 0 without verifiers [-].
+    """
+    one = result.scenario
+    work: Num = 0.0
+    for domain in one.domains:
+        work = work + domain.share_fraction * domain.cpu_s
+    rollouts = one.algorithm.rollouts * one.algorithm.sampling_rounds
+    return np.ceil(work * rollouts / (result.step_s * (1 - VERIFIER_HEADROOM)))
+
+
+def pace_bound(result: RLResult) -> NDArray[np.str_]:
+    """Name what sets the pace of a step.
+
+    Parameters
+    ----------
+    result : RLResult
+        Of the run.
+
+    Returns
+    -------
+    ndarray of str
+        ``generation``, ``training`` or ``verification``: the slowest of them.
+    """
+    parts = np.broadcast_arrays(result.generation.wall_s, result.training.wall_s, result.verification_s)
+    names = np.array(["generation", "training", "verification"])
+    return np.asarray(names[np.argmax(np.stack(parts), axis=0)])
+
+
+def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
+    """Say what one more unit of each kind would save, per GPU added.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        With single numbers.
+    machines : RLMachines
+        With single numbers as factors.
+
+    Returns
+    -------
+    dict of str to float
+        Share of the step saved per GPU added as a whole replica (``generation``), as a whole rank (``training``), or
+        to both sides in turns (``both``); ``verification`` per hundred cores [-].
+    """
+    now = float(np.asarray(estimate_rl(scenario, machines).step_s))
+    split, replica = scenario.split, float(scenario.engine.layout.n_gpus)
+    cut = scenario.trainer.layout
+    rank = float(cut.tp * cut.pp * cut.cp)
+    changes: dict[str, tuple[RLScenario, float]] = {}
+    if split.is_colocated:
+        added = float(np.lcm(int(replica), int(rank)))
+        more = Split(split.n_generation + added, split.n_training + added)
+        changes["both"] = (_grown(scenario, more), added)
+    else:
+        more = replace(split, n_generation=split.n_generation + replica)
+        changes["generation"] = (_grown(scenario, more), replica)
+        more = replace(split, n_training=split.n_training + rank)
+        changes["training"] = (_grown(scenario, more), rank)
+    if scenario.domains:
+        domains = tuple(replace(one, n_cores=one.n_cores + 100 * one.share_fraction) for one in scenario.domains)
+        changes["verification"] = (replace(scenario, domains=domains), 1.0)
+    return {
+        name: (1 - float(np.asarray(estimate_rl(changed, machines).step_s)) / now) / added
+        for name, (changed, added) in changes.items()
+    }
+
+
+def _grown(scenario: RLScenario, split: Split) -> RLScenario:
+    return replace(scenario, split=split, trainer=with_share(scenario.trainer, split.n_training))

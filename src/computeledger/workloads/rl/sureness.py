@@ -1,0 +1,124 @@
+"""How far an RL question is from the runs that the calibration has seen."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from computeledger.arrays import Num
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import Accelerator
+from computeledger.physics.calibration.rl import RLFactors, load_rl_text, rl_factors
+from computeledger.physics.calibration.training import chip_family
+from computeledger.workloads.serving.intervals import model_family
+
+KNOWN_RUN, NEW_RUN = "known model and chip", "new model, chip or length"
+#: How far beyond the lengths of the fit a question may lie and still count as known (a choice).
+FARTHEST_LENGTH = 2.0
+
+
+def deployment_of(model: Model, chip: Accelerator) -> str:
+    """Name a model's shape and a chip's family as the calibration lists them.
+
+    Parameters
+    ----------
+    model : Model
+        The policy.
+    chip : Accelerator
+        Of the generators.
+
+    Returns
+    -------
+    str
+        Both in short.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator, load_model
+    >>> deployment_of(load_model("llama-3.1-8b"), load_accelerator("h100-sxm5-80gb"))
+    'gqa D4096 L32 V128256 hopper'
+    """
+    return f"{model_family(model)} {chip_family(chip)}"
+
+
+@functools.cache
+def _fitted() -> tuple[frozenset[str], float, float]:
+    table = tomllib.loads(load_rl_text())["deployments"]
+    shortest, longest = table["mean_tokens"]
+    return frozenset(table["fitted"]), shortest / FARTHEST_LENGTH, longest * FARTHEST_LENGTH
+
+
+def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
+    """Say whether runs of this model's shape on this family of chips, with rollouts of such lengths, were fitted.
+
+    Parameters
+    ----------
+    model : Model
+        The policy.
+    chip : Accelerator
+        Of the generators.
+    mean_tokens : float
+        Of a rollout; 0 where it does not matter [token].
+
+    Returns
+    -------
+    str
+        :data:`KNOWN_RUN` or :data:`NEW_RUN`.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator, load_model
+    >>> rl_class(load_model("llama-3.1-70b"), load_accelerator("a100-sxm4-80gb"))
+    'new model, chip or length'
+    """
+    known, shortest, longest = _fitted()
+    near = not mean_tokens or shortest <= mean_tokens <= longest
+    return KNOWN_RUN if near and deployment_of(model, chip) in known else NEW_RUN
+
+
+def rl_ratio_name(name: str) -> str:
+    """Constant that holds the interval of a class.
+
+    Parameters
+    ----------
+    name : str
+        From :func:`rl_class`.
+
+    Returns
+    -------
+    str
+        One of :data:`computeledger.physics.calibration.rl.RATIOS`.
+
+    Examples
+    --------
+    >>> rl_ratio_name(KNOWN_RUN)
+    'rl_known_ratio'
+    """
+    return "rl_known_ratio" if name == KNOWN_RUN else "rl_new_ratio"
+
+
+def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactors:
+    """Constants of RL, with the interval of the question's class as the ratio of the step.
+
+    Parameters
+    ----------
+    name : str
+        Class, from :func:`rl_class`.
+    draws : mapping of str to float or ndarray, optional
+        Samples by ``efficiency.NAME``; a constant without samples takes its median.
+
+    Returns
+    -------
+    RLFactors
+        Numbers, or arrays along the sample axis.
+
+    Examples
+    --------
+    >>> rl_factors_of(KNOWN_RUN, {"efficiency.rl_known_ratio": 1.1}).rl_step_ratio
+    1.1
+    """
+    given = draws or {}
+    ratio = given.get(f"efficiency.{rl_ratio_name(name)}", 1.0)
+    return replace(rl_factors("fitted", given), rl_step_ratio=ratio)

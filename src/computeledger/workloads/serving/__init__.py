@@ -1,0 +1,1 @@
+"""Serving: one estimate, searches, pools and intervals."""

@@ -1,0 +1,222 @@
+"""A serving answer taken apart: each operation beside its physical limit, and the constants that it rests on.
+
+Which constants an operation rests on is found by moving each by a little and looking at what moves with it, so that the
+list can neither miss one nor name one that does not bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.facts.schema import Fact
+from computeledger.physics.calibration.efficiency import IDEAL
+from computeledger.physics.roofline import Machine, Operation
+from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
+
+DRAFTING = "drafting"
+CORRECTION = "measured correction"
+RAISED = "raised to the limit"
+#: By how much a constant is moved, and the least effect that counts.
+SENSITIVITY_STEP, LEAST = 1e-3, 5e-3
+_SYSTEM_FACTS = (
+    "scale_up_bytes_per_s_per_gpu",
+    "scale_out_bytes_per_s_per_gpu",
+    "scale_up_latency_s",
+    "scale_out_latency_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationBreakdown:
+    """One operation of a step.
+
+    Attributes
+    ----------
+    operation : Operation
+        As the machine runs it.
+    limit : Operation
+        The same with every peak reached and no overhead.
+    """
+
+    operation: Operation
+    limit: Operation
+
+    @property
+    def limit_fraction(self) -> float:
+        """Physical limit over time; 0 for what a limit does not have [-]."""
+        time_s = float(np.asarray(self.operation.time_s))
+        return float(np.asarray(self.limit.time_s)) / time_s if time_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepBreakdown:
+    """One step, taken apart.
+
+    Attributes
+    ----------
+    operations : tuple of OperationBreakdown
+        Those that take time, in order.
+    beside_s : mapping of str to float
+        What the step takes beside them, by name: drafting; the correction to what was measured, which is negative where
+        measurements of the question's class are faster than the operations; the rise to the physical limit [s].
+    time_s, limit_s : float
+        Of the step, and of its physical limit [s].
+    """
+
+    operations: tuple[OperationBreakdown, ...]
+    beside_s: Mapping[str, float]
+    time_s: float
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number that an answer rests on.
+
+    Attributes
+    ----------
+    name : str
+        Of the efficiency factor, or of the fact.
+    value : float
+        In its own unit.
+    fact : Fact or None
+        Where it was published; None for an efficiency factor.
+    elasticity : mapping of str to float
+        Relative change of what it moves, per relative change of the constant: of ``tpot_s``, ``ttft_s``, and of the
+        operations as ``decode: NAME`` and ``prefill: NAME`` [-].
+    """
+
+    name: str
+    value: float
+    fact: Fact | None
+    elasticity: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingBreakdown:
+    """A serving answer, taken apart.
+
+    Attributes
+    ----------
+    result, limit : ServingResult
+        The answer at single numbers, and its physical limit.
+    decode, prefill : StepBreakdown
+        Its two steps.
+    constants : tuple of Constant
+        What it rests on, the strongest in TPOT first.
+    """
+
+    result: ServingResult
+    limit: ServingResult
+    decode: StepBreakdown
+    prefill: StepBreakdown
+    constants: tuple[Constant, ...]
+
+
+def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBreakdown:
+    """Take an answer apart.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    ServingBreakdown
+        Steps, limits and constants.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> found = break_down_serving(scenario, Machine(load_system("h100-nvl8"), efficiency()))
+    >>> bandwidth = next(one for one in found.constants if one.name == "hbm_bytes_per_s")
+    >>> bandwidth.fact.source, bandwidth.elasticity["tpot_s"] < -0.5
+    ('epoch-ml-hardware', True)
+    """
+    result = estimate_serving(scenario, machine)
+    limit = estimate_serving(scenario, replace(machine, efficiency=IDEAL))
+    return ServingBreakdown(
+        result=result,
+        limit=limit,
+        decode=_step((result.decode, limit.decode), (result.step_s, limit.step_s), scenario, machine),
+        prefill=_step((result.prefill, limit.prefill), (result.prefill_s, limit.prefill_s), None, machine),
+        constants=_constants(result, scenario, machine),
+    )
+
+
+def _step(
+    operations: tuple[tuple[Operation, ...], tuple[Operation, ...]],
+    times_s: tuple[Num, Num],
+    drafted: ServingScenario | None,
+    machine: Machine,
+) -> StepBreakdown:
+    """A step and its limit; ``drafted`` is the scenario of a step that also drafts."""
+    known = {one.kind: one for one in operations[1]}
+    rows = tuple(
+        OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in operations[0] if np.any(one.time_s)
+    )
+    time_s, limit_s = (float(np.asarray(value)) for value in times_s)
+    modelled_s = float(sum(np.asarray(row.operation.time_s) for row in rows))
+    once_s = time_s / float(1 + drafted.draft_tokens / drafted.model.n_layers) if drafted is not None else time_s
+    corrected_s = modelled_s * float(np.asarray(machine.efficiency.serving_ratio))
+    parts = {
+        DRAFTING: time_s - once_s,
+        CORRECTION: corrected_s - modelled_s,
+        RAISED: max(once_s - corrected_s, 0.0),
+    }
+    return StepBreakdown(rows, {name: part for name, part in parts.items() if part}, time_s, limit_s)
+
+
+def _moved(machine: Machine) -> Iterator[tuple[str, float, Fact | None, Machine]]:
+    """Every constant of a machine with the machine that has a little more of it."""
+    more = 1 + SENSITIVITY_STEP
+    for field in fields(machine.efficiency):
+        value = getattr(machine.efficiency, field.name)
+        if isinstance(value, float | int) and value:
+            raised = replace(machine.efficiency, **{field.name: value * more})
+            yield field.name, float(value), None, replace(machine, efficiency=raised)
+    system, chip = machine.system, machine.system.accelerator
+    for name, fact in (("hbm_bytes_per_s", chip.hbm_bytes_per_s), *_peaks(machine)):
+        raised_fact = replace(fact, value=fact.value * more)
+        if name == "hbm_bytes_per_s":
+            faster = replace(chip, hbm_bytes_per_s=raised_fact)
+        else:
+            faster = replace(chip, peak_flop_per_s={**chip.peak_flop_per_s, name.rpartition("_")[2]: raised_fact})
+        yield name, fact.value, fact, replace(machine, system=replace(system, accelerator=faster))
+    for name in _SYSTEM_FACTS:
+        fact = getattr(system, name)
+        raised_system = replace(system, **{name: replace(fact, value=fact.value * more)})
+        yield name, fact.value, fact, replace(machine, system=raised_system)
+
+
+def _peaks(machine: Machine) -> list[tuple[str, Fact]]:
+    return [(f"peak_flop_per_s_{name}", fact) for name, fact in machine.system.accelerator.peak_flop_per_s.items()]
+
+
+def _effects(result: ServingResult) -> dict[str, float]:
+    times = {"tpot_s": result.tpot_s, "ttft_s": result.ttft_s}
+    for step, operations in (("decode", result.decode), ("prefill", result.prefill)):
+        times |= {f"{step}: {one.name}": one.time_s for one in operations}
+    return {name: float(np.asarray(value)) for name, value in times.items()}
+
+
+def _constants(result: ServingResult, scenario: ServingScenario, machine: Machine) -> tuple[Constant, ...]:
+    base, found = _effects(result), []
+    for name, value, fact, moved in _moved(machine):
+        effects = _effects(estimate_serving(scenario, moved))
+        ratios = {key: (effects[key] / time_s - 1) / SENSITIVITY_STEP for key, time_s in base.items() if time_s > 0}
+        elasticity = {key: ratio for key, ratio in ratios.items() if abs(ratio) >= LEAST}
+        if elasticity:
+            found.append(Constant(name, value, fact, elasticity))
+    return tuple(sorted(found, key=lambda one: -abs(one.elasticity.get("tpot_s", 0.0))))

@@ -1,0 +1,185 @@
+"""Serving options as columns: blocks of layouts x batches that stay in the processor's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Num, blocks
+from computeledger.physics.parallelism import Layout, stack_layouts
+from computeledger.physics.roofline import Machine
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, largest_batch
+from computeledger.workloads.sweep import Columns
+
+#: Batches beyond this are not tried.
+LARGEST_BATCH = 65536
+#: Evaluations in a block: about 40 arrays of as many numbers stay in a cache of a few MB.
+BLOCK_EVALUATIONS = 8192
+#: Figures of a result that become columns.
+FIGURES = (
+    "ttft_s",
+    "tpot_s",
+    "output_tokens_per_s_per_user",
+    "output_tokens_per_s_per_gpu",
+    "requests_per_s",
+    "usd_per_mtok_input",
+    "usd_per_mtok_output",
+)
+_DEGREES = ("tp", "pp", "dp", "ep")
+
+
+@dataclass(frozen=True, slots=True)
+class ServingBlock:
+    """Layouts, each at every batch that it has room for.
+
+    Attributes
+    ----------
+    scenario : ServingScenario
+        Its layout and batch are replaced; its other numbers are single numbers.
+    machine : Machine
+        With single numbers as efficiency factors.
+    layouts : tuple of Layout
+        To try.
+    batches : tuple of int
+        To try on each [-].
+    """
+
+    scenario: ServingScenario
+    machine: Machine
+    layouts: tuple[Layout, ...]
+    batches: tuple[int, ...]
+
+
+def batches_to_try(largest: float, per_doubling: int = 2) -> list[int]:
+    """Batches on a geometric grid.
+
+    Parameters
+    ----------
+    largest : float
+        Upper end [-].
+    per_doubling : int
+        How many per doubling [-].
+
+    Returns
+    -------
+    list of int
+        Distinct batches from 1 to the upper end [-].
+
+    Examples
+    --------
+    >>> batches_to_try(10)
+    [1, 2, 3, 4, 6, 8]
+    """
+    steps = int(per_doubling * np.log2(max(largest, 1.0))) + 1
+    grid = sorted({round(2 ** (step / per_doubling)) for step in range(steps + 1)})
+    return [batch for batch in grid if batch <= largest]
+
+
+def room(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine) -> Num:
+    """Sequences that fit on each of many layouts.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Its layout and batch are set aside.
+    layouts : sequence of Layout
+        To try.
+    machine : Machine
+        Whose HBM it must fit.
+
+    Returns
+    -------
+    ndarray
+        One row per layout; 0 where the weights do not fit [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> found = room(scenario, [Layout(), Layout(tp=4)], Machine(load_system("h100-nvl8")))
+    >>> found.shape, float(found[0, 0]), bool(found[1, 0] > 300)
+    ((2, 1), 0.0, True)
+    """
+    return np.asarray(largest_batch(replace(scenario, layout=stack_layouts(list(layouts))), machine))
+
+
+def serving_blocks(
+    scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, batches: Sequence[int] | None = None
+) -> Iterator[ServingBlock]:
+    """Cut a search into blocks.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Its layout and batch are replaced; its other numbers must be single numbers.
+    layouts : sequence of Layout
+        To try; those without room for one sequence are left out.
+    machine : Machine
+        With single numbers as efficiency factors.
+    batches : sequence of int, optional
+        Batches to try [-]; when left out, a geometric grid and the largest batch of each layout.
+
+    Yields
+    ------
+    ServingBlock
+        Each layout in one block.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> found = list(serving_blocks(scenario, [Layout(), Layout(tp=2)], Machine(load_system("h100-nvl8"))))
+    >>> len(found), found[0].batches[:4]
+    (1, (1, 2, 3, 4))
+    """
+    largest = np.ravel(room(scenario, layouts, machine))
+    fits = [(layout, int(most)) for layout, most in zip(layouts, largest, strict=True) if most >= 1]
+    if not fits:
+        return
+    full = {most for _, most in fits if most <= LARGEST_BATCH}
+    top = min(max(most for _, most in fits), LARGEST_BATCH)
+    grid = tuple(batches) if batches else tuple(sorted({*batches_to_try(top), *full}))
+    for piece in blocks(len(fits), max(BLOCK_EVALUATIONS // len(grid), 1)):
+        yield ServingBlock(scenario, machine, tuple(layout for layout, _ in fits[piece]), grid)
+
+
+def evaluate_block(block: ServingBlock) -> Columns:
+    """Evaluate a block in one vectorised call.
+
+    Parameters
+    ----------
+    block : ServingBlock
+        Layouts and batches.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``tp``, ``pp``, ``dp``, ``ep``, ``n_gpus``, ``batch``, ``layout_index``, :data:`FIGURES` and
+        ``memory_bytes_per_gpu``: one row per option that fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> block = ServingBlock(scenario, Machine(load_system("h100-nvl8")), (Layout(), Layout(tp=2)), (1, 64, 4096))
+    >>> columns = evaluate_block(block)
+    >>> columns["tp"].tolist(), columns["batch"].tolist()
+    ([1, 1, 2, 2], [1, 64, 1, 64])
+    """
+    layout, batch = stack_layouts(list(block.layouts)), np.array([block.batches], float)
+    result = estimate_serving(replace(block.scenario, layout=layout, batch=batch), block.machine)
+    fits = batch <= result.memory.largest_batch
+    row, column = np.nonzero(fits)
+    out: Columns = {
+        **{name: np.asarray(getattr(layout, name))[row, 0].astype(np.int64) for name in _DEGREES},
+        "n_gpus": np.asarray(layout.n_gpus)[row, 0].astype(np.int64),
+        "batch": batch[0, column].astype(np.int64),
+        "layout_index": row,
+    }
+    figures = {name: getattr(result, name) for name in FIGURES} | {"memory_bytes_per_gpu": result.memory.total_bytes}
+    return out | {name: np.broadcast_to(figure, fits.shape)[row, column] for name, figure in figures.items()}

@@ -1,0 +1,597 @@
+"""Serving a model: time to first token, time per output token, throughput, money, memory.
+
+Steady state of continuous batching on one replica with ``B`` sequences decoding. A request of ``I`` new input and
+``O`` output tokens takes ``O`` decode steps and one prefill. Beside it ``B - 1`` others are in flight: while it
+decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the step that it joins longer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
+from computeledger.display import Displayed
+from computeledger.errors import QuantityError
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.calibration.efficiency import IDEAL
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
+from computeledger.physics.serving.batching import expected_busiest, held_steps
+from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
+from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+from computeledger.workloads.serving.burst import start_wait_s
+
+
+@dataclass(frozen=True, slots=True)
+class ServingScenario:
+    """A model on a layout under a load.
+
+    Attributes
+    ----------
+    model : Model
+        What is served.
+    layout : Layout
+        Of one replica.
+    precision : Precision
+        Of weights by kind and of the cache.
+    input_tokens, output_tokens : float or ndarray
+        Per request; the cached prefix is not counted in the input [token].
+    batch : float or ndarray
+        Sequences decoding per replica, all attention-DP ranks together [-].
+    cached_tokens : float or ndarray
+        Prefix found in the cache, per request [token].
+    usd_per_gpu_hour : float or ndarray
+        Price of a GPU-hour [USD/h].
+    draft_tokens, tokens_per_step : float or ndarray
+        Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
+    rounds : float or ndarray
+        Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
+    waiting : float or ndarray
+        Requests in flight beyond the batch, which wait for room in the cache [-].
+    ranks_balanced : bool
+        Whether the scheduler holds prompts back until every attention-DP rank has one.
+    statistic : str
+        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
+        state.
+    """
+
+    model: Model
+    layout: Layout
+    precision: Precision
+    input_tokens: Num
+    output_tokens: Num
+    batch: Num
+    cached_tokens: Num = 0.0
+    usd_per_gpu_hour: Num = 0.0
+    draft_tokens: Num = 0.0
+    tokens_per_step: Num = 1.0
+    rounds: Num = np.inf
+    waiting: Num = 0.0
+    ranks_balanced: bool = False
+    statistic: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_record(
+            self, output_tokens=POSITIVE, batch=POSITIVE, tokens_per_step=AT_LEAST_ONE,
+            rounds=Bound(1.0, is_endless=True),
+        )  # fmt: skip
+
+    @property
+    def held_tokens(self) -> Num:
+        """Tokens in a sequence's cache at its end [token]."""
+        return self.cached_tokens + self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True)
+class ServingResult(Displayed):
+    """What serving takes.
+
+    Attributes
+    ----------
+    scenario : ServingScenario
+        What was asked.
+    decode, prefill : tuple of Operation
+        One decode step, and one prefill of a prompt on every rank.
+    step_s, decode_s, prefill_s : float or ndarray
+        One decode step, its time per token of a sequence, and a prefill [s].
+    prefill_joined_s : float or ndarray
+        What one prompt adds to the decode steps that it joins [s].
+    prefill_busy_s : float or ndarray
+        Replica time that one prompt takes: what it adds to the others' steps, all of its prefill where none decode [s].
+    ttft_s, tpot_s : float or ndarray
+        Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
+        token [s].
+    start_s : float or ndarray
+        Wait of the last prompt of that burst [s].
+    memory : ServingMemory
+        HBM of the busiest GPU.
+    machine : Machine
+        What it runs on.
+    """
+
+    scenario: ServingScenario
+    decode: tuple[Operation, ...]
+    prefill: tuple[Operation, ...]
+    step_s: Num
+    decode_s: Num
+    prefill_s: Num
+    prefill_joined_s: Num
+    prefill_busy_s: Num
+    ttft_s: Num
+    tpot_s: Num
+    start_s: Num
+    memory: ServingMemory
+    machine: Machine = field(repr=False)
+
+    @functools.cached_property
+    def cached_busy_s(self) -> Num:
+        """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
+        return _cached_busy_s(self, self.machine)
+
+    def ttft_statistic_s(self, statistic: str) -> Num:
+        """Time to first token at another statistic over the requests of the run.
+
+        Parameters
+        ----------
+        statistic : str
+            A key of :data:`~computeledger.workloads.serving.burst.STATISTICS`.
+
+        Returns
+        -------
+        float or ndarray
+            Arrival to first token [s].
+        """
+        own_s, other_s = (
+            start_wait_s(self.start_s, self.scenario.rounds, name) for name in (self.scenario.statistic, statistic)
+        )
+        return self.ttft_s - own_s + other_s
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Whether memory holds the batch; no figure of a result that does not fit can be reached."""
+        return np.asarray(self.scenario.batch <= self.memory.largest_batch)
+
+    @property
+    def prefill_wait_s(self) -> Num:
+        """What the prefills of other requests add to each output token [s]."""
+        return self.tpot_s - self.decode_s
+
+    @property
+    def output_tokens_per_s_per_user(self) -> Num:
+        """Interactivity, ``1 / TPOT`` [token/s]."""
+        return 1 / self.tpot_s
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> Num:
+        """Throughput, requests per second times ``O / n`` [token/s]."""
+        return 1 / self.gpu_s_per_output_token
+
+    @property
+    def requests_per_s(self) -> Num:
+        """Requests one replica finishes, ``1 / (O t_decode / B + t_prompt)`` [1/s]."""
+        return 1 / (self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s)
+
+    @property
+    def usd_per_mtok_output(self) -> Num:
+        """Cost of decoding, prefill apart [USD/Mtok]."""
+        return usd_per_mtok(self.scenario, self.decode_s / self.scenario.batch)
+
+    @property
+    def usd_per_mtok_input(self) -> Num:
+        """Cost of prefilling a token that is not cached [USD/Mtok]."""
+        return usd_per_mtok(self.scenario, self.prefill_busy_s / self.scenario.input_tokens)
+
+    @property
+    def usd_per_mtok_cached_read(self) -> Num:
+        """Cost of reusing a cached token [USD/Mtok]."""
+        return usd_per_mtok(self.scenario, self.cached_busy_s)
+
+    @property
+    def gpu_s_per_output_token(self) -> Num:
+        """GPU-time of one output token, its share of prefill included [s/token]."""
+        replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
+        return replica_s * self.scenario.layout.n_gpus
+
+
+def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
+    """Cost of tokens that take a replica's time.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With layout and price.
+    replica_s : float or ndarray
+        Time of the whole replica per token [s].
+
+    Returns
+    -------
+    float or ndarray
+        Cost [USD/Mtok].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(tp=2), Precision(), 1.0, 1.0, 1.0, 0.0, 3.6)
+    >>> usd_per_mtok(scenario, 1e-3)
+    2.0
+    """
+    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
+    return replica_s * scenario.layout.n_gpus * price
+
+
+def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
+    """Estimate serving in steady state; ``fits`` of the result says whether memory holds the batch.
+
+    ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
+    prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
+    arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
+    ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
+    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
+    over all rounds (:func:`~computeledger.workloads.serving.burst.start_wait_s`).
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose numbers may be arrays that broadcast.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    ServingResult
+        With its operations.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> result = estimate_serving(scenario, Machine(load_system("h100-nvl8")))
+    >>> bool(7e-3 < result.decode_s < 9e-3)
+    True
+    """
+    if problem := POSITIVE.problem(scenario.input_tokens):
+        raise QuantityError(f"input_tokens {problem}")
+    model, layout, precision = scenario.model, scenario.layout, scenario.precision
+    eff = machine.efficiency
+    held = scenario.cached_tokens + scenario.input_tokens
+    step = _timed(scenario, _decoding(scenario), machine)
+    step_s = _drafted_s(scenario, step)
+    decode_s = step_s / scenario.tokens_per_step
+    ranks = layout.dp * layout.pp
+    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    prompts = _timed(scenario, prompt, machine)
+    prefill_s = prompts.s
+    joined_s = _joined_s(scenario, prompts, step, machine)
+    others = np.maximum(scenario.batch - 1.0, 0.0)
+    tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
+    # the first token has an interval of its own: nothing of a step's ratio enters it
+    central_tpot_s = tpot_s / eff.serving_ratio
+    longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
+    ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
+    ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
+    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
+    return ServingResult(
+        scenario=scenario,
+        decode=tuple(step.operations),
+        prefill=tuple(prompts.operations),
+        step_s=step_s,
+        decode_s=decode_s,
+        prefill_s=prefill_s,
+        prefill_joined_s=joined_s,
+        prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
+        ttft_s=eff.first_token_ratio * ttft_s,
+        tpot_s=tpot_s,
+        start_s=eff.first_token_ratio * longest_s,
+        memory=serving_memory(
+            model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
+        ),
+        machine=machine,
+    )
+
+
+def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
+    """Sequences per replica that fit when each holds all its tokens.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served; its batch is set aside.
+    machine : Machine
+        Whose HBM it must fit.
+
+    Returns
+    -------
+    float or ndarray
+        All attention-DP ranks together; 0 where the weights do not fit [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> float(largest_batch(scenario, machine)), float(largest_batch(replace(scenario, layout=Layout(tp=4)), machine))
+    (0.0, 365.0)
+    """
+    load = (1.0, scenario.held_tokens)
+    return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """A step: with the ratio for what is not modelled, never faster than the physical limit; and without either."""
+
+    operations: list[Operation]
+    limit: list[Operation]
+    s: Num
+    central_s: Num
+
+
+def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
+    run = forward if step.decode else prefill
+    made_of = (scenario.model, step, scenario.layout, scenario.precision)
+    operations = run(*made_of, machine)
+    whole_s = total_s(operations)
+    if machine.efficiency is IDEAL:
+        return _Timed(operations, operations, whole_s, whole_s)
+    limit = run(*made_of, replace(machine, efficiency=IDEAL))
+    limit_s = total_s(limit)
+    ratio = machine.efficiency.serving_ratio
+    return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
+
+
+#: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
+#: to 1,024).
+LIVE_LIMIT = 1024
+
+
+def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
+    """What a pass over prompts adds to the decode step that it joins."""
+    eff = machine.efficiency
+    # no engine stops decoding for less than the limit does
+    limit_s = _added_s(prompts.limit, decode.limit, 1.0)
+    if eff is IDEAL:
+        return limit_s
+    added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
+    return np.maximum(eff.prefill_interference * eff.serving_ratio * added_s, limit_s)
+
+
+def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Time that one prompt on every rank adds to the decode step that it joins.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Whose batch decodes beside the prompts.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    float or ndarray
+        Beside the decode step; 0 where prompts are read elsewhere [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(prefill_beside_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
+    True
+    """
+    if not np.any(machine.efficiency.prefill_interference):
+        return 0.0 * scenario.batch
+    ranks = scenario.layout.dp * scenario.layout.pp
+    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    decode = _timed(scenario, _decoding(scenario), machine)
+    return _pass_s(_timed(scenario, prompt, machine), decode, machine)
+
+
+#: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
+_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
+
+
+def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
+    """Replica time of a prompt: it joins the steps of the others, or has the replica for itself without any."""
+    if not np.any(machine.efficiency.prefill_interference):  # prompts are read elsewhere
+        return joined_s
+    return joined_s + (alone_s - joined_s) / np.maximum(batch, 1.0)
+
+
+def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
+    """Time that one prompt adds to the decode steps that it joins.
+
+    A rank receives ``a = B / (O ranks)`` prompts per token; ``alone`` is the pass of one. Prompts that arrive together
+    share one pass, which the decodes join. Work that only the prompt's own rank can do makes the others wait: it is
+    paid for the busiest rank; work that all ranks share is paid for the mean.
+    """
+    layout, eff, share = scenario.layout, machine.efficiency, machine.efficiency.prefill_interference
+    ranks = layout.dp * layout.pp
+    per_step = scenario.batch / scenario.output_tokens
+    arrivals = per_step / ranks
+    if not np.any(share):  # prompts are read elsewhere
+        return 0.0 * arrivals
+    together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
+    step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    one = alone if np.all(together == 1) else _timed(scenario, step, machine)
+    pass_s = _pass_s(one, decode, machine)
+    if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
+        return np.asarray(pass_s / (together * ranks))
+    held = held_steps(layout.dp)
+    waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
+    spread = shared_fraction(one.operations)
+    return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
+
+
+def shared_fraction(prefill: Sequence[Operation]) -> Num:
+    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
+
+    Parameters
+    ----------
+    prefill : sequence of Operation
+        Of a prompt on every rank.
+
+    Returns
+    -------
+    float or ndarray
+        Of its time; the rest is each rank's own [-].
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import OperationKind
+    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
+    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
+    >>> float(shared_fraction([own, own, own, shared]))
+    0.25
+    """
+    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
+
+
+#: Operations whose weights one pass reads once for its prompts and its decodes.
+_OF_WEIGHTS = (
+    OperationKind.ATTENTION_PROJECTIONS,
+    OperationKind.DENSE_MLP,
+    OperationKind.ROUTED_EXPERTS,
+    OperationKind.OUTPUT_HEAD,
+)
+#: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
+#: the GPU while decodes keep it busy.
+_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
+
+
+def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
+    """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
+    products = {one.kind: one for one in decode if one.kind in _OF_WEIGHTS}
+    further = [one for one in prompts if one.kind not in products and one.kind not in _NOT_ADDED]
+    added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
+    is_exposed = np.any(exposed_fraction)
+    for one in prompts:
+        beside = products.get(one.kind)
+        if beside is None:
+            continue
+        compute_s, memory_s = beside.compute_s, beside.memory_s
+        computed_s, moved_s = compute_s + one.compute_s, np.maximum(memory_s, one.memory_s)
+        added_s = added_s + (np.maximum(computed_s, moved_s) - np.maximum(compute_s, memory_s))
+        if is_exposed:
+            more_s = np.minimum(computed_s, moved_s) - np.minimum(compute_s, memory_s)
+            added_s = added_s + exposed_fraction * more_s
+    return added_s
+
+
+def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
+    """One decode step at the middle of the outputs, drafts included.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    operations : list of Operation
+        Of the step that verifies.
+    step_s : float or ndarray
+        Its time, and that of drafting: one layer of the model per drafted token [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(decode_step(scenario, machine)[1] == estimate_serving(scenario, machine).step_s)
+    True
+    """
+    found = _timed(scenario, _decoding(scenario), machine)
+    return found.operations, _drafted_s(scenario, found)
+
+
+def _decoding(scenario: ServingScenario) -> Step:
+    middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
+    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens)
+
+
+def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
+    drafted_s: Num = step.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
+    return drafted_s
+
+
+def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
+    """Replica time of one prompt when many stand in line and fill every chunk.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    float or ndarray
+        Time of a full chunk over the prompts in it [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 256.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(packed_prefill_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
+    True
+    """
+    ranks = scenario.layout.dp * scenario.layout.pp
+    packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
+    full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    return _timed(scenario, full, machine).central_s / packed / ranks
+
+
+def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
+    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC.
+
+    A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
+    """
+    scenario, prefill_s = result.scenario, result.prefill_s
+    layout = scenario.layout
+    ranks = layout.dp * layout.pp
+    more = np.maximum(scenario.input_tokens, 1.0)
+    longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
+    attend = _timed(scenario, longer, machine).s - prefill_s
+    entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
+    fetch = entry / machine.scale_out_bytes_per_s
+    taken = result.prefill_busy_s / prefill_s
+    return np.maximum(attend, 0.0) / more * taken + fetch / ranks
+
+
+def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
+    """Estimate the physical limit of the same scenario.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        Whose facts hold; its efficiency is set aside.
+
+    Returns
+    -------
+    ServingResult
+        With every peak reached and no overhead.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"), efficiency())
+    >>> bool(ideal_serving(scenario, machine).tpot_s < estimate_serving(scenario, machine).tpot_s)
+    True
+    """
+    return estimate_serving(scenario, replace(machine, efficiency=IDEAL))

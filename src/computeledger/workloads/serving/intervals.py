@@ -1,0 +1,259 @@
+"""How sure a serving answer is: intervals of measured over predicted time, by how far the question is from the data.
+
+They are split-conformal: from predictions of measurements that the fit had not seen, at the same distance.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from computeledger.arrays import Range
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import System
+from computeledger.physics.calibration.serving import load_calibration
+
+KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
+SPREAD = "several scale-up domains"
+CHIP = "chip never measured"
+CHIP_POOLS, CHIP_SPREAD = f"{CHIP}, {POOLS}", f"{CHIP}, {SPREAD}"
+#: Classes whose interval reaches as far as that of any of these.
+_WIDEST = {SPREAD: (POOLS,), CHIP_POOLS: (CHIP, POOLS), CHIP_SPREAD: (CHIP, POOLS)}
+
+_SENTENCES = {
+    KNOWN: "measurements of this architecture in this format on this system with this engine were fitted",
+    NEW: "no measurement of this architecture in this format on this system with this engine was fitted: physics "
+    "carries the answer",
+    CHIP: "no measurement on this chip was fitted: its kernels and engines are taken to be like those of the fitted "
+    "chips, and the interval is that of chips left out",
+    CHIP_POOLS: "no measurement on this chip was fitted, and queues and hand-over of separate pools are less certain "
+    "than a step",
+    CHIP_SPREAD: "no measurement on this chip was fitted, and over several scale-up domains only separate pools were "
+    "measured",
+    POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
+    SPREAD: "over several scale-up domains only separate pools were measured: a step is as uncertain as theirs",
+    INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Measured over predicted time of one class of questions.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    sentence : str
+        What puts a question into it.
+    tpot, ttft : Range
+        Ratio of measured over predicted time per output token, and to the first token [-].
+    between_runs, within_run : mapping of str to float
+        Standard deviation of the logarithm, by ``tpot`` and ``ttft``: what one run shares (engine version, flags), and
+        what differs from point to point of it [-].
+    n : int
+        Measurements behind it [-].
+    """
+
+    name: str
+    sentence: str
+    tpot: Range
+    ttft: Range
+    between_runs: Mapping[str, float]
+    within_run: Mapping[str, float]
+    n: int
+
+
+def model_family(model: Model) -> str:
+    """Name models of one shape alike, whatever their training or format.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+
+    Returns
+    -------
+    str
+        Mixer, widths, layers, vocabulary and experts in short.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> model_family(load_model("deepseek-v3")) == model_family(load_model("deepseek-r1"))
+    True
+    """
+    last = model.layers[-1].feed_forward
+    experts = f" E{last.n_experts}/{last.n_experts_active}" if last.n_experts else ""
+    return f"{model.layers[-1].attention.kind} D{model.hidden_size} L{model.n_layers} V{model.vocab_size}{experts}"
+
+
+def deployment(model: Model, weights: str, system_id: str, backend: str) -> str:
+    """Name a deployment as the calibration lists it.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    weights : str
+        Format of its narrowest weights.
+    system_id, backend : str
+        Where, and by which engine.
+
+    Returns
+    -------
+    str
+        Family, format, system and engine.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> deployment(load_model("llama-3.1-8b"), "fp8", "h100-nvl8", "vllm")
+    'gqa D4096 L32 V128256 fp8 h100-nvl8 vllm'
+    """
+    return f"{model_family(model)} {weights} {system_id} {backend}"
+
+
+def is_measured_chip(system: System) -> bool:
+    """Say whether serving was measured and fitted on a system's chip.
+
+    Parameters
+    ----------
+    system : System
+        Any.
+
+    Returns
+    -------
+    bool
+        Whether its times carry less than the interval of a chip never measured.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> is_measured_chip(load_system("h100-nvl8")), is_measured_chip(load_system("mi355x-8"))
+    (True, False)
+    """
+    return system.accelerator.id in load_calibration().chips
+
+
+def interval_class(model: Model, weights: str, system: System, backend: str, kind: str = "aggregated") -> str:
+    """Say how far a question is from what was measured.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    weights : str
+        Format of its narrowest weights.
+    system : System
+        Where.
+    backend : str
+        By which engine.
+    kind : str
+        ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, or ``incomplete`` for a record that
+        lacks its worker counts.
+
+    Returns
+    -------
+    str
+        Name of the class.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> b200 = load_system("b200-nvl8")
+    >>> interval_class(load_model("deepseek-r1"), "fp8", b200, "sglang")
+    'known deployment'
+    >>> interval_class(load_model("deepseek-r1"), "int4", b200, "sglang")
+    'new pair or model'
+    >>> interval_class(load_model("llama-3.1-8b"), "bf16", load_system("tpu-v6e-pod"), "vllm")
+    'chip never measured'
+    """
+    if not is_measured_chip(system):
+        return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
+    if kind != "aggregated":
+        return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
+    return KNOWN if deployment(model, weights, system.id, backend) in load_calibration().deployments else NEW
+
+
+@functools.cache
+def interval_of(name: str) -> Interval:
+    """Load the interval of a class.
+
+    Parameters
+    ----------
+    name : str
+        From :func:`interval_class`.
+
+    Returns
+    -------
+    Interval
+        Ratios of measured over predicted time.
+
+    Examples
+    --------
+    >>> known, new = interval_of("known deployment"), interval_of("new pair or model")
+    >>> new.tpot.high > known.tpot.high > 1
+    True
+    """
+    fitted = load_calibration().intervals
+    parts = {"tpot": _WIDEST.get(name, (name,)), "ttft": _WIDEST.get(name, (name,))}
+    # no queue and no hand-over stands between the steps of one pool and the first token
+    parts["ttft"] = {SPREAD: (NEW,), CHIP_SPREAD: (CHIP,)}.get(name, parts["ttft"])
+    entries = {quantity: [fitted[one] for one in names] for quantity, names in parts.items()}
+    tpot, ttft = (_widest([one[quantity] for one in found]) for quantity, found in entries.items())
+    between, within = (
+        {quantity: max(float(one[f"{quantity}_{part}"]) for one in found) for quantity, found in entries.items()}
+        for part in ("between_runs", "within_run")
+    )
+    return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"][0]["n"]))
+
+
+def _widest(quantiles: Sequence[Sequence[float]]) -> Range:
+    """The first class's median, and ends as far out as any class has them."""
+    low, inner_low, inner_high, high = (
+        choose(one[place] for one in quantiles) for place, choose in ((0, min), (1, min), (3, max), (4, max))
+    )
+    return Range(low, high, mid=quantiles[0][2], inner=(inner_low, inner_high))
+
+
+def anchored(interval: Interval, quantity: str, ratios: Sequence[float]) -> Range:
+    """Shift and narrow an interval by measurements of the user's own run.
+
+    A run's residual is one constant ``b`` and a scatter ``e``: after ``m`` measurements with mean log ratio ``r``,
+    ``b`` is ``r m s_b^2 / (m s_b^2 + s_e^2)``, and what is left of the spread is
+    ``sqrt(s_b^2 s_e^2 / (m s_b^2 + s_e^2) + s_e^2)`` over ``sqrt(s_b^2 + s_e^2)`` of what it was.
+
+    Parameters
+    ----------
+    interval : Interval
+        Of the question's class.
+    quantity : str
+        ``tpot`` or ``ttft``.
+    ratios : sequence of float
+        Measured over predicted, of the user's points [-].
+
+    Returns
+    -------
+    Range
+        Ratio of real over predicted time in that run [-].
+
+    Examples
+    --------
+    >>> known = interval_of("known deployment")
+    >>> one = anchored(known, "tpot", [1.2])
+    >>> bool(1.0 < one.mid < 1.2 and one.high / one.low < known.tpot.high / known.tpot.low)
+    True
+    """
+    old: Range = getattr(interval, quantity)
+    if not ratios or old.mid is None or old.inner is None:
+        return old
+    between, within, m = interval.between_runs[quantity] ** 2, interval.within_run[quantity] ** 2, len(ratios)
+    mean = sum(math.log(one) for one in ratios) / m
+    shift = mean * m * between / (m * between + within)
+    left = math.sqrt((between * within / (m * between + within) + within) / (between + within))
+    ends = (old.low, old.inner[0], old.inner[1], old.high)
+    low, inner_low, inner_high, high = (math.exp(shift + left * math.log(one / old.mid)) for one in ends)
+    return Range(low, high, mid=math.exp(shift), inner=(inner_low, inner_high))

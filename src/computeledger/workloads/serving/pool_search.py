@@ -1,0 +1,306 @@
+"""Searching disaggregated serving: prefill layout x decode layout x batch x workers of each, rate-matched.
+
+Both pools are evaluated once for all their layouts; matching them is arithmetic on rates. Only the front of what comes
+out is evaluated as one closed system, and those are the figures that an option carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.errors import DoesNotFitError
+from computeledger.physics.parallelism import Layout, stack_layouts
+from computeledger.physics.roofline import Machine
+from computeledger.units import HOUR_S, TOKENS_PER_MTOK, format_count
+from computeledger.workloads.serving.columns import (
+    LARGEST_BATCH,
+    ServingBlock,
+    batches_to_try,
+    evaluate_block,
+    room,
+    serving_blocks,
+)
+from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, packed_prefill_s
+from computeledger.workloads.serving.pools import DisaggregatedResult, DisaggregatedScenario, estimate_disaggregated
+from computeledger.workloads.sweep import Columns, join_columns
+
+Array = NDArray[np.float64]
+
+#: Share of time that prefill workers may be busy: above it the queue before them grows fast (assumption).
+MOST_BUSY_FRACTION = 0.8
+#: Batches per doubling: workers are whole, so a pool's rate must be met closely.
+_PER_DOUBLING = 8
+#: Steps per decade of TPOT in which the best match of each is kept and evaluated exactly.
+_BINS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOption:
+    """Two pools of workers.
+
+    Attributes
+    ----------
+    prefill_layout, decode_layout : Layout
+        Of one worker of each pool.
+    n_prefill, n_decode : int
+        Workers [-].
+    concurrency : float
+        Requests in flight over both pools [-].
+    decode_batch : float
+        Sequences decoding on one worker [-].
+    tpot_s, ttft_s : float
+        At the median of the efficiency factors [s].
+    output_tokens_per_s_per_gpu : float
+        Throughput over the GPUs of both pools [token/s].
+    requests_per_s : float
+        Of both pools [1/s].
+    usd_per_mtok_output, usd_per_mtok_input : float
+        Cost of the decode pool and of the prefill pool [USD/Mtok].
+    prefill_busy_fraction : float
+        Share of time that a prefill worker computes [-].
+    """
+
+    prefill_layout: Layout
+    decode_layout: Layout
+    n_prefill: int
+    n_decode: int
+    concurrency: float
+    decode_batch: float
+    tpot_s: float
+    ttft_s: float
+    output_tokens_per_s_per_gpu: float
+    requests_per_s: float
+    usd_per_mtok_output: float
+    usd_per_mtok_input: float
+    prefill_busy_fraction: float
+
+    @property
+    def n_gpus(self) -> int:
+        """GPUs of both pools [-]."""
+        return self.n_prefill * int(self.prefill_layout.n_gpus) + self.n_decode * int(self.decode_layout.n_gpus)
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of a decode worker, where the answer's time per token is made."""
+        return self.decode_layout
+
+    @property
+    def batch(self) -> float:
+        """Sequences decoding on one worker [-]."""
+        return self.decode_batch
+
+    def scenario(self, one: ServingScenario) -> DisaggregatedScenario:
+        """What this option serves.
+
+        Parameters
+        ----------
+        one : ServingScenario
+            Model, precision, lengths and price.
+
+        Returns
+        -------
+        DisaggregatedScenario
+            To be estimated, with samples where the scenario or the machine has them.
+        """
+        decode = replace(one, layout=self.decode_layout, batch=self.decode_batch)
+        return DisaggregatedScenario(decode, self.prefill_layout, self.n_prefill, self.n_decode, self.concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Layouts, workers and the decode batch of one match."""
+
+    prefill: Layout
+    decode: Layout
+    n_prefill: int
+    n_decode: int
+    batch: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefill:
+    """The prefill pool: one row per layout."""
+
+    layouts: list[Layout]
+    gpus: Array
+    service_s: Array
+    alone_s: Array
+
+
+def pools_usd_per_mtok(result: DisaggregatedResult) -> tuple[Num, Num]:
+    """Cost of writing and of reading a million tokens, each paid by its own pool.
+
+    Parameters
+    ----------
+    result : DisaggregatedResult
+        Whose decode scenario has a price.
+
+    Returns
+    -------
+    tuple of float or ndarray
+        Output and input that is not cached [USD/Mtok].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 2048.0, 512.0, 1.0, 0.0, 2.0)
+    >>> pools = DisaggregatedScenario(one, Layout(), 1.0, 1.0, 32.0)
+    >>> result = estimate_disaggregated(pools, Machine(load_system("h100-nvl8")))
+    >>> output, given = pools_usd_per_mtok(result)
+    >>> per_request = (output * 512 + given * 2048) / 1e6
+    >>> bool(abs(per_request * result.requests_per_s * 3600 / (2 * 2.0) - 1) < 1e-9)
+    True
+    """
+    asked, one = result.scenario, result.scenario.decode
+    price = one.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK / result.requests_per_s
+    decode, prefill = asked.n_decode * one.layout.n_gpus, asked.n_prefill * asked.prefill_layout.n_gpus
+    return price * decode / one.output_tokens, price * prefill / one.input_tokens
+
+
+def search_pools(
+    scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, n_gpus: int
+) -> list[PoolOption]:
+    """Match every prefill layout with every decode layout and batch, on at most a number of GPUs.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Its layout and batch are replaced; its other numbers must be single numbers.
+    layouts : sequence of Layout
+        To try in either pool.
+    machine : Machine
+        With single numbers as efficiency factors.
+    n_gpus : int
+        GPUs at hand for both pools [-].
+
+    Returns
+    -------
+    list of PoolOption
+        The best match in every small interval of TPOT, for several times to the first token.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no two layouts fit side by side.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 2048.0, 256.0, 1.0, 0.0, 2.0)
+    >>> found = search_pools(scenario, [Layout(tp=2), Layout(tp=4)], Machine(load_system("h200-nvl8")), 8)
+    >>> {one.n_gpus <= 8 for one in found}
+    {True}
+    """
+    prefill = _prefill_pool(scenario, layouts, machine)
+    # the pools do not share GPUs: no prefill stands between two decode steps
+    apart = replace(machine, efficiency=replace(machine.efficiency, prefill_interference=0.0))
+    most = min(float(np.max(room(scenario, layouts, machine))), LARGEST_BATCH)
+    cut = list(serving_blocks(scenario, layouts, apart, batches_to_try(most, _PER_DOUBLING)))
+    parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
+    if not parts or not prefill.layouts:
+        raise DoesNotFitError(
+            f"{scenario.model.id}: no layout of at most {format_count(n_gpus, 'GPU')} holds it and one sequence"
+        )
+    matches = _matches(scenario, prefill, join_columns(parts), layouts, n_gpus)
+    if not matches:
+        smallest = int(min(prefill.gpus)) * 2
+        raise DoesNotFitError(
+            f"{scenario.model.id}: {n_gpus} GPUs do not hold a prefill and a decode worker: at least {smallest} do"
+        )
+    found = _exact(scenario, machine, matches)
+    if not found:
+        raise DoesNotFitError(
+            f"{scenario.model.id}: no two pools on {format_count(n_gpus, 'GPU')} reach a steady state"
+        )
+    return found
+
+
+def _with_index(block: ServingBlock, columns: Columns, layouts: Sequence[Layout]) -> Columns:
+    """A block's columns, with each layout's place in the whole list."""
+    places = {id(layout): place for place, layout in enumerate(layouts)}
+    own = np.array([places[id(layout)] for layout in block.layouts])
+    return columns | {"layout_index": own[columns["layout_index"]]}
+
+
+def _prefill_pool(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine) -> _Prefill:
+    """Layouts that hold a prompt, without those that another beats in rate per GPU and in time."""
+    fits = [
+        layout for layout, most in zip(layouts, np.ravel(room(scenario, layouts, machine)), strict=True) if most >= 1
+    ]
+    if not fits:
+        return _Prefill([], np.empty(0), np.empty(0), np.empty(0))
+    stacked = replace(scenario, layout=stack_layouts(fits), batch=1.0)
+    alone = np.ravel(np.asarray(estimate_serving(stacked, machine).prefill_s, float))
+    ranks = np.array([float(layout.dp * layout.pp) for layout in fits])
+    service = np.minimum(np.ravel(packed_prefill_s(stacked, machine)), alone / ranks)
+    gpus = np.array([float(layout.n_gpus) for layout in fits])
+    rate = 1 / (service * gpus)
+    kept = [
+        place for place in range(len(fits))
+        if not np.any((rate > rate[place]) & (alone <= alone[place]) & (gpus <= gpus[place]))
+    ]  # fmt: skip
+    return _Prefill([fits[place] for place in kept], gpus[kept], service[kept], alone[kept])
+
+
+def _matches(
+    scenario: ServingScenario, prefill: _Prefill, decode: Columns, layouts: Sequence[Layout], n_gpus: int
+) -> list[_Match]:
+    """Places of both layouts, workers of both, decode batch: the best for each small interval of TPOT and prefill."""
+    kept: list[_Match] = []
+    tpot, batch, gpus = decode["tpot_s"], decode["batch"].astype(float), decode["n_gpus"].astype(float)
+    rate = batch / (scenario.output_tokens * tpot)
+    bins = np.floor(np.log10(tpot) * _BINS).astype(int)
+    for place in range(len(prefill.layouts)):
+        best, workers = np.zeros_like(tpot), np.zeros((2, tpot.size), int)
+        for n_decode in range(1, int(n_gpus // gpus.min()) + 1):
+            n_prefill = np.ceil(n_decode * rate * prefill.service_s[place] / MOST_BUSY_FRACTION)
+            total = n_prefill * prefill.gpus[place] + n_decode * gpus
+            throughput = np.where(total <= n_gpus, n_decode * rate / total, 0.0)
+            better = throughput > best
+            best = np.where(better, throughput, best)
+            workers = np.where(better, np.stack([n_prefill.astype(int), np.full(tpot.size, n_decode)]), workers)
+        order = np.lexsort((-best, bins))
+        first = order[np.r_[True, np.diff(bins[order]) > 0]]
+        for row in first[best[first] > 0]:
+            layout = layouts[int(decode["layout_index"][row])]
+            kept.append(
+                _Match(prefill.layouts[place], layout, int(workers[0, row]), int(workers[1, row]), float(batch[row]))
+            )
+    return kept
+
+
+def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -> list[PoolOption]:
+    """Each match as one closed system, its load such that the decode batches are those matched."""
+    prefill, decode = stack_layouts([one.prefill for one in matches]), stack_layouts([one.decode for one in matches])
+    n_prefill, n_decode, batch = (
+        np.array([[float(getattr(one, name))] for one in matches]) for name in ("n_prefill", "n_decode", "batch")
+    )
+    asked = replace(scenario, layout=decode, batch=batch)
+    load = n_decode * batch
+    before = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+    load = np.maximum(load * batch / np.maximum(before.decode_batch, 1e-9), 1.0)  # those not yet decoding come on top
+    load = np.floor(np.minimum(load, 2 * n_decode * batch) + 0.5)
+    result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+    columns = (
+        load,
+        result.decode_batch,
+        result.tpot_s,
+        result.ttft_s,
+        result.output_tokens_per_s_per_gpu,
+        result.requests_per_s,
+        *pools_usd_per_mtok(result),
+        result.prefill_busy_fraction,
+    )
+    shape = load.shape
+    rows = zip(*(np.broadcast_to(column, shape)[:, 0].tolist() for column in columns), strict=True)
+    return [
+        PoolOption(match.prefill, match.decode, match.n_prefill, match.n_decode, *row)
+        for match, row in zip(matches, rows, strict=True)
+    ]

@@ -1,0 +1,221 @@
+"""Disaggregated serving: one pool of workers reads prompts, another writes tokens, a cache moves between them.
+
+A closed network of ``C`` requests: each is prefilled (a queue with the pool's rate), handed over, and decoded in a
+batch that shares its worker. Where prefill is the slower pool, requests queue before it and the decode batches shrink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.display import Displayed
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.memory import sequence_bytes_per_gpu
+from computeledger.workloads.serving.estimate import (
+    ServingResult,
+    ServingScenario,
+    decode_step,
+    estimate_serving,
+    packed_prefill_s,
+)
+
+#: Halvings of the decode batch's range, which leave it to a thousandth.
+HALVINGS = 14
+#: Share of the prefill pool's rate beyond which requests count as piling up before it.
+_FULL_FRACTION = 0.9999
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedScenario:
+    """Two pools that serve one load.
+
+    Attributes
+    ----------
+    decode : ServingScenario
+        Model, layout of one decode worker, precision, lengths; its batch is set aside.
+    prefill_layout : Layout
+        Of one prefill worker.
+    n_prefill, n_decode : float or ndarray
+        Workers of each pool [-].
+    concurrency : float or ndarray
+        Requests in flight over both pools [-].
+    """
+
+    decode: ServingScenario
+    prefill_layout: Layout
+    n_prefill: Num
+    n_decode: Num
+    concurrency: Num
+
+    @property
+    def n_gpus(self) -> Num:
+        """GPUs of both pools [-]."""
+        return self.n_prefill * self.prefill_layout.n_gpus + self.n_decode * self.decode.layout.n_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedResult(Displayed):
+    """What two pools reach.
+
+    Attributes
+    ----------
+    scenario : DisaggregatedScenario
+        What was asked.
+    decode, prefill : ServingResult
+        One decode worker at its batch; one prefill worker, whose prefill is what counts.
+    ttft_s, tpot_s : float or ndarray
+        Arrival to first token, queue and transfer included; time per further token [s].
+    queue_s : float or ndarray
+        Mean wait before prefill in steady state [s].
+    decode_batch : float or ndarray
+        Sequences decoding on one worker [-].
+    prefill_busy_fraction : float or ndarray
+        Share of time that a prefill worker computes [-].
+    requests_per_s : float or ndarray
+        Requests that both pools finish [1/s].
+    """
+
+    scenario: DisaggregatedScenario
+    decode: ServingResult
+    prefill: ServingResult
+    ttft_s: Num
+    tpot_s: Num
+    queue_s: Num
+    decode_batch: Num
+    prefill_busy_fraction: Num
+    requests_per_s: Num
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Whether both workers' memory holds their sequences."""
+        return np.asarray(self.decode.fits & self.prefill.fits)
+
+    @property
+    def output_tokens_per_s_per_user(self) -> Num:
+        """Interactivity, ``1 / TPOT`` [token/s]."""
+        return 1 / self.tpot_s
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> Num:
+        """Throughput over the GPUs of both pools [token/s]."""
+        return self.requests_per_s * self.scenario.decode.output_tokens / self.scenario.n_gpus
+
+    @property
+    def gpu_s_per_output_token(self) -> Num:
+        """GPU-time of one output token, prefill included [s/token]."""
+        return 1 / self.output_tokens_per_s_per_gpu
+
+
+def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) -> DisaggregatedResult:
+    """Estimate two pools under a closed load.
+
+    The decode batch ``B`` is where requests before, in and after prefill make up the load:
+    ``C = rate (T_prefill + wait + D)`` with ``D = O TPOT(B)`` and ``rate = n_d B / D``, never above the prefill pool's
+    ``n_p / S``. The wait is that of a queue with even service (M/D/1), or for the pass that is running, and at
+    saturation what is left of the cycle.
+
+    Parameters
+    ----------
+    scenario : DisaggregatedScenario
+        Whose numbers may be arrays that broadcast.
+    machine : Machine
+        One GPU, its links, and what they reach; the same in both pools.
+
+    Returns
+    -------
+    DisaggregatedResult
+        With the two workers' results.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=4), Precision(), 2048.0, 512.0, 1.0)
+    >>> pools = DisaggregatedScenario(one, Layout(tp=4), 1.0, 1.0, 32.0)
+    >>> result = estimate_disaggregated(pools, Machine(load_system("h100-nvl8")))
+    >>> bool(0 < result.decode_batch < 32.0)
+    True
+    """
+    ratio = machine.efficiency.serving_ratio
+    eff = replace(machine.efficiency, serving_ratio=1.0)
+    # the pools do not share GPUs: no prefill stands between two decode steps
+    apart = replace(machine, efficiency=replace(eff, prefill_interference=0.0))
+    machine = replace(machine, efficiency=eff)
+    layout, load = scenario.prefill_layout, scenario.concurrency
+    prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
+    pool = _PrefillPool(
+        alone_s=prefill.prefill_s,
+        service_s=np.minimum(
+            packed_prefill_s(replace(scenario.decode, layout=layout), machine),
+            prefill.prefill_s / (layout.dp * layout.pp),
+        )
+        / scenario.n_prefill,
+        n_workers=scenario.n_prefill,
+    )
+    batch = _batch_of(scenario, pool, apart)
+    decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
+    decode_s = scenario.decode.output_tokens * decode.tpot_s
+    rate = np.minimum(scenario.n_decode * batch / decode_s, _FULL_FRACTION / pool.service_s)
+    queue_s = np.maximum(load / rate - pool.alone_s - decode_s, 0.0)
+    busy = rate * pool.service_s
+    alone_s, service_s = pool.alone_s, pool.service_s
+    start_s = np.maximum(load - 1, 0.0) / 2 / scenario.decode.rounds * service_s
+    cache = sequence_bytes_per_gpu(
+        scenario.decode.model, scenario.decode.input_tokens, layout, PRECISION_BYTES[scenario.decode.precision.kv]
+    )
+    handed_s = eff.transfer_s + cache / machine.scale_out_bytes_per_s
+    ttft_s = eff.prefill_host_s + alone_s + queue_s + start_s + handed_s + decode.step_s
+    return DisaggregatedResult(
+        scenario=scenario,
+        decode=decode,
+        prefill=prefill,
+        ttft_s=eff.first_token_ratio * ttft_s,
+        tpot_s=ratio * decode.tpot_s,
+        queue_s=queue_s,
+        decode_batch=batch,
+        prefill_busy_fraction=busy,
+        requests_per_s=rate / ratio,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PrefillPool:
+    """What the prefill pool does with a prompt."""
+
+    alone_s: Num  # from start to end of one prompt's pass
+    service_s: Num  # between two prompts of a pool that never rests
+    n_workers: Num
+
+    def wait_s(self, rate: Num, load: Num) -> Num:
+        """Mean wait before the pass: a queue with even service, or the pass that is running on the worker."""
+        busy = np.minimum(rate * self.service_s, _FULL_FRACTION)
+        running = np.minimum(rate * self.alone_s / self.n_workers, 1.0)
+        waiting = np.maximum(busy / (2 * (1 - busy)) * self.service_s, running * self.alone_s / 2)
+        return np.asarray(np.minimum(waiting, np.maximum(load / 2 * self.service_s, self.alone_s / 2)))
+
+
+def _batch_of(scenario: DisaggregatedScenario, pool: _PrefillPool, machine: Machine) -> Num:
+    """The decode batch at which requests before, in and after prefill make up the load; found by halving its range.
+
+    A batch asks for the rate ``n_d B / D(B)``; requests in flight at that rate rise with it, without end where the
+    prefill pool is full.
+    """
+    load = scenario.concurrency
+    shape = np.broadcast_shapes(*map(np.shape, (load, scenario.n_decode, pool.alone_s, pool.service_s)))
+    high = np.broadcast_to(load / scenario.n_decode, shape)
+    low = high / (8 * np.maximum(load, 2.0))
+    for _ in range(HALVINGS):
+        batch = np.sqrt(low * high)
+        one = replace(scenario.decode, batch=np.maximum(batch, 1.0))
+        decode_s = scenario.decode.output_tokens * decode_step(one, machine)[1] / scenario.decode.tokens_per_step
+        rate = scenario.n_decode * batch / decode_s
+        held = rate * (pool.alone_s + pool.wait_s(rate, load) + decode_s)
+        over = (held > load) | (rate * pool.service_s > _FULL_FRACTION)
+        low, high = np.where(over, low, batch), np.where(over, batch, high)
+    return np.asarray(high)  # so that a full pool is full, whatever the halvings leave

@@ -1,0 +1,448 @@
+"""Searching serving layouts and batches: the Pareto front, the price of speed, the GPUs a load needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from computeledger.errors import DoesNotFitError, QuantityError
+from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
+from computeledger.physics.roofline import Machine
+from computeledger.units import format_si
+from computeledger.workloads.serving.columns import evaluate_block, serving_blocks
+from computeledger.workloads.serving.estimate import ServingScenario, decode_step, largest_batch, usd_per_mtok
+from computeledger.workloads.sweep import sweep
+
+#: Replicas over more scale-up domains than this are not tried.
+MOST_DOMAINS = 16
+#: Slowest time per output token of a search where nobody says otherwise (assumption) [s].
+SLOWEST_TPOT_S = 0.05
+#: A stated batch over the sequences that fit at their full length: at any time most are shorter (assumption).
+CROWDED_RATIO = 1.5
+
+
+class _Rates(Protocol):
+    """What a front is made of."""
+
+    @property
+    def tpot_s(self) -> float:
+        """Time per output token [s]."""
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> float:
+        """Throughput [token/s]."""
+
+
+Rated = TypeVar("Rated", bound=_Rates)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingOption:
+    """A point of a search.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of one replica.
+    batch : int
+        Sequences decoding per replica [-].
+    tpot_s, ttft_s : float
+        At the median of the efficiency factors [s].
+    output_tokens_per_s_per_gpu : float
+        Throughput [token/s].
+    requests_per_s : float
+        Of one replica [1/s].
+    usd_per_mtok_output, usd_per_mtok_input : float
+        Costs [USD/Mtok].
+    """
+
+    layout: Layout
+    batch: int
+    tpot_s: float
+    ttft_s: float
+    output_tokens_per_s_per_gpu: float
+    requests_per_s: float
+    usd_per_mtok_output: float
+    usd_per_mtok_input: float
+
+
+#: Figures of a result that an option carries, in its order.
+_FIGURES = (
+    "tpot_s",
+    "ttft_s",
+    "output_tokens_per_s_per_gpu",
+    "requests_per_s",
+    "usd_per_mtok_output",
+    "usd_per_mtok_input",
+)
+
+
+def search_serving(
+    scenario: ServingScenario,
+    layouts: list[Layout],
+    machine: Machine,
+    batches: list[int] | None = None,
+    executor: Executor | None = None,
+) -> list[ServingOption]:
+    """Evaluate every layout at every batch that fits, in one vectorised call.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Its layout and batch are replaced; its other numbers must be single numbers.
+    layouts : list of Layout
+        To try.
+    machine : Machine
+        With single numbers as efficiency factors.
+    batches : list of int, optional
+        Batches to try [-]; a geometric grid when left out.
+    executor : concurrent.futures.Executor, optional
+        Who computes the blocks; this process when left out.
+
+    Returns
+    -------
+    list of ServingOption
+        Every point that fits, in no order.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where no layout holds the weights and one sequence.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> options = search_serving(scenario, [Layout(tp=1), Layout(tp=2)], machine, [1, 64, 4096])
+    >>> [(str(one.layout), one.batch) for one in options]
+    [('tp1', 1), ('tp1', 64), ('tp2', 1), ('tp2', 64)]
+    """
+    options: list[ServingOption] = []
+    cut = list(serving_blocks(scenario, layouts, machine, batches))
+    if not cut:
+        raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
+    for block, columns in zip(cut, sweep(evaluate_block, cut, executor), strict=True):
+        rows = zip(*(columns[name].tolist() for name in ("layout_index", "batch", *_FIGURES)), strict=True)
+        options += [ServingOption(block.layouts[row], *figures) for row, *figures in rows]
+    return options
+
+
+def pareto_front(options: Sequence[Rated]) -> list[Rated]:
+    """Keep the options that no other beats in both speed and throughput.
+
+    Parameters
+    ----------
+    options : sequence of ServingOption
+        From :func:`search_serving`, or anything else with a speed and a throughput.
+
+    Returns
+    -------
+    list of ServingOption
+        From the fastest for the user to the most throughput per GPU.
+
+    Examples
+    --------
+    >>> fast, slow, beaten = (
+    ...     ServingOption(Layout(), 1, tpot_s, 1.0, rate, 1.0, 1.0, 1.0)
+    ...     for tpot_s, rate in ((0.01, 100.0), (0.02, 300.0), (0.03, 200.0))
+    ... )
+    >>> [one.tpot_s for one in pareto_front([beaten, slow, fast])]
+    [0.01, 0.02]
+    """
+    front: list[Rated] = []
+    for one in sorted(options, key=lambda option: (option.tpot_s, -option.output_tokens_per_s_per_gpu)):
+        if not front or one.output_tokens_per_s_per_gpu > front[-1].output_tokens_per_s_per_gpu * (1 + 1e-9):
+            front.append(one)
+    return front
+
+
+def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | None = None) -> list[Layout]:
+    """List layouts of the smallest replica that holds a model, and of all smaller ones that do.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers; its layout and batch are set aside.
+    machine : Machine
+        Whose scale-up domain is filled first; a model that does not fit it takes 2, 4, ... domains.
+    n_gpus : int, optional
+        GPUs at hand [-]: replicas of a divisor of them, or of a power of two; what is left over is idle.
+
+    Returns
+    -------
+    list of Layout
+        Legal layouts, not all of which fit.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where not even 16 domains hold it.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-405b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> max(one.n_gpus for one in layouts_that_fit(scenario, Machine(load_system("h100-nvl8"))))
+    16
+    """
+    domain = int(machine.system.n_gpus_scale_up.value)
+    if n_gpus is not None:
+        return _layouts_within(scenario, n_gpus, domain)
+    for domains in powers_of_two(MOST_DOMAINS):
+        layouts = _layouts_within(scenario, domains * domain, domain)
+        if np.any(largest_batch(replace(scenario, layout=stack_layouts(layouts)), machine) >= 1):
+            return layouts
+    raise _does_not_fit(scenario, MOST_DOMAINS * domain, machine)
+
+
+def _layouts_within(scenario: ServingScenario, n_gpus: int, domain: int) -> list[Layout]:
+    """Replicas of a divisor of the GPUs, or of a power of two: 72 hold one of 64, experts rarely divide by 9."""
+    sizes = sorted({n_gpus, powers_of_two(n_gpus)[-1]})
+    found: dict[str, Layout] = {}
+    for size in sizes:
+        found |= {str(one): one for one in serving_layouts(scenario.model, size, domain)}
+    return list(found.values())
+
+
+def check_batch(scenario: ServingScenario, layout: Layout, batch: float, machine: Machine) -> None:
+    """Refuse a stated batch that memory does not hold.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers; its layout and batch are set aside.
+    layout : Layout
+        Of one replica.
+    batch : float
+        Sequences per replica [-].
+    machine : Machine
+        Whose HBM it must fit.
+
+    Raises
+    ------
+    DoesNotFitError
+        With the batch that fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 500.0, 3500.0, 1.0)
+    >>> check_batch(scenario, Layout(), 5000.0, Machine(load_system("h100-nvl8")))
+    Traceback (most recent call last):
+    computeledger.errors.DoesNotFitError: batch = 5000 does not fit tp1: about ... sequences of 4000 tokens do
+    """
+    room = float(largest_batch(replace(scenario, layout=layout), machine))
+    if batch > CROWDED_RATIO * room:
+        raise DoesNotFitError(
+            f"batch = {batch:.0f} does not fit {layout}: "
+            f"about {room:.0f} sequences of {scenario.held_tokens:.0f} tokens do"
+        )
+
+
+def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:
+    return DoesNotFitError(
+        f"{scenario.model.id} in {scenario.precision.name} does not fit: no layout of at most {n_gpus} x "
+        f"{machine.system.accelerator.id} holds its weights and one sequence of {int(scenario.held_tokens)} tokens"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PriceOfSpeed:
+    """What batch buys on one layout: from the latency floor to the cost plateau.
+
+    Attributes
+    ----------
+    options : tuple of ServingOption
+        One layout, batch 1 to the largest that fits.
+    batch : int
+        The batch in question [-].
+    latency_floor_s : float
+        Time per output token at batch 1 [s].
+    usd_per_mtok_output_plateau : float
+        Cost at the largest batch that fits [USD/Mtok].
+    slow_mode_saves_fraction : float
+        What going from the batch in question to that plateau saves [-].
+    fast_mode_costs_ratio : float
+        What batch 1 costs over the batch in question [-].
+    """
+
+    options: tuple[ServingOption, ...]
+    batch: int
+    latency_floor_s: float
+    usd_per_mtok_output_plateau: float
+    slow_mode_saves_fraction: float
+    fast_mode_costs_ratio: float
+
+    def at_price(self, ratio: float) -> PriceOfSpeed:
+        """The same curve where a GPU-hour costs a multiple of what it did.
+
+        Parameters
+        ----------
+        ratio : float
+            New over old price [-].
+
+        Returns
+        -------
+        PriceOfSpeed
+            With every cost scaled.
+
+        Examples
+        --------
+        >>> curve = PriceOfSpeed((), 8, 0.01, 0.5, 0.2, 10.0)
+        >>> curve.at_price(3.0).usd_per_mtok_output_plateau
+        1.5
+        """
+        priced = (
+            replace(
+                one,
+                usd_per_mtok_output=ratio * one.usd_per_mtok_output,
+                usd_per_mtok_input=ratio * one.usd_per_mtok_input,
+            )
+            for one in self.options
+        )
+        plateau = ratio * self.usd_per_mtok_output_plateau
+        return replace(self, options=tuple(priced), usd_per_mtok_output_plateau=plateau)
+
+
+def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
+    """Follow one layout from batch 1 to the largest batch that fits.
+
+    Decode first shares the weights among more sequences, so cost falls as ``1 / B``; once compute and KV traffic, which
+    no batch shares, take most of the step, more batch only costs speed: that is why a slow mode saves little.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        With single numbers; its batch is the one in question.
+    machine : Machine
+        With single numbers as efficiency factors.
+
+    Returns
+    -------
+    PriceOfSpeed
+        The curve and its ends.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where the layout does not hold the weights and one sequence.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0, 0.0, 2.0)
+    >>> curve = price_of_speed(scenario, Machine(load_system("h100-nvl8")))
+    >>> curve.fast_mode_costs_ratio > 10
+    True
+    """
+    options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
+    _, step_s = decode_step(scenario, machine)
+    cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
+    single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
+    return PriceOfSpeed(
+        options=tuple(options),
+        batch=int(np.asarray(scenario.batch)),
+        latency_floor_s=options[0].tpot_s,
+        usd_per_mtok_output_plateau=plateau,
+        slow_mode_saves_fraction=max(1 - plateau / cost, 0.0) if cost else 0.0,
+        fast_mode_costs_ratio=single / cost if cost else 1.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """What a load asks for.
+
+    Attributes
+    ----------
+    requests_per_s : float
+        Mean arrival rate [1/s].
+    ttft_s, tpot_s : float
+        Slowest acceptable time to first token and per output token [s].
+    """
+
+    requests_per_s: float
+    ttft_s: float = math.inf
+    tpot_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Replicas that carry a load.
+
+    Attributes
+    ----------
+    option : ServingOption
+        Layout and batch of a replica.
+    n_replicas, n_gpus : int
+        How many [-].
+    load_fraction : float
+        Share of the fleet's capacity that the load takes [-].
+    """
+
+    option: ServingOption
+    n_replicas: int
+    n_gpus: int
+    load_fraction: float
+
+
+def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
+    """Find the fewest GPUs that carry a load within its limits.
+
+    Batches are those of the steady state; arrivals are taken as even, so the count is a floor: bursts need headroom.
+
+    Parameters
+    ----------
+    options : list of ServingOption
+        From :func:`search_serving`.
+    slo : Slo
+        The load and its limits.
+
+    Returns
+    -------
+    Fleet
+        Fewest GPUs first, then the most headroom.
+
+    Raises
+    ------
+    QuantityError
+        Where no option meets the limits, with the best there is.
+
+    Examples
+    --------
+    >>> option = ServingOption(Layout(tp=2), 64, 0.02, 1.0, 1600.0, 12.5, 1.0, 0.1)
+    >>> fleet = size_fleet([option], Slo(30.0, tpot_s=0.05))
+    >>> fleet.n_replicas, fleet.n_gpus, fleet.load_fraction
+    (3, 6, 0.8)
+    """
+    if not options:
+        raise QuantityError(f"requests_per_s = {slo.requests_per_s:g}: no option is given")
+    fit = [one for one in options if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
+    if not fit:
+        raise _too_slow(options, slo)
+
+    def fleet(option: ServingOption) -> Fleet:
+        replicas = max(math.ceil(slo.requests_per_s / option.requests_per_s), 1)
+        n_gpus = replicas * int(option.layout.n_gpus)
+        return Fleet(option, replicas, n_gpus, slo.requests_per_s / (replicas * option.requests_per_s))
+
+    return min((fleet(one) for one in fit), key=lambda one: (one.n_gpus, one.load_fraction))
+
+
+def _too_slow(options: list[ServingOption], slo: Slo) -> QuantityError:
+    within = [one.tpot_s for one in options if one.ttft_s <= slo.ttft_s]
+    reached = f"best TPOT within that TTFT {format_si(min(within), 's')}" if within else "none meets the TTFT"
+    return QuantityError(
+        f"no layout meets TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: {reached}, "
+        f"best TTFT {format_si(min(one.ttft_s for one in options), 's')}"
+    )

@@ -1,0 +1,106 @@
+"""Many serving questions at once: models x systems x precisions x lengths, each over all layouts and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.errors import DoesNotFitError, LayoutError
+from computeledger.physics.roofline import Machine
+from computeledger.workloads.serving.columns import ServingBlock, evaluate_block, serving_blocks
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import layouts_that_fit
+from computeledger.workloads.sweep import Columns, sweep
+
+
+@dataclass(frozen=True, slots=True)
+class ServingQuestion:
+    """One question of a sweep.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the sweep.
+    scenario : ServingScenario
+        Its layout and batch are replaced; its other numbers are single numbers.
+    machine : Machine
+        With single numbers as efficiency factors.
+    n_gpus : int or None
+        GPUs at hand.
+    """
+
+    index: int
+    scenario: ServingScenario
+    machine: Machine
+    n_gpus: int | None = None
+
+
+def question_blocks(questions: Iterable[ServingQuestion]) -> Iterator[tuple[int, ServingBlock]]:
+    """Cut questions into blocks.
+
+    Parameters
+    ----------
+    questions : iterable of ServingQuestion
+        Those whose model fits no layout have no block.
+
+    Yields
+    ------
+    tuple of int and ServingBlock
+        Place of the question, and a block of it.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> question = ServingQuestion(0, one, Machine(load_system("h100-nvl8")), 8)
+    >>> [place for place, _ in question_blocks([question])]
+    [0]
+    """
+    for question in questions:
+        try:
+            layouts = layouts_that_fit(question.scenario, question.machine, question.n_gpus)
+        except (DoesNotFitError, LayoutError):
+            continue  # the sweep's summary counts it as without an answer
+        for block in serving_blocks(question.scenario, layouts, question.machine):
+            yield question.index, block
+
+
+def _evaluate(placed: tuple[int, ServingBlock]) -> Columns:
+    index, block = placed
+    columns = evaluate_block(block)
+    del columns["layout_index"]
+    return {"question": np.full(columns["batch"].shape, index, np.int64), **columns}
+
+
+def sweep_questions(questions: Sequence[ServingQuestion], executor: Executor | None = None) -> Iterator[Columns]:
+    """Answer many questions.
+
+    Parameters
+    ----------
+    questions : sequence of ServingQuestion
+        To answer.
+    executor : concurrent.futures.Executor, optional
+        Who computes the blocks; this process when left out.
+
+    Yields
+    ------
+    dict of str to ndarray
+        The options of one block, as :func:`computeledger.workloads.serving.columns.evaluate_block` gives them, with
+        ``question``; in the order of the questions.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    >>> (columns,) = sweep_questions([ServingQuestion(7, one, Machine(load_system("h100-nvl8")), 8)])
+    >>> set(columns["question"].tolist())
+    {7}
+    """
+    return sweep(_evaluate, question_blocks(questions), executor)

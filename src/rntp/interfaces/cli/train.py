@@ -1,0 +1,33 @@
+"""The command ``train``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.argument("config", metavar="CONFIG.toml")
+@click.option("--fresh", is_flag=True, help="Begin anew; else a run that was ended is gone on with.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change the recipe, such as rl.steps=20.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
+def train(config: str, fresh: bool, settings: tuple[str, ...], as_json: bool) -> None:
+    """Train by the recipe CONFIG.toml: pretraining where it is asked for, RL on text and tasks, the ledger of both."""
+    from pathlib import Path
+
+    from rntp.interfaces.answers.train import train_answer
+    from rntp.interfaces.tables.train import bars, print_run
+
+    try:
+        with bars(shown=not as_json) as report:
+            summary = train_answer(Path(config), settings, report, fresh=fresh)
+    except KeyboardInterrupt:
+        click.echo("rntp: stopped; the same command goes on from the last checkpoint", err=True)
+        raise click.exceptions.Exit(130) from None
+    if summary is None:
+        return
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        print_run(summary)
