@@ -17,13 +17,13 @@ from computeledger.physics.roofline import Machine
 from computeledger.questions.answers.pretrain_setting import read_setting as read_pretraining
 from computeledger.questions.answers.rl_setting import read_setting as read_rl
 from computeledger.questions.answers.serve import answer_one_pool
+from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.questions import UnaskedError, measured_question, measured_questions
 from computeledger.validation.rl import points as rl_points
 from computeledger.validation.rl.beta import CURATED_RL
 from computeledger.validation.rl.rows import rl_runs
 from computeledger.validation.serving.points import Point, sort_points
 from computeledger.validation.serving.predictions import blocks_of, predict_blocks
-from computeledger.validation.tables import curated_rows
 from computeledger.validation.training import points as training_points
 from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import TrainingRun

@@ -68,7 +68,7 @@ def measured_question(run: Run) -> Measured:
     Examples
     --------
     >>> from computeledger.validation.serving.points import sort_points
-    >>> from computeledger.validation.tables import curated_rows
+    >>> from computeledger.validation.measured_table import curated_rows
     >>> points, _ = sort_points([one for one in curated_rows("serving_curated.csv") if one["precision"] == "bf16"])
     >>> one = measured_question(points[0])
     >>> one.question.backend, sorted(one.values)
