@@ -39,7 +39,9 @@ def paths(value: Any, at: str = "") -> Iterator[str]:
 
 
 def keys_of(arguments: list[str], folder: Path) -> list[str]:
-    """Paths in the document that a command prints."""
+    """Paths in the document that a command prints; what it writes lands in the folder given, out of the tree."""
+    if not (folder / "examples").exists():
+        (folder / "examples").symlink_to(ROOT / "examples")
     done = call(main, [*arguments, "--json"], folder)
     if done.returncode:
         raise RuntimeError(f"{arguments}: {done.stderr}")
@@ -58,5 +60,5 @@ def folded(found: list[str]) -> Any:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        kept = {name: folded(keys_of(arguments, ROOT)) for name, arguments in commands().items()}
+        kept = {name: folded(keys_of(arguments, Path(scratch))) for name, arguments in commands().items()}
     KEPT.write_text(json.dumps(kept, indent=0, separators=(",", ":")) + "\n", "utf-8")

@@ -151,7 +151,7 @@ def add_at_once(book: Path, ledger: Path, entries: int, processes: int) -> None:
     listed = list_entries(book)
     assert [one["id"] for one in listed] == list(range(1, entries + 1))
     assert {one["name"] for one in listed} == {f"run {number}" for number in range(entries)}
-    assert all(read_entry(book, one["id"])["document"]["tokens_sampled"] == 3e6 for one in listed)
+    assert all(read_entry(book, one["id"]).document["tokens_sampled"] == 3e6 for one in listed)
 
 
 def test_processes_that_add_at_once_lose_nothing(ledger: Path, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def kill_while_writing(book: Path, kills: int) -> None:
         assert there == list(range(1, len(there) + 1))
         assert len(there) % 2 == 0
         assert len(there) >= max([int(one) for one in reported], default=0)
-        assert all(len(read_entry(book, number)["document"]["text"]) == 500_000 for number in there[-2:])
+        assert all(len(read_entry(book, number).document["text"]) == 500_000 for number in there[-2:])
     assert add_records(book, [record("after")])
 
 
@@ -229,7 +229,10 @@ def test_bad_input_is_one_line_and_leaves_nothing(computeledger, ledger: Path, t
         (["list", "--book", str(tmp_path / "bad.duckdb")], "not a valid DuckDB database file"),
         (["add", str(tmp_path / "notes.txt"), "--book", str(book)], "needed is a plan"),
         (["add", str(tmp_path / "none.toml"), "--book", str(book)], "no such file"),
-        (["add", str(ledger), "--price", "$1..$2/h", "--book", str(book)], "one price, not a range"),
+        (
+            ["add", str(ledger), "--price", "$1..$2/h", "--book", str(book)],
+            "--price '$1..$2/h': expected one number, not a range",
+        ),
         (["show", "7", "--book", str(book)], "entry 7 is not in"),
         (["export", str(tmp_path / "x.xlsx"), "--book", str(book)], "the name's ending says the format"),
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interfaces.json_keys import KEPT, ROOT, commands, folded, keys_of
+from tests.interfaces.json_keys import KEPT, commands, folded, keys_of
 
 #: Answers that take seconds.
 _LONG = {"validate", "simulate-serve-load", "invert-sheet", "plan-text"}
@@ -24,5 +25,5 @@ def kept() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "arguments"), _QUESTIONS)
-def test_a_command_answers_with_its_keys(name: str, arguments: list[str], kept: dict[str, Any]) -> None:
-    assert folded(keys_of(arguments, ROOT)) == kept[name]
+def test_a_command_answers_with_its_keys(name: str, arguments: list[str], kept: dict[str, Any], tmp_path: Path) -> None:
+    assert folded(keys_of(arguments, tmp_path)) == kept[name]

@@ -117,6 +117,7 @@ def test_the_table_says_what_the_document_says(repository: Path) -> None:
 
 
 def known_kinds() -> set[str]:
+    importlib.import_module("computeledger.interfaces.book_store")
     for module in pkgutil.iter_modules(answers.__path__, f"{answers.__name__}."):
         importlib.import_module(module.name)
     found, waiting = set(), [Displayed]

@@ -108,6 +108,17 @@ def test_a_starved_job_gets_more_time_and_a_sleeping_one_does_not(
     assert (made.score is None) is (status == "infrastructure")
 
 
+def test_a_starved_job_that_used_what_an_idle_machine_gives_in_its_time_has_had_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    machine, engine = Machine(0.15, 100.0, waits=True), Engine()
+    monkeypatch.setattr(engine, "_fresh", lambda packages: machine)
+    task = read_task({"id": "1", "domain": "code", "limits": {"wall_s": 1.0}, **STDOUT.spec})
+    made = engine.verify(task, "print(1)")
+    assert (made.status, made.score, machine.walls) == ("timeout", 0.0, [1.0, 4.0, 16.0])  # 2.4 s on two processors
+
+
 def test_a_job_whose_processes_wait_for_each_other_ends_with_its_processor_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from computeledger.actuals.run_ledger import SCHEMA, Entry, read_ledger
 from computeledger.actuals.run_summary import summary
-from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError, shown
 from computeledger.files import open_user_file, read_json
 from computeledger.interfaces.book_store import AMOUNTS, Record
@@ -23,7 +22,7 @@ COPIED_BYTES = 1_000_000
 _KINDS = f"needed is a plan (TOML, or plan --json), a run's ledger ({SCHEMA}), or a reconciliation (reconcile --json)"
 
 
-def read_record(path: Path, price: Uncertain | None, name: str | None, note: str) -> Record:
+def read_record(path: Path, price: float | None, name: str | None, note: str) -> Record:
     """What a file holds, as one record."""
     with open_user_file(path) as stream:
         begin = stream.read(4096)
@@ -37,7 +36,7 @@ def read_record(path: Path, price: Uncertain | None, name: str | None, note: str
 
 
 def _contents(
-    path: Path, begin: bytes, price: Uncertain | None
+    path: Path, begin: bytes, price: float | None
 ) -> tuple[str, dict[str, Any], Amounts, dict[str, Amounts], str]:
     """Kind, document, amounts, amounts by phase, and when it happened."""
     if path.suffix == ".toml":
@@ -89,12 +88,10 @@ def _mean_utilization(phases: Mapping[str, Amounts]) -> float | None:
     return sum(share * own for share, own in known) / hours if hours else None
 
 
-def _run(path: Path, price: Uncertain | None) -> tuple[str, dict[str, Any], Amounts, dict[str, Amounts], str]:
+def _run(path: Path, price: float | None) -> tuple[str, dict[str, Any], Amounts, dict[str, Amounts], str]:
     reading = read_ledger(path)
     document = summary(reading.entries)
     document["damaged_lines"] = len(reading.damaged)
-    if isinstance(price, Range):
-        raise InputError("--price: what a run cost is one price, not a range")
     phases = {phase: _run_amounts(one, price) for phase, one in document["phases"].items()}
     total = _run_amounts({**document, "flop": _total(phases, "flop")}, price)
     total |= {"tokens": _total(phases, "tokens"), "utilization_fraction": _mean_utilization(phases)}

@@ -19,12 +19,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.questions.answer import Answer
 
 #: Amounts of an entry and of each of its phases.
 AMOUNTS = ("tokens", "flop", "gpu_hours", "usd", "energy_j", "utilization_fraction")
+#: A row of a table, by column.
+Row: TypeAlias = Mapping[str, Any]
 #: Time to wait for other writers; each takes well under a second [s].
 PATIENCE_S = 120.0
 
@@ -57,6 +60,39 @@ class Record:
     document: Mapping[str, Any]
     file_sha256: str
     note: str = field(default="")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BooksAnswer(Answer):
+    """What the books hold, and what it comes to by month."""
+
+    book: str
+    entries: tuple[Row, ...]
+    trends: tuple[Row, ...]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (books have none)
+        """As ``computeledger books list --json`` prints it."""
+        return {"book": self.book, "entries": list(self.entries), "trends": list(self.trends)}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EntryAnswer(Answer):
+    """One entry, with the whole document that was written down."""
+
+    id: int
+    kind: str
+    name: str
+    phases: Mapping[str, Row]
+    document: Mapping[str, Any]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (books have none)
+        """As ``computeledger books show --json`` prints it."""
+        return {name: getattr(self, name) for name in ("id", "kind", "name", "phases", "document")}
+
+
+def list_books(path: Path, kind: str | None, name: str | None) -> BooksAnswer:
+    """Answer ``computeledger books list``."""
+    return BooksAnswer(str(path), tuple(list_entries(path, kind, name)), tuple(trends(path)))
 
 
 def _duckdb() -> Any:
@@ -204,7 +240,7 @@ def trends(path: Path) -> list[dict[str, Any]]:
         return _rows(connection, query)
 
 
-def read_entry(path: Path, number: int) -> dict[str, Any]:
+def read_entry(path: Path, number: int) -> EntryAnswer:
     """One entry, whole and checked against its sum."""
     with _open(path, write=False) as connection:
         found = connection.execute(
@@ -218,7 +254,7 @@ def read_entry(path: Path, number: int) -> dict[str, Any]:
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         raise InputError(f"entry {number} of {path} is damaged: its document has another checksum")
     by_phase = {one.pop("phase"): one for one in phases}
-    return {"id": number, "kind": kind, "name": name, "phases": by_phase, "document": json.loads(text)}
+    return EntryAnswer(number, kind, name, by_phase, json.loads(text))
 
 
 def export_table(path: Path, target: Path, table: str) -> int:

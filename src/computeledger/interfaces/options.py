@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
-from computeledger.fields import MOST_COUNT, MOST_SAMPLES
+from computeledger.fields import MOST_COUNT
 from computeledger.workloads.questions import setup
 
 OF_PEAK = setup.OF_PEAK
@@ -90,10 +90,10 @@ else:  # click 8.1 has it without a type of its own
 
 
 class SingleNumber(_ParamType):
-    """One number as people write it anywhere here: 6K, 1,000, 1e5, 90% of a fraction."""
+    """One number as people write it anywhere here: 6K, 1,000, 1e5."""
 
-    def __init__(self, dimension: str = "count", is_whole: bool = False) -> None:
-        self.dimension, self.is_whole = dimension, is_whole
+    def __init__(self, is_whole: bool = False) -> None:
+        self.is_whole = is_whole
         self.name = "integer" if is_whole else "float"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -101,12 +101,12 @@ class SingleNumber(_ParamType):
 
         Examples
         --------
-        >>> COUNT.convert("6K", None, None), SHARE.convert("90%", None, None)
-        (6000, 0.9)
+        >>> COUNT.convert("6K", None, None), NUMBER.convert("1,000.5", None, None)
+        (6000, 1000.5)
         """
         if not isinstance(value, str):
             return value
-        number = quantity_option(self.dimension, "")(ctx, param, value)
+        number = quantity_option("count", "")(ctx, param, value)
         if not isinstance(number, float):
             raise InputError(f"{_name_of(param)} {shown(value)}: one number is expected, not a range")
         if self.is_whole and number % 1:
@@ -114,61 +114,18 @@ class SingleNumber(_ParamType):
         return int(number) if self.is_whole else number
 
 
-COUNT, NUMBER, SHARE = SingleNumber(is_whole=True), SingleNumber(), SingleNumber("fraction")
+COUNT, NUMBER = SingleNumber(is_whole=True), SingleNumber()
 
 
-def counted_to(most: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
+def at_least_one(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
     """Refuse a count below 1, and one that no memory holds or no search ends with."""
-
-    def check(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
-        """Check one option."""
-        if value is not None and value < 1:
-            raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
-        if value is not None and value > most:
-            raise InputError(f"{parameter.opts[0]} {value}: at most {most:,}")
-        return value
-
-    return check
+    if value is not None and value < 1:
+        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
+    if value is not None and value > MOST_COUNT:
+        raise InputError(f"{parameter.opts[0]} {value}: at most {MOST_COUNT:,}")
+    return value
 
 
-at_least_one, number_of_samples = counted_to(MOST_COUNT), counted_to(MOST_SAMPLES)
-
-
-samples_option = click.option(
-    "--samples",
-    default=4096,
-    show_default=True,
-    type=COUNT,
-    callback=number_of_samples,
-    help="Samples of uncertain inputs.",
-)
-parse_tokens = quantity_option("tokens", "tokens")
 parse_seconds = quantity_option("s", None)  # 50 may be ms or s
 parse_price = quantity_option("usd_per_hour", "$/h")
 parse_count = quantity_option("count", "")
-
-
-def common_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of every question about a model on a system."""
-    options = [
-        click.option("--model", required=True, help="Model id, or path to a config.json."),
-        click.option("--system", required=True, help="System id, or path to a system TOML."),
-        click.option("--gpus", callback=parse_count, metavar="N", help="GPUs at hand."),
-        click.option("--layout", metavar="tp8-pp1-dp1-ep1", help="Parallel layout; searched when left out."),
-        click.option(
-            "--precision",
-            metavar="P",
-            help="bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8, fp4-a16, fp4-a8; left out: as stored, "
-            "bf16 to pretrain.",
-        ),
-        click.option(
-            "--price", callback=parse_price, metavar="$/h", help="GPU-hour; the edition's rent when left out."
-        ),
-        samples_option,
-        seed_option,
-        working_option,
-        json_option,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -161,13 +162,15 @@ def _counted(sandbox: Sandbox | WarmSandbox, spent: _Spent) -> Callable[[Job], O
 def _with_time(run: Callable[[Limits], Outcome], limits: Limits, spent: _Spent) -> Outcome:
     """Run with the wall time that a busy machine needs for what an idle one does within the limits.
 
-    A run that was ready and got no processor is run again, with more time each time; one that used its processor time
-    or waited by its own doing has had its time.
+    A run that was ready and got no processor is run again, with more time each time. One that waited by its own doing
+    has had its time, and so has one that used its processor time, or as much as every processor of an idle machine
+    could have given it within its wall time.
     """
+    enough_s = min(limits.cpu_s, limits.wall_s * len(os.sched_getaffinity(0)))
     for more in _MORE_TIME:
         outcome = run(replace(limits, wall_s=min(limits.wall_s * more, MAX_S)))
         spent.cpu_s += outcome.cpu_s
-        if not outcome.is_starved or outcome.cpu_s >= limits.cpu_s:
+        if not outcome.is_starved or outcome.cpu_s >= enough_s:
             return outcome
     took = f"{outcome.wall_s:.1f} s, ready for {outcome.delay_s:.1f} s of them, processor time {outcome.cpu_s:.2f} s"
     raise SandboxError(f"the machine is too busy: stopped after {took}")

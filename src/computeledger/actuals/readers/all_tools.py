@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from computeledger.actuals.readers import (
     megatron,
     power,
     run_ledger_lines,
-    sglang_benchmark,
     torchtitan,
     trainer_state,
     verl,
-    vllm_benchmark,
     vllm_metrics,
 )
+from computeledger.actuals.readers.serving_benchmark import benchmark_entries
 from computeledger.actuals.readers.tally import Hints, Tally, lines_of, none_readable
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError, shown
@@ -37,19 +37,13 @@ class Reader:
 
 
 #: The first whose mark is found reads the file.
-READERS: tuple[Reader, ...] = tuple(
-    Reader(module.TOOL, module.MARK, module.entries)
-    for module in (
-        run_ledger_lines,
-        verl,
-        megatron,
-        torchtitan,
-        trainer_state,
-        sglang_benchmark,
-        vllm_benchmark,
-        vllm_metrics,
-        power,
-    )
+READERS: tuple[Reader, ...] = (
+    *(Reader(one.TOOL, one.MARK, one.entries) for one in (run_ledger_lines, verl, megatron, torchtitan, trainer_state)),
+    *(
+        Reader(f"{engine} benchmark result", mark, partial(benchmark_entries, engine))
+        for engine, mark in (("SGLang", b'"total_output_tokens_retokenized"'), ("vLLM", b'"total_output_tokens"'))
+    ),
+    *(Reader(one.TOOL, one.MARK, one.entries) for one in (vllm_metrics, power)),
 )
 
 

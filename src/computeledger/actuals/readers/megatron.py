@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from computeledger.actuals.readers.steps import Line, Placed, WallClock, placed
+from computeledger.actuals.readers.steps import Line, Placed, Timed, placed, training_entries
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices, stamp_s
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError
@@ -43,25 +43,14 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     ...  entries(given, Hints(devices=4, sequence_tokens=1024), Tally())]
     [(10, 5.0, {'trained': 81920.0}), (20, 5.0, {'trained': 81920.0})]
     """
-    clock, attempt = WallClock(tally), 0
-    for one in placed(_reports(lines, hints, tally), tally):
-        duration_s = one.n_steps * one.line.values[0]
-        pause_s = clock.pause_s(one.line, duration_s, one.attempt != attempt)
-        attempt = one.attempt
-        if pause_s:
-            phase, devices = "other" if one.n_lost else "idle", int(one.line.values[2])
-            yield Entry(hints.run, "pretraining", phase, pause_s, devices, one.line.step, attempt)
-        yield _entry(one, duration_s, hints.run)
+    yield from training_entries(map(_timed, placed(_reports(lines, hints, tally), tally)), hints.run, tally)
 
 
-def _entry(one: Placed, duration_s: float, run: str) -> Entry:
-    _, samples, devices, sequence, rate, skipped = one.line.values
+def _timed(one: Placed) -> Timed:
+    elapsed_s, samples, devices, sequence, rate, skipped = one.line.values
+    duration_s = one.n_steps * elapsed_s
     trained = samples * sequence * max(one.n_steps - skipped, 0.0)
-    flop = rate * devices * duration_s
-    return Entry(
-        run, "pretraining", "step", duration_s, int(devices), one.line.step, one.attempt,
-        {"trained": trained}, flop or None,
-    )  # fmt: skip
+    return Timed(one, duration_s, int(devices), trained, rate * devices * duration_s)
 
 
 def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Line]:

@@ -15,10 +15,8 @@ from computeledger.units import KILO
 AGREE = 0.02
 
 
-def benchmark_entries(
-    lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally, words: str, engine: str
-) -> Iterator[Entry]:
-    """Read benchmark results.
+def benchmark_entries(engine: str, lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
+    """Read benchmark results of an engine.
 
     Examples
     --------
@@ -26,7 +24,7 @@ def benchmark_entries(
     >>> text = json.dumps({"duration": 10.0, "completed": 4, "total_input_tokens": 400, "total_output_tokens": 80,
     ...                    "request_throughput": 0.4, "output_throughput": 8.0, "mean_tpot_ms": 20.0})
     >>> [(one.duration_s, dict(one.tokens_by_kind)) for one in
-    ...  benchmark_entries([(1, text)], Hints(devices=8), Tally(), "a result", "vllm")]
+    ...  benchmark_entries("vLLM", [(1, text)], Hints(devices=8), Tally())]
     [(10.0, {'input': 400.0, 'output': 80.0})]
     """
     for step, (number, document) in enumerate(_documents(lines, tally), 1):
@@ -41,11 +39,11 @@ def benchmark_entries(
         asked = amount(str(document.get("num_prompts", ""))) or 0.0
         if failed or asked > (amount(str(document.get("completed", ""))) or asked):
             tally.remark("benchmarks with requests that failed", number)
-        devices = known_devices(_own_devices(document), hints, words)
+        devices = known_devices(_own_devices(document), hints, f"the {engine} result")
         device = document.get("gpu_name") or document.get("hardware") or ""
         yield Entry(
             hints.run, "serving", "step", duration_s, devices, step, tokens_by_kind=tokens, device=str(device),
-            versions={engine: str(document.get("version", ""))} if document.get("version") else {},
+            versions={engine.lower(): str(document.get("version", ""))} if document.get("version") else {},
         )  # fmt: skip
 
 

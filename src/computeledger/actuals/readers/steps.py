@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from computeledger.actuals.readers.tally import Tally
+from computeledger.actuals.run_ledger import Entry
 from computeledger.units import DAY_S
 
 #: Time between two lines that no step took is a pause from here on: stamps are cut to a second (assumption) [s].
@@ -36,6 +37,17 @@ class Placed(NamedTuple):
     n_steps: int
     n_lost: int
     attempt: int
+    is_restart: bool
+
+
+class Timed(NamedTuple):
+    """What the steps of a line took and did."""
+
+    placed: Placed
+    duration_s: float
+    devices: int
+    trained_tokens: float
+    flop: float
 
 
 def placed(lines: Iterable[Line], tally: Tally) -> Iterator[Placed]:
@@ -58,7 +70,7 @@ def placed(lines: Iterable[Line], tally: Tally) -> Iterator[Placed]:
     {'restart: the step went back': Seen(count=1, line=5)}
     """
     before: Line | None = None
-    attempt = 0
+    attempt, last = 0, 0
     intervals: dict[int, int] = {}
     for one, after in _with_next(_one_rank(lines, tally)):
         if _is_misnumbered(before, one, after, intervals):
@@ -81,8 +93,8 @@ def placed(lines: Iterable[Line], tally: Tally) -> Iterator[Placed]:
         lost = since - n_steps if before is not None and one.step > before.step else 0
         if lost:
             tally.remark("steps before it that no readable line reports", one.number)
-        yield Placed(one, n_steps, lost, attempt)
-        before = one
+        yield Placed(one, n_steps, lost, attempt, attempt != last)
+        before, last = one, attempt
 
 
 def _usual(intervals: dict[int, int], coming: int) -> int:
@@ -171,3 +183,14 @@ class WallClock:
             return False
         self._tally.remark(f"the clock jumped {'back' if now < self._last_s else 'forward'}", number)
         return True
+
+
+def training_entries(steps: Iterable[Timed], run: str, tally: Tally) -> Iterator[Entry]:
+    """Entries of pretraining steps, and of the pauses between them."""
+    clock = WallClock(tally)
+    for (line, _, n_lost, attempt, is_restart), duration_s, devices, tokens, flop in steps:
+        if pause_s := clock.pause_s(line, duration_s, is_restart):
+            phase = "other" if n_lost else "idle"
+            yield Entry(run, "pretraining", phase, pause_s, devices, line.step, attempt)
+        counts = {"trained": tokens}
+        yield Entry(run, "pretraining", "step", duration_s, devices, line.step, attempt, counts, flop or None)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-from computeledger.actuals.readers.steps import Line, Placed, WallClock, placed
+from computeledger.actuals.readers.steps import Line, Placed, Timed, placed, training_entries
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices, stamp_s
 from computeledger.actuals.run_ledger import Entry
 from computeledger.units import PERCENT, TERA
@@ -37,31 +37,25 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
     ...  entries(enumerate(given, 1), Hints(), Tally())]
     [(10, 11.66, {'trained': 655360.0}), (20, 11.57, {'trained': 655360.0})]
     """
-    clock, attempt, last_s = WallClock(tally), 0, None
-    for one in placed(_reports(lines, hints, tally), tally):
-        rate, devices, batch_tokens, _ = one.line.values
-        is_restart, attempt = one.attempt != attempt, one.attempt
+    yield from training_entries(_timed(placed(_reports(lines, hints, tally), tally), tally), hints.run, tally)
+
+
+def _timed(lines: Iterable[Placed], tally: Tally) -> Iterator[Timed]:
+    """Time and tokens of each line: of its batch, or where that is unknown of the stamps and the rate."""
+    last_s = None
+    for one in lines:
+        rate, devices, batch_tokens, flop_per_s = one.line.values
         since_s = one.line.stamp_s - last_s if one.line.stamp_s is not None and last_s is not None else 0.0
         last_s = one.line.stamp_s
-        if math.isnan(batch_tokens) and (is_restart or since_s <= 0):
+        if not math.isnan(batch_tokens):
+            trained = one.n_steps * batch_tokens
+            duration_s = trained / (rate * devices)
+        elif one.is_restart or since_s <= 0:
             tally.damage("neither its batch nor the time since the line before is known", one.line.number)
             continue
-        duration_s = since_s if math.isnan(batch_tokens) else one.n_steps * batch_tokens / (rate * devices)
-        pause_s = clock.pause_s(one.line, duration_s, is_restart)
-        if pause_s:
-            phase = "other" if one.n_lost else "idle"
-            yield Entry(hints.run, "pretraining", phase, pause_s, int(devices), one.line.step, attempt)
-        yield _entry(one, duration_s, hints.run)
-
-
-def _entry(one: Placed, duration_s: float, run: str) -> Entry:
-    rate, devices, batch_tokens, flop_per_s = one.line.values
-    trained = rate * devices * duration_s if math.isnan(batch_tokens) else batch_tokens * one.n_steps
-    flop = flop_per_s * devices * duration_s
-    return Entry(
-        run, "pretraining", "step", duration_s, int(devices), one.line.step, one.attempt,
-        {"trained": trained}, flop or None,
-    )  # fmt: skip
+        else:
+            duration_s, trained = since_s, rate * devices * since_s
+        yield Timed(one, duration_s, int(devices), trained, flop_per_s * devices * duration_s)
 
 
 def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Line]:

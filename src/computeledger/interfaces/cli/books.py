@@ -7,16 +7,9 @@ from typing import Any
 
 import click
 
-from computeledger.interfaces.options import CONTEXT, help_alone, json_option, parse_price, print_json
-
-_book = click.option(
-    "--book",
-    default="books.duckdb",
-    show_default=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The books.",
-)
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import CONTEXT, help_alone, json_option, print_json
+from computeledger.questions.books import AddQuestion, BooksQuestion, EntryQuestion, ExportQuestion
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)
@@ -27,74 +20,60 @@ def books(context: click.Context) -> None:
 
 
 @books.command("add")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@_book
-@click.option("--name", help="In place of the plan's title or the run's name.")
-@click.option("--note", default="", help="What to remember about it.")
-@click.option(
-    "--price", callback=parse_price, metavar="$/h", help="A GPU-hour of a run; left out, its cost is unknown."
-)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@question_options(AddQuestion, leave_out=("files",))
 @json_option
-def books_add(files: tuple[Path, ...], book: Path, as_json: bool, **options: Any) -> None:
+def books_add(**options: Any) -> None:
     """Write down plans (TOML, or plan --json), runs' ledgers and reconciliations; all files or none."""
     from computeledger.interfaces.answers_books import read_record
     from computeledger.interfaces.book_store import add_records
 
-    records = [read_record(path, options["price"], options["name"], options["note"]) for path in files]
-    numbers = add_records(book, records)
-    if as_json:
-        print_json({"book": str(book), "added": numbers})
+    question = asked_by(AddQuestion, options)
+    records = [read_record(Path(path), question.price, question.name, question.note) for path in question.files]
+    numbers = add_records(Path(question.book), records)
+    if options["as_json"]:
+        print_json({"book": question.book, "added": numbers})
         return
     for number, record in zip(numbers, records, strict=True):
-        click.echo(f"{book}: entry {number}, {record.kind} {record.name}")
+        click.echo(f"{question.book}: entry {number}, {record.kind} {record.name}")
 
 
 @books.command("list")
-@_book
-@click.option("--kind", type=click.Choice(["plan", "run", "reconciliation"]), help="Only these.")
-@click.option("--name", help="Only entries of this name.")
+@question_options(BooksQuestion)
+@report_option
 @json_option
-def books_list(book: Path, kind: str | None, name: str | None, as_json: bool) -> None:
+def books_list(**options: Any) -> None:
     """Entries, and what they cost and reached by month."""
-    from computeledger.interfaces.book_store import list_entries, trends
+    from computeledger.interfaces.book_store import list_books
 
-    document = {"book": str(book), "entries": list_entries(book, kind, name), "trends": trends(book)}
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_books import print_books
-
-    print_books(document)
+    question = asked_by(BooksQuestion, options)
+    show_answer(list_books(Path(question.book), question.kind, question.name), options)
 
 
 @books.command("show")
-@click.argument("number", type=int)
-@_book
+@click.argument("number")
+@question_options(EntryQuestion, leave_out=("number",))
+@report_option
 @json_option
-def books_show(number: int, book: Path, as_json: bool) -> None:
+def books_show(**options: Any) -> None:
     """One entry with its phases; --json has the whole document that was written down."""
     from computeledger.interfaces.book_store import read_entry
 
-    document = read_entry(book, number)
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_books import print_entry
-
-    print_entry(document)
+    question = asked_by(EntryQuestion, options)
+    show_answer(read_entry(Path(question.book), question.number), options)
 
 
 @books.command("export")
-@click.argument("target", metavar="FILE.csv|FILE.parquet", type=click.Path(path_type=Path))
-@_book
-@click.option("--table", type=click.Choice(["entries", "phases"]), default="entries", show_default=True, help="Which.")
+@click.argument("target", metavar="FILE.csv|FILE.parquet")
+@question_options(ExportQuestion, leave_out=("target",))
 @json_option
-def books_export(target: Path, book: Path, table: str, as_json: bool) -> None:
+def books_export(**options: Any) -> None:
     """Write the entries or their phases as CSV or Parquet."""
     from computeledger.interfaces.book_store import export_table
 
-    rows = export_table(book, target, table)
-    if as_json:
-        print_json({"file": str(target), "table": table, "rows": rows})
+    question = asked_by(ExportQuestion, options)
+    rows = export_table(Path(question.book), Path(question.target), question.table)
+    if options["as_json"]:
+        print_json({"file": question.target, "table": question.table, "rows": rows})
         return
-    click.echo(f"{target}: {rows} rows of {table}")
+    click.echo(f"{question.target}: {rows} rows of {question.table}")

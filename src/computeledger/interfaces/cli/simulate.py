@@ -12,7 +12,9 @@ from computeledger.interfaces.options import CONTEXT, help_alone, json_option
 from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
 from computeledger.writing import write_bytes
 
-_records_option = click.option("--records", metavar="FILE", help="Write every record as .csv, .npz or .parquet.")
+_records_option = click.option(
+    "--records", metavar="FILE", help="Write every record as .csv, .npz or .parquet (extra: parquet)."
+)
 
 
 @click.group(context_settings=CONTEXT, invoke_without_command=True)

@@ -25,6 +25,11 @@ def price_said(price: Mapping[str, Any]) -> str:
     return f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
 
 
+def rent_taken(price: Mapping[str, Any]) -> dict[str, str]:
+    """The price of a GPU-hour that was taken, where the reader gave none."""
+    return {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
+
+
 def assumed_words(document: Mapping[str, Any]) -> list[str]:
     """What an answer assumes, in one line; none where it assumes nothing."""
     parts = []

@@ -9,7 +9,7 @@ from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
-from computeledger.interfaces.views.grounds import memory_fact, price_ground
+from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
 from computeledger.interfaces.working import working_view
@@ -343,6 +343,4 @@ def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _chosen(document: Mapping[str, Any]) -> dict[str, str]:
     """What was taken for boxes that were left empty."""
-    price = document["price"]
-    rent = {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
-    return {**rent, "layout": document["layout"], "recompute": document["recompute"]}
+    return {**rent_taken(document["price"]), "layout": document["layout"], "recompute": document["recompute"]}

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure, turns_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
-from computeledger.interfaces.views.grounds import price_ground
+from computeledger.interfaces.views.grounds import price_ground, rent_taken
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.rl_answer import RLAnswer
 from computeledger.questions.wording import interval_words, model_words, percent, point, show, words
@@ -243,7 +243,6 @@ def _domains(domains: list[Mapping[str, Any]]) -> Table:
 
 def _chosen(document: Mapping[str, Any]) -> dict[str, str]:
     """What was taken for boxes that were left empty."""
-    price, split = document["price"], document["split"]
-    rent = {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
-    gpus = f"{split['training_gpus']:g}"
-    return {**rent, "layout": split["layout"], "training-layout": split["training_layout"], "training-gpus": gpus}
+    split = document["split"]
+    layouts = {"layout": split["layout"], "training-layout": split["training_layout"]}
+    return {**rent_taken(document["price"]), **layouts, "training-gpus": f"{split['training_gpus']:g}"}

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.breakdown import breakdown_tables
-from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground
+from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.questions.answer import Answer
@@ -59,7 +59,7 @@ def view(answer: Answer, working: bool) -> View:
         grounds=tuple(_grounds(document)),
         blocks=_blocks(document),
         working=tuple(working_view(document)) if working else (),
-        chosen={**_rent(document), **_searched(document)},
+        chosen={**rent_taken(document["price"]), **_searched(document)},
         overline="serve",
     )
 
@@ -247,12 +247,6 @@ def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     if "launch" not in document:
         return ()
     return ((f"Launch with {document['launch']['engine']}", document["launch"]["text"]),)
-
-
-def _rent(document: Mapping[str, Any]) -> dict[str, str]:
-    """The price of a GPU-hour that was taken, where the reader gave none."""
-    price = document["price"]
-    return {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}
 
 
 def _searched(document: Mapping[str, Any]) -> dict[str, str]:

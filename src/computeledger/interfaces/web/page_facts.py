@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import shlex
 
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values
 from computeledger.questions.answers.facts import search_facts, searched_facts
 
@@ -33,11 +31,7 @@ def _answer(values: Values, _working: bool) -> Answer:
 _found = functools.lru_cache(maxsize=64)(search_facts)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
-    "facts", "Facts", "What is known, and who says so?", _CONTROLS, _answer, _view,
+    "facts", "Facts", "What is known, and who says so?", _CONTROLS, _answer,
     presets={name: {"words": words_} for name, words_ in _PRESETS.items()},
 )  # fmt: skip

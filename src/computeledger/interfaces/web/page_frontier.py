@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from computeledger.fields import Record
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -46,12 +44,8 @@ def _answer(values: Values, working: bool) -> Answer:
     return ask_question(f"frontier {name}", question, answer, asked, working, argument)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
-    "frontier", "Frontier", "What can power and money train, and when?", _CONTROLS, _answer, _view,
+    "frontier", "Frontier", "What can power and money train, and when?", _CONTROLS, _answer,
     presets={
         "A 400 MW site of GB200": {},
         "A 5 GW site of GB200": {"spec": "5 GW facility of gb200-gpu"},

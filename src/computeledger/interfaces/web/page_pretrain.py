@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
@@ -38,14 +36,9 @@ def _answer(values: Values, working: bool) -> Answer:
     return ask_question("pretrain", PretrainQuestion, answer_pretrain, with_times(_CONTROLS, values), working)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
     "pretrain", "Pretrain", "How long does a training run take, what binds it, and what does it cost?", _CONTROLS,
     _answer,
-    _view,
     presets={
         "DeepSeek-V3 as published": {},
         "Llama 3.1 405B on 16K H100": {

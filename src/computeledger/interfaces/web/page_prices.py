@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import controls_of
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values
@@ -28,12 +26,8 @@ def _answer(values: Values, working: bool) -> Answer:
     return ask_question("invert", InvertQuestion, answer_invert, values, working)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
-    "prices", "Prices", "What does a price sheet reveal of the model behind it?", _CONTROLS, _answer, _view,
+    "prices", "Prices", "What does a price sheet reveal of the model behind it?", _CONTROLS, _answer,
     presets={
         "$3 in, $15 out": {},
         "A small model": {"input": "0.1", "output": "0.4"},

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
@@ -37,12 +35,8 @@ def _answer(values: Values, working: bool) -> Answer:
     return ask_question("rl", RLQuestion, answer_rl, with_times(_CONTROLS, values), working)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
-    "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer, _view,
+    "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer,
     presets={
         "Eight billion, one team": {},
         "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from computeledger.economics.routing.task import route_of
 from computeledger.facts.reading import Document
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values
 from computeledger.questions.answers.route import answer_case
 
@@ -85,13 +83,9 @@ def _answer(values: Values, working: bool) -> Answer:
     return Answer(found.to_dict(working=working), "computeledger route TASK.toml", found, text)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
     "route", "Route", "Which model finishes a task most cheaply, and when is the cheap token the dear task?", _CONTROLS,
-    _answer, _view,
+    _answer,
     presets={
         "A cheap one, a strong one, a person": {},
         "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},

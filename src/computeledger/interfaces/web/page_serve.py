@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from computeledger.facts.load import model_ids, shipped_model_id, shipped_system_id, system_ids
-from computeledger.interfaces.view import View
-from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
@@ -38,17 +36,12 @@ def _answer(values: Values, working: bool) -> Answer:
     return ask_question("serve", ServeQuestion, answer_serve, with_times(_CONTROLS, values), working)
 
 
-def _view(answer: Answer) -> View:
-    return view_of(answer.source)
-
-
 PAGE = Page(
     "serve",
     "Serve",
     "How fast and how cheap is a model served, and what binds?",
     _CONTROLS,
     _answer,
-    _view,
     presets={
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
         "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},

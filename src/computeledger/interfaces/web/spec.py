@@ -9,6 +9,7 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, cited, tile
+from computeledger.interfaces.views import view_of
 from computeledger.questions.wording import words
 from computeledger.units import DIMENSIONS
 
@@ -31,7 +32,6 @@ __all__ = [
     "blamed",
     "checked",
     "cited",
-    "rent",
     "tile",
     "with_times",
 ]
@@ -95,7 +95,7 @@ class Page:
     question: str
     controls: tuple[Control, ...]
     answer: Callable[[Values, bool], Answer]
-    view: Callable[[Answer], View]
+    view: Callable[[Answer], View] = lambda answer: view_of(answer.source)
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     bases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -209,15 +209,3 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
             return one.name
     quoting = [name for name, text in given.items() if text and f"'{text}'" in message]
     return quoting[0] if len(quoting) == 1 else ""
-
-
-def rent(document: Mapping[str, Any]) -> dict[str, str]:
-    """The price of a GPU-hour that the engine took, where the reader gave none.
-
-    Examples
-    --------
-    >>> rent({"price": {"origin": "fact", "value": 2.95}}), rent({"price": {"origin": "given"}})
-    ({'price': '2.95'}, {})
-    """
-    price = document["price"]
-    return {} if price["origin"] == "given" else {"price": f"{price['value']:g}"}

@@ -1,0 +1,62 @@
+"""Views of the books: all entries and what they come to by month, and one entry by phase."""
+
+from __future__ import annotations
+
+from computeledger.interfaces.book_store import BooksAnswer, EntryAnswer, Row
+from computeledger.interfaces.view import Table, View
+from computeledger.questions.wording import words
+from computeledger.units import format_percent, format_si, format_usd
+
+_AMOUNTS = ("GPU-hours #", "USD #", "energy #", "utilisation #")
+
+
+def view(answer: BooksAnswer | EntryAnswer, _working: bool) -> View:
+    """Of the books, or of one entry."""
+    return _entry(answer) if isinstance(answer, EntryAnswer) else _books(answer)
+
+
+def _books(answer: BooksAnswer) -> View:
+    entries = [
+        [str(one["id"]), one["happened"][:10], one["kind"], one["name"], *_amounts(one),
+         " ".join(filter(None, (one["note"], one["copy_of"] and f"(copy of {one['copy_of']})")))]
+        for one in answer.entries
+    ]  # fmt: skip
+    months = [
+        [one["month"], one["kind"], str(one["entries"]), *_amounts(one),
+         "" if one["usd_per_gpu_hour"] is None else format_usd(one["usd_per_gpu_hour"])]
+        for one in answer.trends
+    ]  # fmt: skip
+    note = "Utilisation is weighted by GPU-time; copies of a file count once; empty: nobody measured or priced it."
+    return View(
+        title=answer.book,
+        headline="1 entry." if len(entries) == 1 else f"{len(entries):,} entries.",
+        tables=(
+            Table("Entries", ("entry #", "when", "kind", "name", *_AMOUNTS, "note"), entries),
+            Table("By month", ("month", "kind", "entries #", *_AMOUNTS, "USD per GPU-hour #"), months, note=note),
+        ),
+        overline="books list",
+    )
+
+
+def _entry(answer: EntryAnswer) -> View:
+    rows = [
+        [phase, *("" if one[name] is None else format_si(one[name]) for name in ("tokens", "flop")), *_amounts(one)]
+        for phase, one in answer.phases.items()
+    ]
+    return View(
+        title=f"{answer.id}: {answer.kind} {answer.name}",
+        headline="",
+        tables=(Table("By phase", ("phase", "tokens #", "FLOP #", *_AMOUNTS), rows),),
+        grounds=("--json has the whole document that was written down",),
+        overline="books show",
+    )
+
+
+def _amounts(one: Row) -> list[str]:
+    hours, usd, energy, share = (one[name] for name in ("gpu_hours", "usd", "energy_j", "utilization_fraction"))
+    return [
+        "" if hours is None else format_si(hours),
+        "" if usd is None else format_usd(usd),
+        "" if energy is None else words(energy, "J"),
+        "" if share is None else format_percent(share),
+    ]
