@@ -20,7 +20,6 @@ _MODULES = {
     "BillAnswer": "prices",
     "CostAnswer": "cost",
     "FitAnswer": "fit",
-    "CalibrateAnswer": "calibrate",
     "DiffAnswer": "facts",
     "EntryAnswer": "books",
     "FactsAnswer": "facts",
