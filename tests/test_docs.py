@@ -195,18 +195,6 @@ def test_plans_on_pages_are_plans() -> None:
         assert set(ledger.phases) == {"pretraining", "rl", "inference"}, str(block)
 
 
-def test_the_files_that_ask_for_an_attention_kind_are_listed() -> None:
-    """What the page on extending says of a new attention kind is what the code says."""
-    asks = re.compile(r"(?:attention|mixer)\.kind\b|AttentionKind")
-    package = ROOT / "src" / "computeledger"
-    files = {
-        one.relative_to(package).as_posix() for one in package.rglob("*.py") if asks.search(one.read_text("utf-8"))
-    }
-    page = (ROOT / "docs" / "extending.md").read_text("utf-8")
-    listed = set(re.findall(r"`([\w/]+\.py)`", page.split("**attention kind**")[1].split("## ")[0]))
-    assert files == listed
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_anchors_exist(page: Path) -> None:
     """Relative links point at a file, and at a heading where they name one."""

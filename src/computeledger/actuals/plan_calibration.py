@@ -14,7 +14,7 @@ from typing import Any
 
 from computeledger.actuals.reconcile import Reconciliation
 from computeledger.arrays import Range
-from computeledger.economics.plan.read import Plan, Section
+from computeledger.economics.plan.read import Plan
 from computeledger.economics.plan.setting import system_of
 from computeledger.economics.scaling.allocation import PHASES
 from computeledger.errors import InputError, nearest, shown
@@ -204,9 +204,5 @@ def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
             if own != measured:
                 raise InputError(f"{calibration.name}: [{name}] is of {what} {measured}, the plan's is {own}")
         kept = {key: value for key, value in section.values.items() if key not in REPLACED}
-        sections[name] = _with_values(section, {**kept, "utilization": one.utilization})
+        sections[name] = replace(section, values={**kept, "utilization": one.utilization})
     return replace(plan, sections=sections)
-
-
-def _with_values(section: Section, values: Mapping[str, Any]) -> Section:
-    return replace(section, values=values)

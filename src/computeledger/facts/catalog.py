@@ -67,6 +67,18 @@ def system_ids() -> tuple[str, ...]:
     return _stems("systems")
 
 
+def compared_systems(comparison: str) -> tuple[str, ...]:
+    """Systems that a comparison shows where none are named, of ``comparisons.toml``.
+
+    Examples
+    --------
+    >>> "h200-nvl8" in compared_systems("scale_up_domains")
+    True
+    """
+    document = read_file(shipped_file("comparisons.toml"), shipped=True)
+    return tuple(document.table[comparison]["systems"])
+
+
 def price_editions() -> tuple[str, ...]:
     """Ids of the shipped price editions, oldest first.
 

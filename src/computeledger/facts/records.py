@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from computeledger.errors import UnknownIdError
 from computeledger.facts.reading import Document, Reader, read_record
+
+_R = TypeVar("_R")
 
 
 def base_record(document: Document, load: Callable[[str], Any]) -> Any:
@@ -64,3 +67,9 @@ def check_id(document: Document, given: object) -> None:
         raise document.error("id", f"{given!r} is not a text")
     if document.shipped and given.replace("/", "--", 1) != stem:
         raise document.error("id", f"{given!r} must be the file's own name, so that an id exists once")
+
+
+def built(document: Document, schema: type[_R], base: Any, values: dict[str, Any]) -> _R:
+    """The record: the shipped one that it builds on with values laid over it, or one of values alone."""
+    check_id(document, values["id"])
+    return schema(**({} if base is None else {one.name: getattr(base, one.name) for one in fields(base)}) | values)

@@ -107,6 +107,12 @@ class Accelerator:
         Thermal design power of the package [W].
     dies : int
         Compute dies in the package.
+    packages_per_superchip : int
+        Packages on one superchip; 1 where there is none.
+    family : str
+        Chips of one family share kernels, and what was measured of them: ``hopper``; empty where it is not stated.
+    short_name : str
+        As publications name it: ``H100``; the name of the form that the systems are made of.
     announced : bool
         True where it was not shipping at the date of the facts.
     """
@@ -121,6 +127,9 @@ class Accelerator:
     chip_tdp_w: Fact
     dies: int = 1
     announced: bool = False
+    packages_per_superchip: int = 1
+    family: str = ""
+    short_name: str = ""
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.

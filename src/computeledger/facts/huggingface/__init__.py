@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.errors import ModelConfigError, nearest
@@ -68,8 +69,8 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         outer.ignore(*_OUTER_ONLY)
         outer.refuse_unread()
     groups = shape.groups()
-    precision = read_precision(config, text, sum(g.count for g in groups if g.attention.kind != "none"))
-    return Model(
+    precision = read_precision(config, text, sum(g.count for g in groups if g.attention.is_present))
+    model = Model(
         id=model_id,
         hidden_size=hidden,
         vocab_size=vocabulary,
@@ -78,12 +79,13 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         max_context_tokens=f.integer("max_position_embeddings", "model_max_length", default=0),
         weight_precision=precision.attention,
         dense_precision=precision.dense,
-        expert_precision=precision.experts if any(g.feed_forward.n_experts for g in groups) else precision.dense,
+        expert_precision=precision.experts,
         n_mtp_layers=n_mtp,
         norm_params_per_layer=shape.norm_params_per_layer,
         vision=read_vision(config, hidden),
         notes=(*precision.notes, *_id_notes(config, text, model_id)),
     )
+    return model if model.is_moe else replace(model, expert_precision=precision.dense)
 
 
 def _language_part(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

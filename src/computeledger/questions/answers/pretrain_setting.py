@@ -10,7 +10,8 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, middle
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision

@@ -13,7 +13,7 @@ from computeledger.economics.plan.ledger import Ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Fact
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.roofline import BOUNDS, Operation, bound, bound_times_s, total_s
 from computeledger.physics.serving.memory import ServingMemory
