@@ -109,16 +109,7 @@ def _shipped(kind: str, stem: str, read: Callable[[Document], Any]) -> Any:
 
 
 def read_prices(document: Document) -> PriceEdition:
-    """Build a price edition from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "2026-11"' + chr(10) + 'usd_per_gpu_hour.h100-sxm5-80gb.rent = "$1.9/h"'
-    >>> prices = read_prices(parse_document("mine.toml", text, shipped=False))
-    >>> prices.usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].value
-    1.9
-    """
+    """Build a price edition from a parsed file."""
     base = base_record(document, load_prices)
     values = record_values(document, PriceEdition, base, ("id",), {"usd_per_gpu_hour": _read_gpu_hours})
     if base is not None:
@@ -150,15 +141,7 @@ def _by_accelerator(document: Document, path: str, value: Any, read: Callable[[s
 
 
 def read_ownership(document: Document) -> OwnershipEdition:
-    """Build an ownership edition from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "2026-11"' + chr(10) + 'life_years = "4 years"'
-    >>> read_ownership(parse_document("mine.toml", text, shipped=False)).life_years.value
-    4.0
-    """
+    """Build an ownership edition from a parsed file."""
     base = base_record(document, load_ownership)
     values = record_values(document, OwnershipEdition, base, ("id",), {"capex_usd_per_gpu": _read_capex})
     if base is not None:
@@ -171,16 +154,7 @@ def _read_capex(document: Document, path: str, value: Any) -> dict[str, Fact]:
 
 
 def read_tiers(document: Document) -> TierEdition:
-    """Build an edition of memory and storage tiers from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = '[tiers.tape]' + chr(10) + 'name = "LTO-9"' + chr(10) + 'capacity_bytes = "18 TB"' + chr(10)
-    >>> text += 'read_bytes_per_s = "400 MB/s"' + chr(10) + 'usd_per_byte = "$6/TB"'
-    >>> read_tiers(parse_document("mine.toml", text, shipped=False)).tiers["tape"].drain_s
-    45000.0
-    """
+    """Build an edition of memory and storage tiers from a parsed file."""
     base = base_record(document, load_tiers)
     values = record_values(document, TierEdition, base, ("id",), {"tiers": _read_tiers})
     if base is not None:

@@ -128,13 +128,7 @@ def system_named_in(text: str) -> str | None:
 
 
 def shipped_system_id(given: str) -> str:
-    """Id of a shipped system; no file of that name is looked at.
-
-    Examples
-    --------
-    >>> shipped_system_id("H200-NVL8")
-    'h200-nvl8'
-    """
+    """Id of a shipped system; no file of that name is looked at."""
     return _exact("system", given, system_ids(), accelerator_ids)
 
 
@@ -170,13 +164,7 @@ def load_model(given: str) -> Model:
 
 
 def shipped_model_id(given: str) -> str:
-    """Full id of a shipped model; no file of that name is looked at.
-
-    Examples
-    --------
-    >>> shipped_model_id("deepseek-v3")
-    'deepseek-ai/DeepSeek-V3'
-    """
+    """Full id of a shipped model; no file of that name is looked at."""
     name = normal_id(given)
     index = model_index()
     if name not in index:
@@ -207,26 +195,12 @@ def _shipped_model(model_id: str, unread: ModelAlias | None = None) -> Model:
 
 
 def model_file(model_id: str) -> Traversable:
-    """Locate the file of a bundled model.
-
-    Examples
-    --------
-    >>> model_file("Qwen/Qwen3-8B").name
-    'Qwen--Qwen3-8B.toml'
-    """
+    """Locate the file of a bundled model."""
     return shipped_file("models", model_id.replace("/", "--", 1) + ".toml")
 
 
 def read_accelerator(document: Document) -> Accelerator:
-    """Build an accelerator from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "h100-sxm5-80gb"' + chr(10) + 'hbm_bytes = "96 GB"'
-    >>> read_accelerator(parse_document("big.toml", text, shipped=False)).id
-    'big'
-    """
+    """Build an accelerator from a parsed file."""
     base = base_record(document, load_accelerator)
     values = record_values(document, Accelerator, base, ("id", "name", "vendor", "scope"))
     peaks: dict[str, Fact] = values.get("peak_flop_per_s", {})
@@ -243,15 +217,7 @@ def read_accelerator(document: Document) -> Accelerator:
 
 
 def read_system(document: Document) -> System:
-    """Build a system from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "h100-nvl8"' + chr(10) + 'n_gpus_scale_up = 16'
-    >>> read_system(parse_document("two-nodes.toml", text, shipped=False)).n_gpus_scale_up.value
-    16.0
-    """
+    """Build a system from a parsed file."""
     base = base_record(document, load_system)
     values = record_values(document, System, base, ("id", "name"), {"accelerator": _read_system_accelerator})
     return built(document, System, base, values)
@@ -274,13 +240,7 @@ def _read_system_accelerator(document: Document, path: str, value: Any) -> Accel
 
 
 def read_model(document: Document) -> Model:
-    """Build a model from a parsed TOML file that holds its configuration.
-
-    Examples
-    --------
-    >>> read_model(read_file(shipped_file("models", "Qwen--Qwen3-8B.toml"), shipped=True)).n_layers
-    36
-    """
+    """Build a model from a parsed TOML file that holds its configuration."""
     table = document.table
     for key in table:
         if key not in _MODEL_KEYS:

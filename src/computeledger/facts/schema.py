@@ -161,13 +161,6 @@ class Accelerator:
         -------
         str
             The first of the format's units that the chip has; every chip has bf16.
-
-        Examples
-        --------
-        >>> fact = Fact(1.0, "flop_per_s", "1 FLOP/s", "user", "2024", "example")
-        >>> chip = Accelerator("x", "X", "Y", "one die", fact, fact, {"bf16": fact, "fp8": fact}, fact)
-        >>> chip.native_precision("fp4")
-        'fp8'
         """
         found = next((name for name in _UNITS[precision] if name in self.peak_flop_per_s), "bf16")
         is_slower = self.peak_flop_per_s[found].value < self.peak_flop_per_s["bf16"].value

@@ -45,15 +45,7 @@ _OUTER_ONLY = ("text_config", "vision_config", "quantization_config", "tie_word_
 
 
 def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
-    """Read a Hugging Face ``config.json``.
-
-    Examples
-    --------
-    >>> model = parse_config({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-    ...     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}, "mine")
-    >>> model.n_layers, model.layers[0].attention.n_kv_heads
-    (32, 8)
-    """
+    """Read a Hugging Face ``config.json``."""
     if not isinstance(config, Mapping):
         raise ModelConfigError(f"a configuration is an object of fields, not {type(config).__name__}")
     family, text = _language_part(config)
