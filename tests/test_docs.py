@@ -195,6 +195,18 @@ def test_plans_on_pages_are_plans() -> None:
         assert set(ledger.phases) == {"pretraining", "rl", "inference"}, str(block)
 
 
+def test_files_that_a_change_touches_are_where_the_page_says() -> None:
+    """Paths of the page on extending exist; the toy command's lie in folders that do."""
+    page = (ROOT / "docs" / "extending.md").read_text("utf-8")
+    named = {one for one in re.findall(r"`([\w/]+/[\w.]+\.(?:py|toml))`", page) if "/ID." not in one}
+    roots = (ROOT, ROOT / "src", ROOT / "src" / "computeledger")
+    missing = {
+        one for one in named
+        if not any((root / one).exists() or ("drain" in one and (root / one).parent.is_dir()) for root in roots)
+    }  # fmt: skip
+    assert len(named) >= 15 and missing == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_anchors_exist(page: Path) -> None:
     """Relative links point at a file, and at a heading where they name one."""

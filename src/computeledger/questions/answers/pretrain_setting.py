@@ -15,8 +15,7 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training.batch import parse_recompute
-from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
+from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack, parse_recompute
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits

@@ -19,7 +19,7 @@ from computeledger.facts.schema import System
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.training.step import Stack
+from computeledger.physics.training.batch import Stack
 from computeledger.units import TERA
 
 #: MaxText's recipes by chip and billions of parameters: sequences per chip, tensor parallelism, recomputation.

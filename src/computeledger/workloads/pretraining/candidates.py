@@ -234,7 +234,7 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     --------
     >>> from computeledger.facts.load import load_model
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> candidates(scenario, 8, Limits(8)).size
     462

@@ -75,7 +75,7 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
     >>> from computeledger.facts.load import load_model
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(tp=2, dp=4), Precision(), Batch(8192, 128))
     >>> dict(megatron_launch(scenario).arguments)["--tensor-model-parallel-size"]
     '2'
