@@ -19,7 +19,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import FLOAT_PRECISIONS, PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
-from computeledger.physics.training.step import Stack
+from computeledger.physics.training.batch import Stack
 from computeledger.units import KILO
 from computeledger.validation.rl.rows import RLRun
 from computeledger.validation.serving.points import Point
