@@ -21,7 +21,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training.step import Batch
+from computeledger.physics.training.batch import Batch
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.pretraining.pipeline import SCHEDULES

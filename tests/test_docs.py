@@ -195,16 +195,16 @@ def test_plans_on_pages_are_plans() -> None:
         assert set(ledger.phases) == {"pretraining", "rl", "inference"}, str(block)
 
 
-def test_the_files_that_ask_for_an_attention_kind_are_listed() -> None:
-    """What the page on extending says of a new attention kind is what the code says."""
-    asks = re.compile(r"(?:attention|mixer)\.kind\b|AttentionKind")
-    package = ROOT / "src" / "computeledger"
-    files = {
-        one.relative_to(package).as_posix() for one in package.rglob("*.py") if asks.search(one.read_text("utf-8"))
-    }
+def test_files_that_a_change_touches_are_where_the_page_says() -> None:
+    """Paths of the page on extending exist; the toy command's lie in folders that do."""
     page = (ROOT / "docs" / "extending.md").read_text("utf-8")
-    listed = set(re.findall(r"`([\w/]+\.py)`", page.split("**attention kind**")[1].split("## ")[0]))
-    assert files == listed
+    named = {one for one in re.findall(r"`([\w/]+/[\w.]+\.(?:py|toml))`", page) if "/ID." not in one}
+    roots = (ROOT, ROOT / "src", ROOT / "src" / "computeledger")
+    missing = {
+        one for one in named
+        if not any((root / one).exists() or ("drain" in one and (root / one).parent.is_dir()) for root in roots)
+    }  # fmt: skip
+    assert len(named) >= 15 and missing == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

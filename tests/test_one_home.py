@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from computeledger.interfaces.options import OF_PEAK
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.units import parse_quantity
+from computeledger.workloads.questions.setup import OF_PEAK
 
 SRC = Path(__file__).resolve().parents[1] / "src"
 PACKAGES = ("computeledger", "rntp")

@@ -22,19 +22,21 @@ if TYPE_CHECKING:
     from computeledger.physics.calibration.efficiency import Efficiency, efficiency
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
-    from computeledger.physics.training.step import Batch
+    from computeledger.physics.training.batch import Batch
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.facts import diff_facts, search_facts
-    from computeledger.questions.answers.frontier import forecast
+    from computeledger.questions.answers.frontier import backtest, forecast, growth, sites, systems
+    from computeledger.questions.answers.frontier_runs import flop_sheet, schedule, spread
     from computeledger.questions.answers.invert import invert
     from computeledger.questions.answers.plan import plan
     from computeledger.questions.answers.pretrain import pretrain
     from computeledger.questions.answers.prices import bill, price_floor, price_history
     from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl import rl
+    from computeledger.questions.answers.rl_returns import rl_returns
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serve import serve
     from computeledger.questions.answers.simulate_rl import simulate_rl
@@ -43,11 +45,21 @@ if TYPE_CHECKING:
     from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
-    from computeledger.questions.frontier import ForecastQuestion
+    from computeledger.questions.frontier import (
+        BacktestQuestion,
+        FlopSheetQuestion,
+        ForecastQuestion,
+        GrowthQuestion,
+        ScheduleQuestion,
+        SitesQuestion,
+        SpreadQuestion,
+        SystemsQuestion,
+    )
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
     from computeledger.questions.reconcile import ReconcileQuestion
+    from computeledger.questions.rl_returns import RLReturnsQuestion
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
@@ -87,9 +99,21 @@ _HOMES = {
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
+    "questions.answers.frontier": ("backtest", "forecast", "growth", "sites", "systems"),
+    "questions.answers.frontier_runs": ("flop_sheet", "schedule", "spread"),
+    "questions.answers.rl_returns": ("rl_returns",),
+    "questions.rl_returns": ("RLReturnsQuestion",),
+    "questions.frontier": (
+        "BacktestQuestion",
+        "FlopSheetQuestion",
+        "ForecastQuestion",
+        "GrowthQuestion",
+        "ScheduleQuestion",
+        "SitesQuestion",
+        "SpreadQuestion",
+        "SystemsQuestion",
+    ),
     "questions.answers.facts": ("diff_facts", "search_facts"),
-    "questions.answers.frontier": ("forecast",),
-    "questions.frontier": ("ForecastQuestion",),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.prices": ("bill", "price_floor", "price_history"),
@@ -106,7 +130,7 @@ _HOMES = {
     "physics.calibration.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
-    "physics.training.step": ("Batch",),
+    "physics.training.batch": ("Batch",),
     "simulation.serving": ("ServingClock", "simulate_serving"),
     "simulation.step_times": ("Engine", "timed_pool"),
     "simulation.traces": ("read_trace",),
@@ -121,6 +145,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Accelerator",
     "AllocateQuestion",
+    "BacktestQuestion",
     "Batch",
     "BillQuestion",
     "CalibrateQuestion",
@@ -130,7 +155,9 @@ __all__ = [
     "Engine",
     "Fact",
     "FactError",
+    "FlopSheetQuestion",
     "ForecastQuestion",
+    "GrowthQuestion",
     "InputError",
     "InvertQuestion",
     "Layout",
@@ -145,18 +172,24 @@ __all__ = [
     "PriceFloorQuestion",
     "PriceHistoryQuestion",
     "RLQuestion",
+    "RLReturnsQuestion",
     "RLScenario",
     "Range",
     "ReconcileQuestion",
     "RouteQuestion",
+    "ScheduleQuestion",
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
     "SimulateRLQuestion",
     "SimulateServeQuestion",
+    "SitesQuestion",
+    "SpreadQuestion",
     "SweepQuestion",
     "System",
+    "SystemsQuestion",
     "allocate",
+    "backtest",
     "bibtex",
     "bill",
     "calibrate",
@@ -167,7 +200,9 @@ __all__ = [
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
+    "flop_sheet",
     "forecast",
+    "growth",
     "ideal_serving",
     "invert",
     "load_accelerator",
@@ -189,14 +224,19 @@ __all__ = [
     "read_trace",
     "reconcile",
     "rl",
+    "rl_returns",
     "route",
     "sample",
+    "schedule",
     "search_facts",
     "serve",
     "simulate_rl",
     "simulate_serve",
     "simulate_serving",
+    "sites",
+    "spread",
     "sweep",
+    "systems",
     "timed_pool",
 ]
 

@@ -83,14 +83,7 @@ def without_user_files() -> Iterator[None]:
 
 
 def user_files_allowed() -> bool:
-    """Whether a text may be taken for the path of a file.
-
-    Examples
-    --------
-    >>> with without_user_files():
-    ...     user_files_allowed()
-    False
-    """
+    """Whether a text may be taken for the path of a file."""
     return _allowed.get()
 
 
@@ -99,13 +92,6 @@ def open_user_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that a user named, if it is a regular file.
 
     A device, a pipe or a socket never ends or never begins, so it is refused before anything is read.
-
-    Examples
-    --------
-    >>> with open_user_file(Path("/dev/zero")) as stream:
-    ...     stream.read()
-    Traceback (most recent call last):
-    computeledger.errors.InputError: /dev/zero: not a regular file
     """
     name = str(path)
     if not _allowed.get():
@@ -128,14 +114,7 @@ def open_user_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_user_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """Read a user's file whole.
-
-    Examples
-    --------
-    >>> read_user_text(Path("missing.toml"))
-    Traceback (most recent call last):
-    computeledger.errors.InputError: missing.toml: no such file
-    """
+    """Read a user's file whole."""
     with open_user_file(path) as stream:
         data = stream.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -153,28 +132,14 @@ def _size(n_bytes: int) -> str:
 
 
 def check_kept(path: Path) -> None:
-    """Refuse a user's file that is too large to keep every line of it.
-
-    Examples
-    --------
-    >>> check_kept(Path("nowhere.jsonl"))
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.jsonl: no such file
-    """
+    """Refuse a user's file that is too large to keep every line of it."""
     with open_user_file(path) as stream:
         if os.fstat(stream.fileno()).st_size > MOST_KEPT_BYTES:
             raise InputError(f"{path}: larger than {_size(MOST_KEPT_BYTES)}, the most that is kept; split it")
 
 
 def bounded_lines(stream: BinaryIO, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tuple[int, bytes | None]]:
-    r"""Read lines of which none can fill the memory.
-
-    Examples
-    --------
-    >>> import io
-    >>> list(bounded_lines(io.BytesIO(b"one\nmuch longer\ntwo"), most_bytes=6))
-    [(1, b'one\n'), (2, None), (3, b'two')]
-    """
+    """Read lines of which none can fill the memory."""
     number = 0
     while raw := stream.readline(most_bytes + 1):
         number += 1
@@ -187,16 +152,7 @@ def bounded_lines(stream: BinaryIO, most_bytes: int = MOST_LINE_BYTES) -> Iterat
 
 
 def read_user_lines(path: Path, most_bytes: int = MOST_LINE_BYTES) -> Generator[tuple[int, str], None, None]:
-    r"""Read a user's text file line by line.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "lengths.txt")
-    >>> _ = path.write_bytes(b"\xef\xbb\xbf812\r\n4096")
-    >>> list(read_user_lines(path))
-    [(1, '812\r\n'), (2, '4096')]
-    """
+    """Read a user's text file line by line."""
     with open_user_file(path) as stream:
         for number, raw in bounded_lines(stream, most_bytes):
             if raw is None:
@@ -208,14 +164,7 @@ def read_user_lines(path: Path, most_bytes: int = MOST_LINE_BYTES) -> Generator[
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Parse TOML of a user.
-
-    Examples
-    --------
-    >>> parse_toml("gpus = 1" + "0" * 400, "plan.toml")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: plan.toml:1: a whole number has too many digits, more than 300
-    """
+    """Parse TOML of a user."""
     if len(text) > MOST_TOML_BYTES:
         raise InputError(f"{name}: larger than {_size(MOST_TOML_BYTES)}, the most that is read of such a file")
     if (deep := _deep_line(text, _TOML_PARTS)) is not None:
@@ -283,14 +232,7 @@ def _deep_line(text: str, parts: re.Pattern[str]) -> int | None:
 
 
 def parse_json(text: str, name: str, line: int | None = None, most_digits: int = MOST_DIGITS) -> Any:
-    """Parse JSON of a user.
-
-    Examples
-    --------
-    >>> parse_json("[" * 100_000, "config.json")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: config.json:1: nested too deeply, more than 64 levels
-    """
+    """Parse JSON of a user."""
     if text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
         raise InputError(f"{_place(name, line or 1)}more than {MOST_VALUES:,} values")
     if (deep := _deep_line(text, _JSON_PARTS)) is not None:
@@ -321,40 +263,17 @@ def _decoder(most_digits: int) -> json.JSONDecoder:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a user's TOML file.
-
-    Examples
-    --------
-    >>> read_toml(Path("nowhere.toml"))
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.toml: no such file
-    """
+    """Read a user's TOML file."""
     return parse_toml(read_user_text(path, MOST_TOML_BYTES), str(path))
 
 
 def read_json(path: Path) -> Any:
-    """Read a user's JSON file.
-
-    Examples
-    --------
-    >>> read_json(Path("nowhere.json"))
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.json: no such file
-    """
+    """Read a user's JSON file."""
     return parse_json(read_user_text(path), str(path))
 
 
 def read_json_lines(path: Path, most_lines: int | None = None) -> Iterator[tuple[int, Any]]:
-    r"""Read a user's file of one JSON document per line, as it streams by; empty lines are passed over.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "tasks.jsonl")
-    >>> _ = path.write_text('{"id": 1}\n\n{"id": 2}\n')
-    >>> list(read_json_lines(path))
-    [(1, {'id': 1}), (3, {'id': 2})]
-    """
+    """Read a user's file of one JSON document per line, as it streams by; empty lines are passed over."""
     for number, line in read_user_lines(path, MOST_BYTES):
         if most_lines is not None and number > most_lines:
             raise InputError(f"{path}:{number}: more than {most_lines:,} lines")
@@ -365,16 +284,7 @@ def read_json_lines(path: Path, most_lines: int | None = None) -> Iterator[tuple
 def read_table(
     path: Path, needed: Sequence[str] = (), comment: str = "", most_rows: int = MOST_ROWS
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    r"""Read a user's CSV file row by row.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "prices.csv")
-    >>> _ = path.write_text("model,usd_in\na,0.5\nb\n")
-    >>> list(read_table(path))
-    [(2, {'model': 'a', 'usd_in': '0.5'}), (3, {'model': 'b', 'usd_in': ''})]
-    """
+    """Read a user's CSV file row by row."""
     at = 0
 
     def lines() -> Iterator[str]:

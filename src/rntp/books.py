@@ -24,7 +24,7 @@ from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.huggingface import parse_config
-from computeledger.physics.attention import attention_flop_per_query, indexer_flop_per_query, mean_visible_tokens
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.transformer import n_params_active
 from rntp.meter import PowerMeter
 
@@ -165,9 +165,10 @@ def _attention_flop(model: Counted, new: Num, context: Num = 0.0, *, every: bool
         return flop
     some = np.maximum(new, 1.0)
     for group in model.layers:
-        visible = some if every else mean_visible_tokens(group.attention, some, context)
-        one = attention_flop_per_query(group.attention, visible, absorbed=False)
-        indexed = indexer_flop_per_query(group.attention, some if every else context + (some + 1) / 2)
+        mixer = mixer_of(group.attention)
+        visible = some if every else mixer.mean_visible_tokens(some, context)
+        one = mixer.flop_per_query(visible, absorbed=False)
+        indexed = mixer.indexer_flop_per_query(some if every else context + (some + 1) / 2)
         flop = flop + group.count * (one + indexed)
     return flop
 

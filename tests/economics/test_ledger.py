@@ -21,7 +21,8 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.physics.training.step import Batch, step_time
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.step import step_time
 from computeledger.physics.transformer import n_params_active
 from computeledger.questions.documents.records import plan_document
 

@@ -23,7 +23,7 @@ KINDS = ("accelerators", "systems", "prices", "ownership", "tiers", "models")
 FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
 FILES += [("laws", DATA.joinpath("laws.toml")), ("reliability", DATA.joinpath("reliability.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]
-FILES += [("observations", resources.files("computeledger.validation").joinpath("observations.toml"))]
+FILES += [("observations", resources.files("computeledger.validation.claims").joinpath("observations.toml"))]
 
 
 def cited(table: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,7 +17,7 @@ from computeledger.frontier.steps import cut_gpus, run_model, run_step, run_step
 from computeledger.frontier.systems import described_system
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.training.step import Batch
+from computeledger.physics.training.batch import Batch
 from computeledger.physics.transformer import n_params_active, n_params_total
 from computeledger.units import MONTH_S
 from computeledger.workloads.pretraining.candidates import Limits, candidates

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import computeledger as cl
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.load import accelerator_ids, load_accelerator
@@ -197,6 +198,25 @@ def test_published_hours_are_hours_of_the_published_chip(run_json: Any) -> None:
     assert sheet["reconciled"]
     asked = run_json("frontier", "sheet", "deepseek-v3", "--accelerator", "gb200-gpu", "--json")
     assert asked["accelerator"] == "gb200-gpu" and not asked["reconciled"]
+
+
+def test_runs_and_sites_answer_from_python_as_the_commands_do(run_json: Any, tmp_path: Path) -> None:
+    for command, found in (
+        (("spread", "--params", "405B", "--step", "6s"), cl.spread(params="405B", step="6s")),
+        (("sheet", "llama-3.1-405b", "--usd", "$60M"), cl.flop_sheet(model="llama-3.1-405b", usd=60e6)),
+        (("schedule", "2025-01-15", "--delivery", "1..2 months"),
+         cl.schedule(start="2025-01-15", delivery="1..2 months")),
+        (("sites", "--lab", "OpenAI"), cl.sites(lab="OpenAI")),
+        (("growth", "--years", "2"), cl.growth(years=2)),
+        (("backtest", "--cutoff", "2024-06-30"), cl.backtest(cutoff="2024-06-30")),
+    ):  # fmt: skip
+        page = tmp_path / f"{command[0]}.html"
+        assert json.loads(json.dumps(found.to_dict(working=True), default=float)) == run_json(
+            "frontier", *command, "--html", str(page), "--json"
+        )
+        assert found.view().title in page.read_text("utf-8")
+    with pytest.raises(InputError, match=r"^system and gpus"):
+        cl.spread(params="4T", gpus=8)
 
 
 def test_every_training_systems_claim_is_reproduced(shared_data: Path) -> None:

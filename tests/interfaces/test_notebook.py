@@ -8,7 +8,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ import pytest
 
 import computeledger as cl
 from computeledger.display import Displayed
-from computeledger.economics.prices.inversion import PriceClues, invert_prices
-from computeledger.economics.routing.model import Fallback, RouteModel, RouteTask, evaluate_policies
-from computeledger.economics.scaling.allocation import allocate
-from computeledger.frontier.forecast import backtest, run_series, when_reached
-from computeledger.frontier.growth import Growth
-from computeledger.frontier.systems import described_system
 from computeledger.interfaces import notebook, views
 from computeledger.questions import answers
 from computeledger.simulation.rl import simulate_rl
@@ -45,11 +38,6 @@ def hostile_ledger() -> cl.Ledger:
     return cl.estimate_ledger(plan, n_samples=64)
 
 
-def million() -> Any:
-    found = when_reached(run_series(), 1e28, n_samples=64)
-    return replace(found, years=np.linspace(2027, 2030, 1_000_000), growth_ratio=np.linspace(3, 5, 1_000_000))
-
-
 def trained() -> Any:
     scenario = cl.PretrainingScenario(
         cl.load_model("llama-3.1-8b"), cl.parse_layout("dp8"), cl.parse_precision("bf16"), cl.Batch(8192.0, 128.0),
@@ -66,11 +54,6 @@ def served() -> Any:
     return cl.estimate_serving(scenario, cl.Machine(cl.load_system("h100-nvl8")))
 
 
-def routed() -> Any:
-    models = (RouteModel("small", 0.6, 0.01, 2.0), RouteModel("large", 0.8, 0.1, 5.0))
-    return evaluate_policies(RouteTask(models, fallback=Fallback(20.0, 3600.0)))
-
-
 def example(function: Callable[..., Any]) -> Any:
     """The result in the example of a function's own docstring."""
     (test,) = doctest.DocTestFinder(recurse=False).find(function, globs={**vars(inspect.getmodule(function))})
@@ -79,21 +62,25 @@ def example(function: Callable[..., Any]) -> Any:
 
 
 RESULTS = {
-    "Ledger": (hostile_ledger, "Pretraining"), "Reached": (million, "2028-07-01"), "ServingResult": (served, "/Mtok"),
-    "PretrainingResult": (trained, "MFU"), "Outcome": (routed, "model 2"), "Backtest": (backtest, "quarters"),
-    "Inversion": (lambda: invert_prices(PriceClues(2.0, 12.0), n_samples=2_000), "active parameters"),
-    "TrainingSystem": (lambda: described_system("400 MW facility of gb200-gpu", 64, 0), "400"),
-    "Allocation": (lambda: example(allocate), "active parameters"), "RLResult": (lambda: example(estimate_rl), "beta"),
+    "Ledger": (hostile_ledger, "Pretraining"), "ServingResult": (served, "/Mtok"),
+    "PretrainingResult": (trained, "MFU"), "RLResult": (lambda: example(estimate_rl), "beta"),
     "DisaggregatedResult": (lambda: example(estimate_disaggregated), "in flight"),
     "ServingClockResult": (lambda: example(simulate_serving), "end to end"),
     "RLClockResult": (lambda: example(simulate_rl), "per RL step"),
-    "Growth": (lambda: Growth("runs", 4.5, 4.2, 4.9, 30, "2018-01-01", "2026-01-01", 0.3), "4.2"),
 }  # fmt: skip
+#: Answers show the tiles of their views.
+ANSWERS = {
+    "InvertAnswer": (lambda: cl.invert(input=2, output=12, samples=2_000), "active parameters"),
+    "AllocateAnswer": (lambda: cl.allocate(budget="3M GPU-hours", inference_tokens="100T", samples=64), "Loss"),
+    "RouteAnswer": (lambda: cl.route("examples/money/route-support.toml"), "per completed task"),
+    "BacktestAnswer": (cl.backtest, "90 % interval"),
+    "ScheduleAnswer": (lambda: cl.schedule(start="2025-01-15"), "2025-08-16"),
+}
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", [*RESULTS, *ANSWERS])
 def test_a_result_is_a_small_table(name: str) -> None:
-    make, part = RESULTS[name]
+    make, part = {**RESULTS, **ANSWERS}[name]
     result = make()
     shown = result._repr_mimebundle_(include=None, exclude=None)
     page = Page(shown["text/html"])

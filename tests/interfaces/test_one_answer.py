@@ -17,8 +17,8 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, load_factors
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.efficiency import efficiency, load_factors
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
@@ -348,4 +348,4 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     assert {name: pretrain[name].choices for name in choices} == choices
     controls = {one.name: one for one in PAGE.controls}
     assert float(controls["verifier-cores"].default) == VERIFIER_CORES
-    assert set(controls["backend"].choices) == {*ENGINES, "ideal"}
+    assert set(controls["backend"].choices) == {*calibrated_engines(), "ideal"}

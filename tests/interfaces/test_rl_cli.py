@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import computeledger as cl
 from computeledger.interfaces.cli import cli, main
 from computeledger.workloads.rl.returns import reward_sigmoid
 
@@ -95,6 +96,17 @@ def test_what_rl_buys(tmp_path: Path) -> None:
     assert document["coverage"]["b"] < 0
 
 
+def test_python_and_reports_answer_without_a_model(tmp_path: Path) -> None:
+    (tmp_path / "points.csv").write_text("k,coverage\n1,0.2\n2,0.3\n4,0.42\n8,0.55\n16,0.66\n")
+    points, page = str(tmp_path / "points.csv"), tmp_path / "coverage.html"
+    found = cl.rl_returns(coverage=points, forecast=32)
+    assert found.to_dict() == ask("rl", "--coverage", points, "--forecast", "32", "--html", str(page))
+    said = f"{found.to_dict()['forecast']['coverage']:.1%}".replace("%", "")
+    assert said in found.view().headline and said in page.read_text("utf-8")
+    with pytest.raises(cl.InputError, match=r"^give one of published, reward and coverage"):
+        cl.rl_returns(forecast=32)
+
+
 def test_lengths_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "lengths.txt").write_text("500\n1500\n1000\n")
     run = [part for part in RUN if part not in {"--rollout", "1000"}]
@@ -127,6 +139,7 @@ BAD = {
     ),
     "no continuation": ([*RUN, "--next-token", "9K"], "state --continuation-tokens"),
     "both at once": ([*RUN, "--max-lag", "1", "--in-flight", "--drained"], "exclude one another"),
+    "a forecast of nothing": (["rl", "--forecast", "9"], "give one of --published, --reward and --coverage"),
     "no table": (["rl", "--reward", "nowhere.csv"], "no such file"),
     "unknown engine": ([*RUN, "--backend", "nobody"], "nobody"),
     "recompute": ([*RUN, "--recompute", "some"], "selective"),

@@ -16,9 +16,11 @@ from computeledger.physics.calibration.training import (
 )
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.training.batch import Batch, Stack
 from computeledger.physics.training.counts import layer_counts
+from computeledger.physics.training.memory import training_memory
 from computeledger.physics.training.operations import microbatch
-from computeledger.physics.training.step import Batch, Stack, step_time, training_memory
+from computeledger.physics.training.step import step_time
 from computeledger.physics.transformer import n_params_active, n_params_total
 
 LLAMA, DEEPSEEK = load_model("llama-3.1-8b"), load_model("deepseek-v3")

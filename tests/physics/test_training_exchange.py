@@ -12,8 +12,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, parse_precision
+from computeledger.physics.training.batch import Batch, Stack
 from computeledger.physics.training.exchange import EXCHANGE_FRACTION, exchange_s, overlapped_s
-from computeledger.physics.training.step import Batch, Stack, microbatch
+from computeledger.physics.training.operations import microbatch
 from computeledger.units import KILO
 
 DEEPSEEK, H800 = load_model("deepseek-v3"), load_system("h800-nvl8")

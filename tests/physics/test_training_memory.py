@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.training.batch import RECOMPUTE_CHOICES, RECOMPUTED
-from computeledger.physics.training.step import Batch, Stack, training_memory
+from computeledger.physics.training.batch import RECOMPUTE_CHOICES, RECOMPUTED, Batch, Stack
+from computeledger.physics.training.memory import training_memory
 from computeledger.units import GIGA
 
 GPT, LLAMA, DEEPSEEK = load_model("megatron-gpt-175b"), load_model("llama-3.1-405b"), load_model("deepseek-v3")

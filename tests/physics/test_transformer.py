@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
 from computeledger.facts.load import load_model
 from computeledger.physics import transformer
-from computeledger.physics.attention import convolution_channels, state_bytes
+from computeledger.physics.attention import mixer_of
+from computeledger.physics.attention.linear import GatedDelta
 
 FULL = Attention("gqa", 64, 8, 128, 128)
 LATENT = Attention("mla", 128, 128, 192, 128, q_lora_rank=1536, kv_lora_rank=512, rope_head_dim=64)
@@ -20,7 +21,16 @@ SPARSE = dataclasses.replace(LATENT, sparse_tokens=2048, index_heads=64, index_h
 WINDOW = dataclasses.replace(FULL, window=128)
 CHUNK = dataclasses.replace(FULL, window=100, chunked=True)
 COMPRESSED = Attention(
-    "gqa", 64, 1, 512, 512, window=128, compression=4, sparse_tokens=512, one_kv_projection=True, one_kv_entry=True
+    "compressed",
+    64,
+    1,
+    512,
+    512,
+    window=128,
+    compression=4,
+    sparse_tokens=512,
+    one_kv_projection=True,
+    one_kv_entry=True,
 )
 HEAVILY = dataclasses.replace(COMPRESSED, compression=128, sparse_tokens=None)
 WINDOW_ONLY = dataclasses.replace(COMPRESSED, compression=0, sparse_tokens=None)
@@ -106,16 +116,16 @@ def test_training_flop_of_deepseek_v3_with_its_prediction_module() -> None:
 @pytest.mark.parametrize(("start", "new"), [(0, 1), (0, 97), (0, 5000), (90, 40), (4000, 1500)])
 def test_mean_visible_tokens_is_the_mean_of_visible_tokens(mixer: Attention, start: int, new: int) -> None:
     positions = np.arange(start + 1, start + new + 1, dtype=float)
-    expected = float(np.mean(transformer.visible_tokens(mixer, positions)))
-    assert float(transformer.mean_visible_tokens(mixer, float(new), float(start))) == pytest.approx(expected, rel=2e-3)
+    expected = float(np.mean(mixer_of(mixer).visible_tokens(positions)))
+    assert float(mixer_of(mixer).mean_visible_tokens(float(new), float(start))) == pytest.approx(expected, rel=2e-3)
 
 
 @given(st.integers(1, 300), st.integers(1, 400))
 def test_mean_visible_tokens_of_windows_is_exact(window: int, sequence_tokens: int) -> None:
     for mixer in (dataclasses.replace(FULL, window=window), dataclasses.replace(CHUNK, window=window)):
         positions = np.arange(1, sequence_tokens + 1, dtype=float)
-        expected = float(np.mean(transformer.visible_tokens(mixer, positions)))
-        assert float(transformer.mean_visible_tokens(mixer, sequence_tokens)) == pytest.approx(expected, rel=1e-12)
+        expected = float(np.mean(mixer_of(mixer).visible_tokens(positions)))
+        assert float(mixer_of(mixer).mean_visible_tokens(sequence_tokens)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_visible_tokens() -> None:
@@ -125,18 +135,18 @@ def test_visible_tokens() -> None:
         WINDOW_ONLY: 128, DELTA: 0, NONE: 0,
     }  # fmt: skip
     for mixer, tokens in expected.items():
-        assert float(transformer.visible_tokens(mixer, at)) == tokens
-    assert float(transformer.visible_tokens(CHUNK, 10_001.0)) == 1.0
+        assert float(mixer_of(mixer).visible_tokens(at)) == tokens
+    assert float(mixer_of(CHUNK).visible_tokens(10_001.0)) == 1.0
 
 
 def test_attention_flop() -> None:
-    assert float(transformer.attention_flop_per_query(FULL, 10.0, absorbed=True)) == 2 * 64 * 256 * 10
-    assert float(transformer.attention_flop_per_query(LATENT, 10.0, absorbed=True)) == 2 * 128 * (512 + 64 + 512) * 10
-    assert float(transformer.attention_flop_per_query(LATENT, 10.0, absorbed=False)) == 2 * 128 * (192 + 128) * 10
-    near, far = (float(transformer.attention_flop_per_query(DELTA, s, absorbed=False)) for s in (1.0, 1e6))
+    assert float(mixer_of(FULL).flop_per_query(10.0, absorbed=True)) == 2 * 64 * 256 * 10
+    assert float(mixer_of(LATENT).flop_per_query(10.0, absorbed=True)) == 2 * 128 * (512 + 64 + 512) * 10
+    assert float(mixer_of(LATENT).flop_per_query(10.0, absorbed=False)) == 2 * 128 * (192 + 128) * 10
+    near, far = (float(mixer_of(DELTA).flop_per_query(s, absorbed=False)) for s in (1.0, 1e6))
     assert near == far == 6 * 32 * 128 * 128
-    assert float(transformer.indexer_flop_per_query(SPARSE, 10.0)) == 2 * 64 * 128 * 10
-    assert float(transformer.indexer_flop_per_query(FULL, 10.0)) == 0
+    assert float(mixer_of(SPARSE).indexer_flop_per_query(10.0)) == 2 * 64 * 128 * 10
+    assert float(mixer_of(FULL).indexer_flop_per_query(10.0)) == 0
 
 
 def test_forward_flop_grow_with_context_only_by_attention() -> None:
@@ -149,31 +159,29 @@ def test_forward_flop_grow_with_context_only_by_attention() -> None:
 
 def test_what_is_kept_and_what_is_read() -> None:
     context = 65_536.0
-    assert float(transformer.kv_read_bytes(FULL, context, 2.0)) == float(transformer.kv_cache_bytes(FULL, context, 2.0))
-    kept = float(transformer.kv_cache_bytes(SPARSE, context, 1.0))
-    read = float(transformer.kv_read_bytes(SPARSE, context, 1.0))
+    assert float(mixer_of(FULL).kv_read_bytes(context, 2.0)) == float(mixer_of(FULL).kv_cache_bytes(context, 2.0))
+    kept = float(mixer_of(SPARSE).kv_cache_bytes(context, 1.0))
+    read = float(mixer_of(SPARSE).kv_read_bytes(context, 1.0))
     assert kept == context * (576 + 132)
     assert read == 2048 * 576 + context * 132
     sharing = dataclasses.replace(FULL, shares_kv=True)
-    assert float(transformer.kv_cache_bytes(sharing, context, 2.0)) == 0
-    assert float(transformer.kv_read_bytes(sharing, context, 2.0)) == float(
-        transformer.kv_read_bytes(FULL, context, 2.0)
-    )
-    assert float(transformer.kv_read_bytes(DELTA, context, 2.0)) == 2 * state_bytes(DELTA)
+    assert float(mixer_of(sharing).kv_cache_bytes(context, 2.0)) == 0
+    assert float(mixer_of(sharing).kv_read_bytes(context, 2.0)) == float(mixer_of(FULL).kv_read_bytes(context, 2.0))
+    assert float(mixer_of(DELTA).kv_read_bytes(context, 2.0)) == 2 * mixer_of(DELTA).state_bytes
 
 
 def test_params_of_parts() -> None:
     d = 2048
     shared = dataclasses.replace(FULL, shares_kv=True)
     key_value = d * 8 * 256
-    assert transformer.attention_params(FULL, d) - transformer.attention_params(shared, d) == key_value
+    assert mixer_of(FULL).params(d) - mixer_of(shared).params(d) == key_value
     one = dataclasses.replace(FULL, one_kv_projection=True)
-    assert transformer.attention_params(FULL, d) - transformer.attention_params(one, d) == key_value // 2
+    assert mixer_of(FULL).params(d) - mixer_of(one).params(d) == key_value // 2
     gated = dataclasses.replace(FULL, gated=True)
-    assert transformer.attention_params(gated, d) - transformer.attention_params(FULL, d) == d * 64 * 128
-    channels = convolution_channels(DELTA)
+    assert mixer_of(gated).params(d) - mixer_of(FULL).params(d) == d * 64 * 128
+    channels = GatedDelta(DELTA).channels
     values = 32 * 128
-    assert transformer.attention_params(DELTA, d) == channels * (d + 4) + 2 * d * values + 2 * 32 * d
+    assert mixer_of(DELTA).params(d) == channels * (d + 4) + 2 * d * values + 2 * 32 * d
     part = FeedForward(n_experts=8, n_experts_active=2, expert_width=512, latent_width=256, n_matrices=2)
     assert transformer.expert_params(part, d) == 2 * 512 * 256
     assert transformer.always_active_params(part, d) == d * 8 + 2 * d * 256

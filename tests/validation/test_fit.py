@@ -10,7 +10,7 @@ import pytest
 from computeledger.errors import QuantityError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import efficiency, load_factors
-from computeledger.physics.calibration.serving import ENGINES, load_calibration
+from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Fit, cross_validate, fit_constants
 from computeledger.validation.serving.fit import engines_of, names_to_fit, serving_fit
@@ -87,7 +87,7 @@ def test_shipped_constants_are_few_and_no_peak_is_exceeded() -> None:
         assert 0 < one.sd <= one.prior_sd * 1.01, one.name
         assert "fraction" not in one.name or one.value <= 1
         assert abs(np.log(one.value / one.prior)) < 4 * one.prior_sd, one.name
-    for engine in ENGINES:
+    for engine in calibrated_engines():
         assert {factor.kind for factor in load_factors(engine).values()} == {"calibration", "assumption"}
 
 

@@ -14,7 +14,9 @@ from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.physics.training.step import Batch, step_time, training_memory
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.memory import training_memory
+from computeledger.physics.training.step import step_time
 from computeledger.physics.transformer import n_params_total
 from computeledger.workloads.pretraining.candidates import training_layouts
 from computeledger.workloads.pretraining.estimate import (

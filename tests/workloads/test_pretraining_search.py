@@ -17,8 +17,8 @@ from computeledger.physics.calibration.training import load_all_factors, trainin
 from computeledger.physics.goodput import Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.physics.training.step import BUBBLE_RATIOS as SHARES
-from computeledger.physics.training.step import Batch
+from computeledger.physics.training.batch import BUBBLE_RATIOS as SHARES
+from computeledger.physics.training.batch import Batch
 from computeledger.workloads.anchor import AnchorKey, Spread, anchor, parse_anchor
 from computeledger.workloads.pretraining.advice import advise, fits, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates

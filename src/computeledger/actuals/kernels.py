@@ -80,13 +80,7 @@ class Kernels(ABC):
 
 
 def processor_name() -> str:
-    """Name of this machine's processor, as the system tells it.
-
-    Examples
-    --------
-    >>> len(processor_name()) > 0
-    True
-    """
+    """Name of this machine's processor, as the system tells it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123 (a file of the system, not of a user)
             names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -96,13 +90,7 @@ def processor_name() -> str:
 
 
 def host_memory_bytes() -> float:
-    """Memory of this machine.
-
-    Examples
-    --------
-    >>> host_memory_bytes() > 0
-    True
-    """
+    """Memory of this machine."""
     return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
@@ -180,12 +168,6 @@ class Layer:
 
 
 def default_threads() -> int:
-    """Threads that matrix libraries start with: what ``OMP_NUM_THREADS`` says, else one per usable core.
-
-    Examples
-    --------
-    >>> default_threads() >= 1
-    True
-    """
+    """Threads that matrix libraries start with: what ``OMP_NUM_THREADS`` says, else one per usable core."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))

@@ -78,13 +78,7 @@ class NumpyKernels(Kernels):
 
 
 def numpy_kernels(threads: int) -> NumpyKernels:
-    """NumPy's kernels on this machine.
-
-    Examples
-    --------
-    >>> numpy_kernels(1).precisions
-    ('fp32',)
-    """
+    """NumPy's kernels on this machine."""
     return NumpyKernels(
         "numpy", "cpu", processor_name(), np.__version__, ("fp32",), threads, threads > 1, host_memory_bytes()
     )

@@ -106,15 +106,7 @@ def _type(torch: Any, precision: str) -> Any:
 
 
 def torch_kernels(torch: Any, device: str, threads: int) -> TorchKernels:
-    """PyTorch's kernels on a device.
-
-    Examples
-    --------
-    >>> from importlib.util import find_spec
-    >>> from computeledger.actuals.microbenchmarks import load_torch
-    >>> torch_kernels(load_torch(), "cpu", 1).wall if find_spec("torch") else False
-    False
-    """
+    """PyTorch's kernels on a device."""
     torch.set_num_threads(threads)
     version = str(torch.__version__)
     if device == "cpu":

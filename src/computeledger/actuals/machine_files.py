@@ -34,15 +34,7 @@ class About:
 
 
 def machine_files(fit: MachineFit, about: About) -> dict[str, str]:
-    """Write the three files' texts.
-
-    Examples
-    --------
-    >>> fit = MachineFit({"bf16": 1e12}, 4e10, {"mlp_floor_s": 3e-05}, {}, 0.04, None)
-    >>> about = About("desk", "2026-11-21", "9 cases", "a CPU", "ideal", "", 8e9, None)
-    >>> print(machine_files(fit, about)["system.toml"].splitlines()[1])
-    name = "desk"
-    """
+    """Write the three files' texts."""
     if not about.name.isprintable() or not about.name.strip() or {'"', "\\", "/"} & set(about.name):
         raise InputError(f"name {about.name!r}: expected letters, digits, '-' and '.'")
     return {
@@ -152,14 +144,7 @@ def _system(fit: MachineFit, about: About) -> str:
 
 
 def factors_document(fit: MachineFit) -> dict[str, dict[str, float | str]]:
-    """The constants as other commands print factors.
-
-    Examples
-    --------
-    >>> fit = MachineFit({"bf16": 1e12}, 4e10, {"mlp_floor_s": 3e-05}, {}, 0.04, None)
-    >>> factors_document(fit)["mlp_floor_s"]["unit"]
-    's'
-    """
+    """The constants as other commands print factors."""
     return {
         name: {"value": value, "unit": "s" if factor_dimension(name) == "s" else "", "residual": _residual(name, fit)}
         for name, value in fit.constants.items()

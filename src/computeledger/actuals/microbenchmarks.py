@@ -109,15 +109,7 @@ def _copies(one_bytes: float, scale: Scale) -> range:
 
 
 def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
-    """Matrix products over shapes and precisions, weights cold.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> small = replace(CPU_SCALE, layers=(TINY,), tokens=(1, 8), stream_bytes=1e5)
-    >>> [case.shape["outer"] for case in gemm_cases(numpy_kernels(1), small)]
-    [192, 192, 64, 64, 128, 128, 64, 64]
-    """
+    """Matrix products over shapes and precisions, weights cold."""
     for precision in kernels.precisions:
         value_bytes = VALUE_BYTES[precision]
         # what no profile has a factor for is compared by its peak: one layer is enough
@@ -139,14 +131,7 @@ def gemm_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
 
 
 def memory_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
-    """Copying and reading an array that exceeds the last cache.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> [case.kind for case in memory_cases(numpy_kernels(1), replace(CPU_SCALE, stream_bytes=1e5))]
-    ['copy', 'read']
-    """
+    """Copying and reading an array that exceeds the last cache."""
     precision = kernels.precisions[-1]  # the widest: plain vector loads
     values = round(scale.stream_bytes / VALUE_BYTES[precision])
     source, target = (kernels.random((values,), precision) for _ in range(2))
@@ -156,15 +141,7 @@ def memory_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
 
 
 def attention_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
-    """Causal attention over a prompt, and of one query per head over a cold cache.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> small = replace(CPU_SCALE, heads=((2, 1, 8),), prompts=(4,), contexts=(8,), batches=(1,), stream_bytes=1e4)
-    >>> [case.flop for case in attention_cases(numpy_kernels(1), small)]
-    [640.0, 512.0]
-    """
+    """Causal attention over a prompt, and of one query per head over a cold cache."""
     precision = kernels.precisions[0]
     value_bytes = VALUE_BYTES[precision]
     for n, k, h in scale.heads:
@@ -196,15 +173,7 @@ def attention_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
 
 
 def layer_cases(kernels: Kernels, scale: Scale) -> Iterator[Case]:
-    """What a layer does between its products, and the floors of a tiny layer and of a step around it.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> small = replace(CPU_SCALE, layers=())
-    >>> [case.kind for case in layer_cases(numpy_kernels(1), small)]
-    ['elementwise', 'mixer floor', 'mlp floor', 'step floor']
-    """
+    """What a layer does between its products, and the floors of a tiny layer and of a step around it."""
     precision = kernels.precisions[0]
     sizes = [(shape, tokens) for shape in scale.layers for tokens in scale.tokens[-3:]]
     for shape, tokens in [(TINY, 1), *sizes]:
@@ -251,16 +220,7 @@ class _Timed:
 def measure(
     kernels: Kernels, scale: Scale, budget_s: float, progress: Callable[[float], None] = lambda _done: None
 ) -> list[Measurement]:
-    """Time every case in interleaved rounds until the budget is used.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> small = Scale((1, 8), 1e5, ((2, 2, 8),), (8,), (16,), (1,), (TINY,))
-    >>> found = measure(numpy_kernels(1), small, 0.0)
-    >>> all(one.time_s > 0 for one in found)
-    True
-    """
+    """Time every case in interleaved rounds until the budget is used."""
     makers = (gemm_cases, memory_cases, attention_cases, layer_cases)
     timed = []
     for case in (case for maker in makers for case in maker(kernels, scale)):
@@ -290,25 +250,12 @@ def _measurement(one: _Timed) -> Measurement:
 
 
 def spread_fraction(measurements: list[Measurement]) -> float:
-    """How far the median time lies above the least, in the middle of all cases.
-
-    Examples
-    --------
-    >>> spread_fraction([Measurement("copy", "fp32", {}, 0.0, 1.0, 1.0, spread) for spread in (0.1, 0.2, 0.9)])
-    0.2
-    """
+    """How far the median time lies above the least, in the middle of all cases."""
     return statistics.median(one.spread_fraction for one in measurements)
 
 
 def load_torch() -> Any:
-    """PyTorch, loaded when it is to be measured and never before.
-
-    Examples
-    --------
-    >>> from importlib.util import find_spec
-    >>> load_torch().__name__ if find_spec("torch") else "torch"
-    'torch'
-    """
+    """PyTorch, loaded when it is to be measured and never before."""
     try:
         import torch  # noqa: PLC0415 (half a second and 200 MB, for this command only)
     except ImportError:
@@ -317,13 +264,7 @@ def load_torch() -> Any:
 
 
 def choose_kernels(backend: str, device: str, threads: int | None) -> Kernels:
-    """The library to measure with.
-
-    Examples
-    --------
-    >>> choose_kernels("numpy", "cpu", None).precisions
-    ('fp32',)
-    """
+    """The library to measure with."""
     count = threads or default_threads()
     if backend == "torch" or (backend == "auto" and find_spec("torch") is not None):
         torch = load_torch()

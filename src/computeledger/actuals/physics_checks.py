@@ -28,19 +28,7 @@ class Contradiction:
 
 
 def contradictions_of(name: str, setting: Setting, took: Actual, flop: float, tally: Tally) -> list[Contradiction]:
-    """Check a phase's actuals, and the tools' own figures, against the chips they are said to be from.
-
-    Examples
-    --------
-    >>> from computeledger.actuals.reconcile import settle_plan
-    >>> from computeledger.economics.plan.read import read_plan
-    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
-    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
-    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
-    >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 30_000.0}, None, None, (8,), ((1e9, 30_000.0),), None)
-    >>> [(one.what, round(one.found, 2)) for one in settle_plan(plan, {"pretraining": took}, {}).contradictions]
-    [('utilisation above 1', 1.52)]
-    """
+    """Check a phase's actuals, and the tools' own figures, against the chips they are said to be from."""
     accelerator = setting.machine.system.accelerator
     peak = accelerator.peak(setting.precision.name)
     words = f"the dense {setting.precision.name} peak of {accelerator.id}"

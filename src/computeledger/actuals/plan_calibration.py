@@ -14,7 +14,7 @@ from typing import Any
 
 from computeledger.actuals.reconcile import Reconciliation
 from computeledger.arrays import Range
-from computeledger.economics.plan.read import Plan, Section
+from computeledger.economics.plan.read import Plan
 from computeledger.economics.plan.setting import system_of
 from computeledger.economics.scaling.allocation import PHASES
 from computeledger.errors import InputError, nearest, shown
@@ -49,20 +49,7 @@ class PlanCalibration:
 
 
 def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], name: str = "") -> PlanCalibration:
-    """Take the utilisations of a reconciliation; a run that cannot have been teaches nothing.
-
-    Examples
-    --------
-    >>> from computeledger.actuals.reconcile import settle_plan
-    >>> from computeledger.actuals.sums import Actual
-    >>> from computeledger.economics.plan.read import read_plan
-    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
-    ...                   "pretraining": {"tokens": "1B tokens", "utilization": "40%"},
-    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
-    >>> took = Actual("pretraining", ("a",), 1, 1e9, {"step": 150_000.0}, None, None, (8,), ((1e9, 150_000.0),), None)
-    >>> str(calibration_of(settle_plan(plan, {"pretraining": took}, {}), {}).phases["pretraining"].utilization)
-    '0.27453..0.335312'
-    """
+    """Take the utilisations of a reconciliation; a run that cannot have been teaches nothing."""
     phases = {}
     impossible = {one.phase for one in found.contradictions}
     for phase, one in found.phases.items():
@@ -79,26 +66,7 @@ def calibration_of(found: Reconciliation, data: Mapping[str, Sequence[str]], nam
 
 
 def calibration_text(calibration: PlanCalibration) -> str:
-    """Write a calibration as TOML.
-
-    Examples
-    --------
-    >>> one = PhaseCalibration("rl", Range(0.01, 0.02, bounded=True, mid=0.015), "m", "a", 8.0, 0.1, ("run.jsonl",))
-    >>> print(calibration_text(PlanCalibration("c.toml", "2026-11-21", {"rl": one})))
-    # What reconciled runs reached; computeledger plan PLAN.toml --calibration FILE uses it
-    schema = "plan-calibration/1"
-    date = 2026-11-21
-    <BLANKLINE>
-    [rl]
-    # FLOP of 6 N a trained and 2 N a forward token over the dense bf16 peak and all GPU-time held; not MFU
-    utilization = { value = 0.015, low = 0.01, high = 0.02 }
-    model = "m"
-    accelerator = "a"
-    gpu_hours = 8.0
-    unplanned_fraction = 0.1
-    data = ["run.jsonl"]
-    <BLANKLINE>
-    """
+    """Write a calibration as TOML."""
     lines = [
         "# What reconciled runs reached; computeledger plan PLAN.toml --calibration FILE uses it",
         f"schema = {_text(SCHEMA)}",
@@ -126,14 +94,7 @@ def _text(value: str) -> str:
 
 
 def read_calibration(path: str | Path) -> PlanCalibration:
-    """Read a calibration that ``reconcile`` wrote.
-
-    Examples
-    --------
-    >>> read_calibration("nowhere.toml")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.toml: no such file
-    """
+    """Read a calibration that ``reconcile`` wrote."""
     table = read_toml(Path(path))
     if table.get("schema") != SCHEMA:
         raise InputError(f"{path}: schema = {shown(table.get('schema'))}: a calibration of reconcile says {SCHEMA!r}")
@@ -175,20 +136,7 @@ def _phase(path: str | Path, name: str, table: Any) -> PhaseCalibration:
 
 
 def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
-    """A plan whose phases reach the utilisations of a calibration.
-
-    Examples
-    --------
-    >>> from computeledger.economics.plan.read import read_plan
-    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
-    ...                   "pretraining": {"tokens": "1B tokens", "gpus": 8},
-    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
-    >>> span = Range(0.3, 0.4, bounded=True, mid=0.35)
-    >>> one = PhaseCalibration("pretraining", span, "meta-llama/Meta-Llama-3.1-8B", "h100-sxm5-80gb", 8.0, 0.0, ())
-    >>> after = calibrated(plan, PlanCalibration("c.toml", "", {"pretraining": one}))
-    >>> after.sections["pretraining"].values["utilization"] is span
-    True
-    """
+    """A plan whose phases reach the utilisations of a calibration."""
     sections = dict(plan.sections)
     used = [name for name in calibration.phases if name in sections and "skip" not in sections[name]]
     if not used:
@@ -204,9 +152,5 @@ def calibrated(plan: Plan, calibration: PlanCalibration) -> Plan:
             if own != measured:
                 raise InputError(f"{calibration.name}: [{name}] is of {what} {measured}, the plan's is {own}")
         kept = {key: value for key, value in section.values.items() if key not in REPLACED}
-        sections[name] = _with_values(section, {**kept, "utilization": one.utilization})
+        sections[name] = replace(section, values={**kept, "utilization": one.utilization})
     return replace(plan, sections=sections)
-
-
-def _with_values(section: Section, values: Mapping[str, Any]) -> Section:
-    return replace(section, values=values)

@@ -38,14 +38,7 @@ class _Group:
 
 
 def measure_all_reduce(kernels: Kernels, n_processes: int) -> list[Measurement]:
-    """Time all-reduces over sizes.
-
-    Examples
-    --------
-    >>> from computeledger.actuals.kernels_numpy import numpy_kernels
-    >>> measure_all_reduce(numpy_kernels(1), 1)
-    []
-    """
+    """Time all-reduces over sizes."""
     if n_processes == 1:
         return []
     if kernels.device == "cuda" and n_processes > (gpus := int(load_torch().cuda.device_count())):

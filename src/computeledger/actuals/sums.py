@@ -161,15 +161,5 @@ class Sums:
         return tuple(self._sums)
 
     def actuals(self) -> dict[str, Actual]:
-        """What was counted.
-
-        Examples
-        --------
-        >>> sums = Sums()
-        >>> sums.add([Entry("a", "rl", "generation", 9.0, 8, 1, tokens_by_kind={"sampled": 4e3})])
-        >>> sums.add([Entry("a", "rl", "idle", 1.0, 8, 1)])
-        >>> one = sums.actuals()["rl"]
-        >>> one.tokens, one.gpu_hours * 3600, round(one.unplanned_gpu_hours * 3600)
-        (4000.0, 80.0, 8)
-        """
+        """What was counted."""
         return {LEDGERS[name]: sums.actual() for name, sums in self._sums.items()}

@@ -9,18 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from computeledger.facts.schema import Fact
-
-AttentionKind = Literal["gqa", "mla", "gated_delta", "kda", "mamba2", "lightning", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A layer's token mixer."""
+    """A layer's token mixer, as its configuration states it; ``kind`` names a class of ``physics.attention``."""
 
-    kind: AttentionKind
+    kind: str
     n_query_heads: int
     n_kv_heads: int
     qk_head_dim: int
@@ -44,6 +41,11 @@ class Attention:
     output_params: int = 0
     state_value_bytes: float = 4.0
 
+    @property
+    def is_present(self) -> bool:
+        """Whether the layer has a mixer at all."""
+        return self.kind != "none"
+
 
 @dataclass(frozen=True, slots=True)
 class FeedForward:
@@ -60,6 +62,11 @@ class FeedForward:
     shared_width: int = 0
     latent_width: int = 0
     extra_params: int = 0
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the layer has an MLP or experts at all."""
+        return bool(self.width or self.n_experts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,12 @@ class Model:
     @property
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
-        return any(group.feed_forward.n_experts for group in self.layers)
+        return self.n_experts > 0
+
+    @functools.cached_property
+    def n_experts(self) -> int:
+        """``E``, routed experts of the layers that have most; 0 where the model is dense [-]."""
+        return max((group.feed_forward.n_experts for group in self.layers), default=0)
 
     @functools.cached_property
     def n_layers(self) -> int:
@@ -144,7 +156,7 @@ class Model:
         counts: dict[Attention, int] = {}
         for group in self.layers:
             counts[group.attention] = counts.get(group.attention, 0) + group.count
-        return tuple((count, mixer) for mixer, count in counts.items() if mixer.kind != "none")
+        return tuple((count, mixer) for mixer, count in counts.items() if mixer.is_present)
 
     @functools.cached_property
     def feed_forwards(self) -> tuple[tuple[int, FeedForward], ...]:
@@ -152,4 +164,4 @@ class Model:
         counts: dict[FeedForward, int] = {}
         for group in self.layers:
             counts[group.feed_forward] = counts.get(group.feed_forward, 0) + group.count
-        return tuple((count, part) for part, count in counts.items() if part.width or part.n_experts)
+        return tuple((count, part) for part, count in counts.items() if part.is_present)

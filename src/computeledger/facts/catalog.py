@@ -29,13 +29,7 @@ class ModelAlias:
 
 
 def shipped_file(*parts: str) -> Traversable:
-    """Locate a shipped file.
-
-    Examples
-    --------
-    >>> shipped_file("sources.toml").is_file()
-    True
-    """
+    """Locate a shipped file."""
     return resources.files("computeledger.facts").joinpath("data", *parts)
 
 
@@ -46,81 +40,50 @@ def _stems(kind: str) -> tuple[str, ...]:
 
 
 def accelerator_ids() -> tuple[str, ...]:
-    """Ids of the shipped accelerators.
-
-    Examples
-    --------
-    >>> "h100-sxm5-80gb" in accelerator_ids()
-    True
-    """
+    """Ids of the shipped accelerators."""
     return _stems("accelerators")
 
 
 def system_ids() -> tuple[str, ...]:
-    """Ids of the shipped systems.
-
-    Examples
-    --------
-    >>> "gb200-nvl72" in system_ids()
-    True
-    """
+    """Ids of the shipped systems."""
     return _stems("systems")
 
 
-def price_editions() -> tuple[str, ...]:
-    """Ids of the shipped price editions, oldest first.
+def compared_systems(comparison: str) -> tuple[str, ...]:
+    """Systems that a comparison shows where none are named, of ``comparisons.toml``.
 
     Examples
     --------
-    >>> "2026-11" in price_editions()
+    >>> "h200-nvl8" in compared_systems("scale_up_domains")
     True
     """
+    document = read_file(shipped_file("comparisons.toml"), shipped=True)
+    return tuple(document.table[comparison]["systems"])
+
+
+def price_editions() -> tuple[str, ...]:
+    """Ids of the shipped price editions, oldest first."""
     return _stems("prices")
 
 
 def ownership_editions() -> tuple[str, ...]:
-    """Ids of the shipped ownership editions, oldest first.
-
-    Examples
-    --------
-    >>> "2026-11" in ownership_editions()
-    True
-    """
+    """Ids of the shipped ownership editions, oldest first."""
     return _stems("ownership")
 
 
 def tier_editions() -> tuple[str, ...]:
-    """Ids of the shipped editions of memory and storage tiers, oldest first.
-
-    Examples
-    --------
-    >>> "2026-11" in tier_editions()
-    True
-    """
+    """Ids of the shipped editions of memory and storage tiers, oldest first."""
     return _stems("tiers")
 
 
 def model_ids() -> tuple[str, ...]:
-    """Hugging Face ids of the shipped models.
-
-    Examples
-    --------
-    >>> "deepseek-ai/DeepSeek-V3" in model_ids()
-    True
-    """
+    """Hugging Face ids of the shipped models."""
     return tuple(stem.replace("--", "/", 1) for stem in _stems("models"))
 
 
 @functools.cache
 def alias_records() -> Mapping[str, ModelAlias]:
-    """Other ids of the bundled models, with what each is.
-
-    Examples
-    --------
-    >>> alias = alias_records()["ZhipuAI/GLM-5"]
-    >>> alias.of, alias.kind
-    ('zai-org/GLM-5', 'mirror')
-    """
+    """Other ids of the bundled models, with what each is."""
     document = read_file(shipped_file("aliases.toml"), shipped=True)
     out = {}
     for name, table in document.table.items():
@@ -134,13 +97,7 @@ def alias_records() -> Mapping[str, ModelAlias]:
 
 
 def checkpoint_id(given: str) -> str | None:
-    """The full id of the checkpoint that a text names, where another model's entry answers for it.
-
-    Examples
-    --------
-    >>> checkpoint_id("llama-3.1-8b-instruct"), checkpoint_id("llama-4-scout"), checkpoint_id("deepseek-v3")
-    ('meta-llama/Llama-3.1-8B-Instruct', None, None)
-    """
+    """The full id of the checkpoint that a text names, where another model's entry answers for it."""
     alias = _alias_index().get(normal_id(given))
     return None if alias is None or alias.kind == "spelling" else alias.id
 
@@ -156,26 +113,14 @@ def _alias_index() -> Mapping[str, ModelAlias]:
 
 
 def unread_alias(given: str) -> ModelAlias | None:
-    """The alias that a text names, where the configuration of its own weights was not read.
-
-    Examples
-    --------
-    >>> unread_alias("gemma-2-9b-it").of, unread_alias("deepseek-v3")
-    ('google/gemma-2-9b', None)
-    """
+    """The alias that a text names, where the configuration of its own weights was not read."""
     alias = _alias_index().get(normal_id(given))
     return None if alias is None or alias.verified else alias
 
 
 @functools.cache
 def model_aliases() -> Mapping[str, tuple[str, ...]]:
-    """Other ids of the bundled models: short forms, mirrors, and weights of the same shape and limits.
-
-    Examples
-    --------
-    >>> "meta-llama/Llama-3.1-70B" in model_aliases()["meta-llama/Meta-Llama-3.1-70B"]
-    True
-    """
+    """Other ids of the bundled models: short forms, mirrors, and weights of the same shape and limits."""
     out: dict[str, tuple[str, ...]] = {}
     for alias in alias_records().values():
         out[alias.of] = (*out.get(alias.of, ()), alias.id)
@@ -184,13 +129,7 @@ def model_aliases() -> Mapping[str, tuple[str, ...]]:
 
 @functools.cache
 def model_index() -> Mapping[str, tuple[str, ...]]:
-    """What a name of a model may mean, without reading a model.
-
-    Examples
-    --------
-    >>> model_index()["deepseek-v3"]
-    ('deepseek-ai/DeepSeek-V3',)
-    """
+    """What a name of a model may mean, without reading a model."""
     full: dict[str, set[str]] = {}
     last: dict[str, set[str]] = {}
     for model_id in model_ids():
@@ -201,24 +140,12 @@ def model_index() -> Mapping[str, tuple[str, ...]]:
 
 
 def normal_id(given: str) -> str:
-    """Bring an id to the form in which ids are compared.
-
-    Examples
-    --------
-    >>> normal_id("H100 SXM5_80GB")
-    'h100-sxm5-80gb'
-    """
+    """Bring an id to the form in which ids are compared."""
     return given.strip().lower().replace(" ", "-").replace("_", "-")
 
 
 def user_path(given: str) -> Path | None:
-    """Tell a path from an id.
-
-    Examples
-    --------
-    >>> user_path("my-chip.toml"), user_path("deepseek-ai/DeepSeek-V3")
-    (PosixPath('my-chip.toml'), None)
-    """
+    """Tell a path from an id."""
     if not user_files_allowed():
         return None
     path = Path(given).expanduser()

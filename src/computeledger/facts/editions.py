@@ -5,10 +5,9 @@ An edition that was published is not edited: a new one is added. ``None`` loads 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from computeledger.errors import nearest, unknown_id
 from computeledger.facts.catalog import (
@@ -20,9 +19,10 @@ from computeledger.facts.catalog import (
     user_path,
 )
 from computeledger.facts.reading import Document, read_fact, read_facts, read_file
-from computeledger.facts.records import base_record, check_id, record_values
+from computeledger.facts.records import base_record, built, record_values
 from computeledger.facts.schema import Fact, OwnershipEdition, PriceEdition, Tier, TierEdition
 
+_E = TypeVar("_E", PriceEdition, OwnershipEdition, TierEdition)
 #: What a price may be for: by the hour on demand, by contract, and the full cost of an owner.
 PRICE_KINDS = ("rent", "reserve", "own")
 
@@ -47,8 +47,7 @@ def load_prices(edition: str | None = None) -> PriceEdition:
     >>> load_prices("2026-11").usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].unit
     'usd_per_hour'
     """
-    path = user_path(edition) if edition is not None else None
-    return read_prices(read_file(path)) if path else _shipped_prices(_exact("price", edition, price_editions()))
+    return _load("prices", edition, price_editions(), read_prices)
 
 
 def load_ownership(edition: str | None = None) -> OwnershipEdition:
@@ -69,10 +68,7 @@ def load_ownership(edition: str | None = None) -> OwnershipEdition:
     >>> load_ownership().life_years.given
     '5 years'
     """
-    path = user_path(edition) if edition is not None else None
-    if path:
-        return read_ownership(read_file(path))
-    return _shipped_ownership(_exact("ownership", edition, ownership_editions()))
+    return _load("ownership", edition, ownership_editions(), read_ownership)
 
 
 def load_tiers(edition: str | None = None) -> TierEdition:
@@ -93,53 +89,34 @@ def load_tiers(edition: str | None = None) -> TierEdition:
     >>> round(load_tiers().tiers["nvme-4tb"].drain_s)
     276
     """
+    return _load("tiers", edition, tier_editions(), read_tiers)
+
+
+def _load(kind: str, edition: str | None, editions: tuple[str, ...], read: Callable[[Document], _E]) -> _E:
+    """A user's file, or the shipped edition that is meant: the newest where none is named."""
     path = user_path(edition) if edition is not None else None
-    return read_tiers(read_file(path)) if path else _shipped_tiers(_exact("tier", edition, tier_editions()))
-
-
-def _exact(kind: str, edition: str | None, editions: tuple[str, ...]) -> str:
-    """The edition that is meant: the newest where none is named."""
-    if edition is None:
-        return editions[-1]
-    if edition not in editions:
-        raise unknown_id(f"{kind} edition", edition, editions)
-    return edition
+    if path:
+        return read(read_file(path))
+    if edition is not None and edition not in editions:
+        raise unknown_id(f"{kind.removesuffix('s')} edition", edition, editions)
+    found: _E = _shipped(kind, edition or editions[-1], read)
+    return found
 
 
 @functools.cache
-def _shipped_prices(stem: str) -> PriceEdition:
-    return read_prices(read_file(shipped_file("prices", stem + ".toml"), shipped=True))
-
-
-@functools.cache
-def _shipped_ownership(stem: str) -> OwnershipEdition:
-    return read_ownership(read_file(shipped_file("ownership", stem + ".toml"), shipped=True))
-
-
-@functools.cache
-def _shipped_tiers(stem: str) -> TierEdition:
-    return read_tiers(read_file(shipped_file("tiers", stem + ".toml"), shipped=True))
+def _shipped(kind: str, stem: str, read: Callable[[Document], Any]) -> Any:
+    return read(read_file(shipped_file(kind, f"{stem}.toml"), shipped=True))
 
 
 def read_prices(document: Document) -> PriceEdition:
-    """Build a price edition from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "2026-11"' + chr(10) + 'usd_per_gpu_hour.h100-sxm5-80gb.rent = "$1.9/h"'
-    >>> prices = read_prices(parse_document("mine.toml", text, shipped=False))
-    >>> prices.usd_per_gpu_hour["h100-sxm5-80gb"]["rent"].value
-    1.9
-    """
+    """Build a price edition from a parsed file."""
     base = base_record(document, load_prices)
     values = record_values(document, PriceEdition, base, ("id",), {"usd_per_gpu_hour": _read_gpu_hours})
     if base is not None:
         own = values.get("usd_per_gpu_hour", {})
         merged = {key: {**base.usd_per_gpu_hour.get(key, {}), **kinds} for key, kinds in own.items()}
         values["usd_per_gpu_hour"] = {**base.usd_per_gpu_hour, **merged}
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else PriceEdition(**values)
+    return built(document, PriceEdition, base, values)
 
 
 def _read_gpu_hours(document: Document, path: str, value: Any) -> dict[str, dict[str, Fact]]:
@@ -164,21 +141,12 @@ def _by_accelerator(document: Document, path: str, value: Any, read: Callable[[s
 
 
 def read_ownership(document: Document) -> OwnershipEdition:
-    """Build an ownership edition from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "2026-11"' + chr(10) + 'life_years = "4 years"'
-    >>> read_ownership(parse_document("mine.toml", text, shipped=False)).life_years.value
-    4.0
-    """
+    """Build an ownership edition from a parsed file."""
     base = base_record(document, load_ownership)
     values = record_values(document, OwnershipEdition, base, ("id",), {"capex_usd_per_gpu": _read_capex})
     if base is not None:
         values["capex_usd_per_gpu"] = {**base.capex_usd_per_gpu, **values.get("capex_usd_per_gpu", {})}
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else OwnershipEdition(**values)
+    return built(document, OwnershipEdition, base, values)
 
 
 def _read_capex(document: Document, path: str, value: Any) -> dict[str, Fact]:
@@ -186,22 +154,12 @@ def _read_capex(document: Document, path: str, value: Any) -> dict[str, Fact]:
 
 
 def read_tiers(document: Document) -> TierEdition:
-    """Build an edition of memory and storage tiers from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = '[tiers.tape]' + chr(10) + 'name = "LTO-9"' + chr(10) + 'capacity_bytes = "18 TB"' + chr(10)
-    >>> text += 'read_bytes_per_s = "400 MB/s"' + chr(10) + 'usd_per_byte = "$6/TB"'
-    >>> read_tiers(parse_document("mine.toml", text, shipped=False)).tiers["tape"].drain_s
-    45000.0
-    """
+    """Build an edition of memory and storage tiers from a parsed file."""
     base = base_record(document, load_tiers)
     values = record_values(document, TierEdition, base, ("id",), {"tiers": _read_tiers})
     if base is not None:
         values["tiers"] = {**base.tiers, **values.get("tiers", {})}
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else TierEdition(**values)
+    return built(document, TierEdition, base, values)
 
 
 def _read_tiers(document: Document, path: str, value: Any) -> dict[str, Tier]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from computeledger.facts.catalog import (
 )
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
-from computeledger.facts.records import base_record, check_id, record_values
+from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, System
 from computeledger.units import format_si
 
@@ -40,6 +41,7 @@ __all__ = [
     "load_system",
     "model_ids",
     "system_ids",
+    "system_named_in",
 ]
 
 _MODEL_KEYS = ("id", "like", "config", "config_json", "precision", "published")
@@ -106,14 +108,27 @@ def load_system(given: str) -> System:
     return _shipped_system(shipped_system_id(given))
 
 
-def shipped_system_id(given: str) -> str:
-    """Id of a shipped system; no file of that name is looked at.
+@functools.cache
+def _systems_by_chip() -> Mapping[str, str]:
+    """Shipped systems by what publications call their chip, the longest name first."""
+    named = {_shipped_system(one).accelerator.short_name.lower(): one for one in system_ids()}
+    return dict(sorted(named.items(), key=lambda item: -len(item[0])))
+
+
+def system_named_in(text: str) -> str | None:
+    """Find the shipped system whose chip a publication names.
 
     Examples
     --------
-    >>> shipped_system_id("H200-NVL8")
-    'h200-nvl8'
+    >>> system_named_in("NVIDIA GB200"), system_named_in("tpu_v5e, 256 chips"), system_named_in("V100")
+    ('gb200-nvl72', 'tpu-v5e-pod', None)
     """
+    said = re.sub("[_-]", " ", text.lower())
+    return next((system for name, system in _systems_by_chip().items() if name in said), None)
+
+
+def shipped_system_id(given: str) -> str:
+    """Id of a shipped system; no file of that name is looked at."""
     return _exact("system", given, system_ids(), accelerator_ids)
 
 
@@ -149,13 +164,7 @@ def load_model(given: str) -> Model:
 
 
 def shipped_model_id(given: str) -> str:
-    """Full id of a shipped model; no file of that name is looked at.
-
-    Examples
-    --------
-    >>> shipped_model_id("deepseek-v3")
-    'deepseek-ai/DeepSeek-V3'
-    """
+    """Full id of a shipped model; no file of that name is looked at."""
     name = normal_id(given)
     index = model_index()
     if name not in index:
@@ -186,26 +195,12 @@ def _shipped_model(model_id: str, unread: ModelAlias | None = None) -> Model:
 
 
 def model_file(model_id: str) -> Traversable:
-    """Locate the file of a bundled model.
-
-    Examples
-    --------
-    >>> model_file("Qwen/Qwen3-8B").name
-    'Qwen--Qwen3-8B.toml'
-    """
+    """Locate the file of a bundled model."""
     return shipped_file("models", model_id.replace("/", "--", 1) + ".toml")
 
 
 def read_accelerator(document: Document) -> Accelerator:
-    """Build an accelerator from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "h100-sxm5-80gb"' + chr(10) + 'hbm_bytes = "96 GB"'
-    >>> read_accelerator(parse_document("big.toml", text, shipped=False)).id
-    'big'
-    """
+    """Build an accelerator from a parsed file."""
     base = base_record(document, load_accelerator)
     values = record_values(document, Accelerator, base, ("id", "name", "vendor", "scope"))
     peaks: dict[str, Fact] = values.get("peak_flop_per_s", {})
@@ -218,24 +213,14 @@ def read_accelerator(document: Document) -> Accelerator:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}
     elif "bf16" not in peaks:
         raise document.error("peak_flop_per_s", "bf16 is missing")
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else Accelerator(**values)
+    return built(document, Accelerator, base, values)
 
 
 def read_system(document: Document) -> System:
-    """Build a system from a parsed file.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> text = 'like = "h100-nvl8"' + chr(10) + 'n_gpus_scale_up = 16'
-    >>> read_system(parse_document("two-nodes.toml", text, shipped=False)).n_gpus_scale_up.value
-    16.0
-    """
+    """Build a system from a parsed file."""
     base = base_record(document, load_system)
     values = record_values(document, System, base, ("id", "name"), {"accelerator": _read_system_accelerator})
-    check_id(document, values["id"])
-    return dataclasses.replace(base, **values) if base is not None else System(**values)
+    return built(document, System, base, values)
 
 
 #: Characters of a file's name at most: the system refuses to look for a longer one.
@@ -255,13 +240,7 @@ def _read_system_accelerator(document: Document, path: str, value: Any) -> Accel
 
 
 def read_model(document: Document) -> Model:
-    """Build a model from a parsed TOML file that holds its configuration.
-
-    Examples
-    --------
-    >>> read_model(read_file(shipped_file("models", "Qwen--Qwen3-8B.toml"), shipped=True)).n_layers
-    36
-    """
+    """Build a model from a parsed TOML file that holds its configuration."""
     table = document.table
     for key in table:
         if key not in _MODEL_KEYS:
@@ -366,7 +345,8 @@ def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Itera
         return UnknownIdError(f"model {given!r} could mean {', '.join(members[:12])}: give the exact id")
     told = ", ".join(f"{member} ({_difference(kind, member)})" for member in members)
     why = ": they differ in memory, peak and power; give the exact id" if len(members) > 1 else "; give the exact id"
-    halves = "; one superchip holds two GPUs, and the id means one of them" if name.startswith("gb") else ""
+    is_half = kind == "accelerator" and any(_shipped_accelerator(one).packages_per_superchip > 1 for one in members)
+    halves = "; one superchip holds two GPUs, and the id means one of them" if is_half else ""
     return UnknownIdError(f"{kind} {given!r} could mean {told}{why}{halves}")
 
 

@@ -73,13 +73,7 @@ class Document:
 
 
 def parse_document(name: str, text: str, shipped: bool) -> Document:
-    """Parse TOML, or JSON where the name says so.
-
-    Examples
-    --------
-    >>> parse_document("x.toml", "a = 1", shipped=False).table
-    {'a': 1}
-    """
+    """Parse TOML, or JSON where the name says so."""
     blank = Document(name, text, {}, shipped)
     try:
         is_json = name.endswith(".json")
@@ -92,14 +86,7 @@ def parse_document(name: str, text: str, shipped: bool) -> Document:
 
 
 def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
-    """Read and parse one file.
-
-    Examples
-    --------
-    >>> read_file(Path("missing.toml"))
-    Traceback (most recent call last):
-    computeledger.errors.InputError: missing.toml: no such file
-    """
+    """Read and parse one file."""
     if shipped:
         return parse_document(path.name, path.read_text("utf-8"), shipped)
     most_bytes = MOST_BYTES if path.name.endswith(".json") else MOST_TOML_BYTES
@@ -107,13 +94,7 @@ def read_file(path: Path | Traversable, shipped: bool = False) -> Document:
 
 
 def dimension_in(path: str) -> str | None:
-    """Dimension that a field's name ends in; None where it carries none.
-
-    Examples
-    --------
-    >>> dimension_in("scale_up_bytes_per_s_per_gpu"), dimension_in("n_params_total"), dimension_in("layout")
-    ('bytes_per_s', 'count', None)
-    """
+    """Dimension that a field's name ends in; None where it carries none."""
     for part in path.split("."):
         if part.startswith("n_"):
             return "count"
@@ -133,14 +114,7 @@ def dimension_of(path: str) -> str:
 
 
 def read_fact(document: Document, path: str, value: Any) -> Fact:
-    """Build a fact from its table, or from a plain text in a user's file.
-
-    Examples
-    --------
-    >>> document = parse_document("my.toml", 'hbm_bytes = "80 GB"', shipped=False)
-    >>> read_fact(document, "hbm_bytes", "80 GB").value
-    80000000000.0
-    """
+    """Build a fact from its table, or from a plain text in a user's file."""
     try:
         dimension = dimension_of(path)
     except FactError as error:
@@ -236,14 +210,7 @@ def _check_source(document: Document, path: str, key: str, note: str) -> None:
 
 
 def read_provenance(document: Document, path: str, value: Any) -> dict[str, str]:
-    """Read where something that is not a number comes from, such as a model's configuration.
-
-    Examples
-    --------
-    >>> document = parse_document("my.toml", "", shipped=False)
-    >>> read_provenance(document, "config", {"source": "deepseek-v3-report", "locator": "p. 1"})["source"]
-    'deepseek-v3-report'
-    """
+    """Read where something that is not a number comes from, such as a model's configuration."""
     if not isinstance(value, dict):
         raise document.error(path, f"expected a table of {', '.join(_PROVENANCE)}, not {shown(value)}")
     _check_keys(document, path, value, (*_PROVENANCE, "note"), required=_PROVENANCE if document.shipped else ())
@@ -264,14 +231,7 @@ def _check_keys(
 
 
 def read_facts(document: Document, path: str, value: Any) -> dict[str, Fact]:
-    """Read a table of facts, such as peaks by precision.
-
-    Examples
-    --------
-    >>> document = parse_document("my.toml", "", shipped=False)
-    >>> read_facts(document, "peak_flop_per_s", {"bf16": "989 TFLOP/s"})["bf16"].value
-    989000000000000.0
-    """
+    """Read a table of facts, such as peaks by precision."""
     if not isinstance(value, dict):
         raise document.error(path, f"expected a table of facts, not {shown(value)}")
     return {key: read_fact(document, f"{path}.{key}", item) for key, item in value.items()}
@@ -287,15 +247,7 @@ def read_record(
     defaults: Mapping[str, Any] | None = None,
     partial: bool = False,
 ) -> dict[str, Any]:
-    """Read the fields of a schema class from a document.
-
-    Examples
-    --------
-    >>> from computeledger.facts.schema import PriceEdition
-    >>> document = parse_document("my.toml", 'electricity_usd_per_kwh = "0.08 $/kWh"', shipped=False)
-    >>> sorted(read_record(document, PriceEdition, partial=True))
-    ['electricity_usd_per_kwh']
-    """
+    """Read the fields of a schema class from a document."""
     by_annotation: dict[str, Reader] = {
         "str": _typed(str, "a text"), "int": _typed(int, "a whole number"), "bool": _typed(bool, "true or false"),
         "Fact": read_fact, "Mapping[str, Fact]": read_facts,

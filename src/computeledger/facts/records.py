@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from computeledger.errors import UnknownIdError
 from computeledger.facts.reading import Document, Reader, read_record
 
+_R = TypeVar("_R")
+
 
 def base_record(document: Document, load: Callable[[str], Any]) -> Any:
-    """Load the shipped record that a user's file builds on.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> base_record(parse_document("my.toml", 'like = "x"', shipped=False), str.upper)
-    'X'
-    """
+    """Load the shipped record that a user's file builds on."""
     like = None if document.shipped else document.table.get("like")
     if like is None:
         return None
@@ -33,16 +29,7 @@ def base_record(document: Document, load: Callable[[str], Any]) -> Any:
 def record_values(
     document: Document, schema: type[Any], base: Any, labels: tuple[str, ...], readers: dict[str, Reader] | None = None
 ) -> dict[str, Any]:
-    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> from computeledger.facts.schema import PriceEdition
-    >>> document = parse_document("mine.toml", 'electricity_usd_per_kwh = "0.08 $/kWh"', shipped=False)
-    >>> record_values(document, PriceEdition, object(), ("id",))["id"]
-    'mine'
-    """
+    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id."""
     names = () if document.shipped else labels[:1] if base is not None else labels
     stem = Path(document.name).stem
     defaults = {name: stem if name in ("id", "name") else "user's own" for name in names}
@@ -50,17 +37,15 @@ def record_values(
 
 
 def check_id(document: Document, given: object) -> None:
-    """Refuse a shipped id that is not its file's name, so that an id exists once.
-
-    Examples
-    --------
-    >>> from computeledger.facts.reading import parse_document
-    >>> check_id(parse_document("b.toml", "", shipped=True), "a")
-    Traceback (most recent call last):
-    computeledger.errors.FactError: b.toml: id: 'a' must be the file's own name, so that an id exists once
-    """
+    """Refuse a shipped id that is not its file's name, so that an id exists once."""
     stem = document.name.removesuffix(".toml")
     if not isinstance(given, str):
         raise document.error("id", f"{given!r} is not a text")
     if document.shipped and given.replace("/", "--", 1) != stem:
         raise document.error("id", f"{given!r} must be the file's own name, so that an id exists once")
+
+
+def built(document: Document, schema: type[_R], base: Any, values: dict[str, Any]) -> _R:
+    """The record: the shipped one that it builds on with values laid over it, or one of values alone."""
+    check_id(document, values["id"])
+    return schema(**({} if base is None else {one.name: getattr(base, one.name) for one in fields(base)}) | values)

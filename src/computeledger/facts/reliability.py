@@ -35,13 +35,7 @@ class ReliabilityRecord:
 
 @functools.cache
 def load_reliability() -> Mapping[str, ReliabilityRecord]:
-    """Load every record of published stops.
-
-    Examples
-    --------
-    >>> load_reliability()["llama-3.1-405b-54-days"].facts["n_interruptions"].value
-    419.0
-    """
+    """Load every record of published stops."""
     document = read_file(shipped_file("reliability.toml"), shipped=True)
     out = {}
     for key, table in document.table.items():
@@ -65,15 +59,7 @@ def reliability_record(key: str) -> ReliabilityRecord:
 
 
 def published_interruptions_per_gpu_s() -> Range:
-    """Range of the published rates of unexpected stops: from the lowest to the highest, around their median.
-
-    Examples
-    --------
-    >>> from computeledger.units import YEAR_S
-    >>> rate = published_interruptions_per_gpu_s()
-    >>> round(rate.low * YEAR_S, 2), round(rate.high * YEAR_S, 2)
-    (0.11, 0.64)
-    """
+    """Range of the published rates of unexpected stops: from the lowest to the highest, around their median."""
     rates = [one.interruptions_per_gpu_s for one in load_reliability().values()]
     known = sorted(rate for rate in rates if rate is not None)
     return Range(known[0], known[-1], mid=float(np.median(known)))

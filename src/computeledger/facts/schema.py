@@ -107,6 +107,12 @@ class Accelerator:
         Thermal design power of the package [W].
     dies : int
         Compute dies in the package.
+    packages_per_superchip : int
+        Packages on one superchip; 1 where there is none.
+    family : str
+        Chips of one family share kernels, and what was measured of them: ``hopper``; empty where it is not stated.
+    short_name : str
+        As publications name it: ``H100``; the name of the form that the systems are made of.
     announced : bool
         True where it was not shipping at the date of the facts.
     """
@@ -121,6 +127,9 @@ class Accelerator:
     chip_tdp_w: Fact
     dies: int = 1
     announced: bool = False
+    packages_per_superchip: int = 1
+    family: str = ""
+    short_name: str = ""
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.
@@ -152,13 +161,6 @@ class Accelerator:
         -------
         str
             The first of the format's units that the chip has; every chip has bf16.
-
-        Examples
-        --------
-        >>> fact = Fact(1.0, "flop_per_s", "1 FLOP/s", "user", "2024", "example")
-        >>> chip = Accelerator("x", "X", "Y", "one die", fact, fact, {"bf16": fact, "fp8": fact}, fact)
-        >>> chip.native_precision("fp4")
-        'fp8'
         """
         found = next((name for name in _UNITS[precision] if name in self.peak_flop_per_s), "bf16")
         is_slower = self.peak_flop_per_s[found].value < self.peak_flop_per_s["bf16"].value

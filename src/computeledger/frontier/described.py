@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from computeledger.errors import InputError, UnknownIdError, nearest, shown
 from computeledger.facts.load import accelerator_ids, load_accelerator
+from computeledger.facts.schema import Accelerator
 from computeledger.units import format_si, parse_quantity
 
 #: Accelerator of a description that names none (assumption, shown in the answer).
 DEFAULT_ACCELERATOR = "gb200-gpu"
 BOUNDARIES = ("chip", "it", "facility")
-#: GPU packages of one superchip.
-CHIPS_PER_SUPERCHIP = 2.0
 
 _BUILDINGS = re.compile(r"(?P<count>[\d.,]+)\s*buildings?\s*(?:x|×|of|at)\s*(?P<rest>.+)", re.IGNORECASE)
 _PER_YEAR = re.compile(
@@ -26,9 +27,7 @@ _A_YEAR = re.compile(r".*(?:/|\ba |\bper )\s*(?:year|yr)", re.IGNORECASE)
 _POWER = re.compile(r"(?P<power>.+?[kMGT]?W)\b\s*(?P<boundary>.*)")
 _COUNT = re.compile(r"(?P<count>[\d.,]+(?:e\d+)?\s*[kKMB]?)\s*(?P<word>[A-Za-z][\w.-]*)?")
 _CHIP_FIRST = re.compile(r"(?P<count>[\d.,]+(?:e\d+)?\s*[kKMB]?)\s+(?P<chip>\S*\d\S*)\s+(?P<word>[a-zA-Z]+)")
-_COUNTED = {"chip": 1.0, "gpu": 1.0, "package": 1.0, "superchip": CHIPS_PER_SUPERCHIP}
-#: Families of which one name means a package or a superchip of two.
-_SUPERCHIPS = ("gb200", "gb300")
+_COUNTED = ("chip", "gpu", "package", "superchip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +150,36 @@ def _counted(amount: str, accelerator: str | None, text: str) -> Part:
     counted = word.removesuffix("s")
     if counted in _COUNTED or counted == "die":
         chosen = accelerator or DEFAULT_ACCELERATOR
-        per = 1 / load_accelerator(chosen).dies if counted == "die" else _COUNTED[counted]
-        if counted == "superchip" and not chosen.startswith(_SUPERCHIPS):
+        chip = load_accelerator(chosen)
+        if counted == "superchip" and chip.packages_per_superchip == 1:
             raise InputError(f"{shown(text)}: {chosen} is on no superchip; write chips")
+        per = {"die": 1 / chip.dies, "superchip": float(chip.packages_per_superchip)}.get(counted, 1.0)
         return _positive(Part("chips", count * per, chosen, accelerator is None), text)
-    if word in _SUPERCHIPS or (not word and accelerator is None):
+    if word in _superchips() or (not word and accelerator is None):
         raise InputError(_both_readings(text, count, word))
     if accelerator is not None and word:
         raise InputError(f"{shown(text)}: unknown word {shown(word)}; {nearest(word, [*_COUNTED, 'die'])}")
     return _positive(Part("chips", count, accelerator or _accelerator(word)), text)
 
 
+@functools.cache
+def _superchips() -> Mapping[str, Accelerator]:
+    """Chips of which one name means a package or a superchip of several."""
+    chips = [load_accelerator(name) for name in accelerator_ids()]
+    return {chip.short_name.lower(): chip for chip in chips if chip.packages_per_superchip > 1}
+
+
 def _both_readings(text: str, count: float, word: str) -> str:
     if not word:
         return f"{shown(text)}: says of what nowhere; write for example '{text.strip()} chips of gb200-gpu'"
-    chip, h100 = load_accelerator(f"{word}-gpu"), load_accelerator("h100-sxm5-80gb")
+    chip, h100 = _superchips()[word], load_accelerator("h100-sxm5-80gb")
     ratio = count * chip.peak("bf16") / h100.peak("bf16")
-    one, two = format_si(ratio), format_si(CHIPS_PER_SUPERCHIP * ratio)
+    one, two = format_si(ratio), format_si(chip.packages_per_superchip * ratio)
     return (
-        f"{shown(text)}: {word.upper()} means a chip or a superchip of two. As chips: {format_si(count)} chips, {one} "
-        f"H100-equivalents (bf16); as superchips: {format_si(CHIPS_PER_SUPERCHIP * count)} chips, {two}. Write "
-        f"'{format_si(count)} chips of {word}-gpu' or '{format_si(count)} superchips of {word}-gpu'"
+        f"{shown(text)}: {chip.short_name} means a chip or a superchip of {chip.packages_per_superchip}. As chips: "
+        f"{format_si(count)} chips, {one} "
+        f"H100-equivalents (bf16); as superchips: {format_si(chip.packages_per_superchip * count)} chips, {two}. Write "
+        f"'{format_si(count)} chips of {chip.id}' or '{format_si(count)} superchips of {chip.id}'"
     )
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import compared_systems
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.transformer import n_params_total
 
 #: Models and scale-up domains that the map shows where none are named (assumption: the best known ones).
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "qwen3-235b-a22b", "llama-3.1-405b", "deepseek-v3", "kimi-k2-instruct")
-SYSTEMS = ("a100-nvl8", "h100-nvl8", "h200-nvl8", "b200-nvl8", "trn2-ultra-64", "gb200-nvl72", "vr-nvl144")
+SYSTEMS = compared_systems("model_weights")
 
 
 @dataclass(frozen=True, slots=True)

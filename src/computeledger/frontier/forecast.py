@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import MAX_SAMPLES, Num
-from computeledger.display import Displayed
 from computeledger.errors import InputError
 from computeledger.facts.load import load_system
 from computeledger.facts.reading import read_facts
@@ -196,7 +195,7 @@ def backtest_series(series: Series, cutoff: str = CUTOFF) -> Tested:
 
 
 @dataclass(frozen=True, slots=True)
-class Backtest(Displayed):
+class Backtest:
     """Both series forecast from a cut-off.
 
     Attributes
@@ -264,7 +263,7 @@ def backtest(cutoff: str = CUTOFF, sites: Sequence[SiteDate] | None = None) -> B
 
 
 @dataclass(frozen=True, slots=True)
-class Reached(Displayed):
+class Reached:
     """When a series reaches a value.
 
     Attributes

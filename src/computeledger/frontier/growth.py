@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from computeledger.arrays import Num
-from computeledger.display import Displayed
 from computeledger.errors import FactError, InputError, nearest, unknown_id
 from computeledger.facts.catalog import shipped_file, user_path
 from computeledger.facts.reading import Document, read_file
@@ -35,7 +34,7 @@ MIN_POINTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Growth(Displayed):
+class Growth:
     """An exponential fitted to dated values.
 
     Attributes

@@ -8,7 +8,7 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.errors import InputError
-from computeledger.facts.load import load_accelerator, load_model
+from computeledger.facts.load import load_accelerator, load_model, load_system, system_named_in
 from computeledger.frontier.sites import AGREES_FRACTION
 from computeledger.frontier.trends import date_of, year_of
 from computeledger.physics.blackboard.ledgers import pretraining_flop
@@ -18,8 +18,6 @@ from computeledger.units import HOUR_S, MONTH_S, YEAR_S
 
 #: Utilisation of a whole run (assumption: what Epoch's runs of 2021 to 2025 lie in).
 UTILIZATION = Range(0.19, 0.46, bounded=True)
-#: Chip of published hours by the name that the publisher gives it (assumption: the SXM form).
-PUBLISHED_CHIPS = {"A100": "a100-sxm4-80gb", "H100": "h100-sxm5-80gb", "H800": "h800-sxm5-80gb"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,8 @@ def published_chip(model_id: str) -> str | None:
     """
     hours = load_model(model_id).published.get("gpu_hours_pretraining")
     words = "" if hours is None else f"{hours.locator} {hours.note}"
-    return next((chip for name, chip in PUBLISHED_CHIPS.items() if name in words), None)
+    system = system_named_in(words)
+    return None if system is None else load_system(system).accelerator.id
 
 
 def _line(side: str, formula: str, bought: tuple[float, float], used: Num, counted: float) -> SheetLine:

@@ -20,7 +20,7 @@ from computeledger.physics.critical_batch import critical_batch_range, critical_
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.step import Batch
+from computeledger.physics.training.batch import Batch
 from computeledger.progress import counted
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Z_95, Num, Range, Uncertain, median, sample
-from computeledger.display import Displayed
 from computeledger.economics.hosting.cost import OwnedGpu, Ownership, annuity_fraction
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator, load_system, system_ids
@@ -64,7 +63,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingSystem(Displayed):
+class TrainingSystem:
     """A described system with what it has.
 
     Attributes

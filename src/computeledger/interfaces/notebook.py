@@ -11,21 +11,14 @@ import numpy as np
 from computeledger.interfaces.page import page_template
 from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
-from computeledger.interfaces.views.frontier import system_rows
 from computeledger.interfaces.views.plan import PHASE_ROWS
 from computeledger.interfaces.views.simulate import TIMES
-from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, span, words
-from computeledger.units import format_count, format_percent
+from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, words
+from computeledger.units import format_count
 from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
     from computeledger.economics.plan.ledger import Ledger
-    from computeledger.economics.prices.inversion import Inversion
-    from computeledger.economics.routing.model import Outcome
-    from computeledger.economics.scaling.allocation import Allocation
-    from computeledger.frontier.forecast import Backtest, Reached
-    from computeledger.frontier.growth import Growth
-    from computeledger.frontier.systems import TrainingSystem
     from computeledger.simulation.rl import RLClockResult
     from computeledger.simulation.serving import ServingClockResult
     from computeledger.workloads.pretraining.estimate import PretrainingResult
@@ -79,8 +72,8 @@ def notebook_html(result: object) -> str:
 
     Examples
     --------
-    >>> from computeledger.frontier.growth import Growth
-    >>> "4.5" in notebook_html(Growth("FLOP of the largest run", 4.5, 4.2, 4.9, 30, "2018-01-01", "2026-01-01", 0.3))
+    >>> from computeledger.questions.answers.frontier_runs import schedule
+    >>> "2025-08-16" in notebook_html(schedule(start="2025-01-15"))
     True
     """
     sheet = _sheet(result)
@@ -219,78 +212,6 @@ def _rl(one: RLResult) -> Sheet:
     return Sheet(title, rows, notes=(*_crowded(one.fits), *notes))
 
 
-def _inversion(one: Inversion) -> Sheet:
-    sizes = {
-        name: (words(found["median"][0], "params"), span(*found["90"], "params"))
-        for name, found in (("active parameters", one.n_params_active), ("total parameters", one.n_params_total))
-    }
-    others = (
-        ("KV cache per token", one.kv_bytes_per_token, "B"), ("decode batch", one.decode_batch, ""),
-        ("utilisation", one.utilization_fraction, "fraction"), ("gross margin", one.gross_margin_fraction, "fraction"),
-    )  # fmt: skip
-    notes = ("only the sizes are identified by prices; the rest is what was supposed, and physics",)
-    return Sheet("What prices reveal", [*((name, [cell]) for name, cell in sizes.items()), *_rows(others)], (), notes)
-
-
-def _outcome(one: Outcome) -> Sheet:
-    from computeledger.economics.routing.choice import pareto_policies
-    from computeledger.questions.answers.route import policy_words
-
-    models = max((step.model for policy in one.policies for step in policy), default=-1) + 1
-    names = [f"model {place + 1}" for place in range(models)]
-    columns = ("per completed task", "success", "wrong", "time")
-    rows = [
-        (policy_words(one.policies[place], names),
-         [_cell(one.usd_per_completed_task[place], "USD"), _cell(one.success_fraction[place], "fraction"),
-          _cell(one.wrong_fraction[place], "fraction"), _cell(one.s_per_task[place], "s")])
-        for place in map(int, pareto_policies(one))
-    ]  # fmt: skip
-    return Sheet(f"The front of {len(one.policies):,} policies", rows, columns, ("models in the order of the task",))
-
-
-def _allocation(one: Allocation) -> Sheet:
-    size = _cell(one.ledgers.n_params_active, "params")[0]
-    rows: list[Row] = [
-        (PHASE_NAMES[name],
-         [_cell(getattr(one.ledgers, f"tokens_{name}"), ""), _cell(one.flop[name], ""),
-          _cell(one.gpu_hours[name], "GPU-hours")])
-        for name in one.flop
-    ]  # fmt: skip
-    loss = float(np.median(one.loss))
-    return Sheet(f"{size} active parameters, loss {loss:.4f}", rows, ("tokens", "FLOP", "GPU-hours"), _spread(one.loss))
-
-
-def _system(one: TrainingSystem) -> Sheet:
-    from computeledger.questions.documents.frontier import system_document
-
-    return Sheet(one.text, _rows(system_rows(system_document(one))), notes=_spread(one.yearly_usd))
-
-
-def _reached(one: Reached) -> Sheet:
-    from computeledger.questions.documents.frontier import reached_document
-
-    found = reached_document(one)
-    dates = found["date"]
-    never = float(np.mean(~np.isfinite(one.years)))
-    rows: list[Row] = [("date", [(dates["p50"], f"{dates['p05']} – {dates['p95']}")])]
-    rows += _rows([("growth a year", one.growth_ratio, "x")])
-    notes = (f"not within the horizon in {format_percent(never)} of the samples",) if never else ()
-    return Sheet(f"{one.series.name} reaches {one.target:.3g}", rows, notes=(*notes, *_spread(one.years)))
-
-
-def _backtest(one: Backtest) -> Sheet:
-    rows = [("quarters forecast", one.n, ""), ("inside their 90 % interval", one.coverage_90, "fraction"),
-            ("median error, powers of ten", one.median_abs_log10_error, ""),
-            ("median width of the interval, powers of ten", one.median_width_log10_90, "")]  # fmt: skip
-    return Sheet(f"Forecast from {one.cutoff}, held against what came", _rows(rows))
-
-
-def _growth(one: Growth) -> Sheet:
-    cell = (words(one.ratio, "x"), span(one.low, one.high, "x"))
-    rows: list[Row] = [("growth a year", [cell]), *_rows([("points", one.n, "")])]
-    return Sheet(f"{one.name}, {one.first} to {one.last}", rows)
-
-
 def _percentiles(one: ServingClockResult | RLClockResult) -> list[Row]:
     found = one.percentiles
     return [
@@ -314,7 +235,5 @@ def _trained(one: RLClockResult) -> Sheet:
 #: By name of the class: a result of one engine loads no other.
 _SHEETS: dict[str, Callable[[Any], Sheet]] = {
     "Ledger": _ledger, "ServingResult": _serving, "DisaggregatedResult": _disaggregated,
-    "PretrainingResult": _pretraining, "RLResult": _rl, "Inversion": _inversion, "Outcome": _outcome,
-    "Allocation": _allocation, "TrainingSystem": _system, "Reached": _reached, "Backtest": _backtest,
-    "Growth": _growth, "ServingClockResult": _served, "RLClockResult": _trained,
+    "PretrainingResult": _pretraining, "RLResult": _rl, "ServingClockResult": _served, "RLClockResult": _trained,
 }  # fmt: skip

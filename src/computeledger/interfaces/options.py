@@ -13,9 +13,7 @@ import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.fields import MOST_COUNT
-from computeledger.workloads.questions import setup
 
-OF_PEAK = setup.OF_PEAK
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -101,8 +99,8 @@ class SingleNumber(_ParamType):
 
         Examples
         --------
-        >>> COUNT.convert("6K", None, None), NUMBER.convert("1,000.5", None, None)
-        (6000, 1000.5)
+        >>> COUNT.convert("6K", None, None), SingleNumber("fraction").convert("90%", None, None)
+        (6000, 0.9)
         """
         if not isinstance(value, str):
             return value
@@ -114,7 +112,7 @@ class SingleNumber(_ParamType):
         return int(number) if self.is_whole else number
 
 
-COUNT, NUMBER = SingleNumber(is_whole=True), SingleNumber()
+COUNT = SingleNumber(is_whole=True)
 
 
 def at_least_one(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
@@ -124,8 +122,3 @@ def at_least_one(_context: click.Context, parameter: click.Parameter, value: int
     if value is not None and value > MOST_COUNT:
         raise InputError(f"{parameter.opts[0]} {value}: at most {MOST_COUNT:,}")
     return value
-
-
-parse_seconds = quantity_option("s", None)  # 50 may be ms or s
-parse_price = quantity_option("usd_per_hour", "$/h")
-parse_count = quantity_option("count", "")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from computeledger.interfaces.fitting import FittingTable, Page
-from computeledger.questions.wording import joined, point, show
 
 DIM = "bright_black"
 ACCENT = "cyan"
@@ -20,20 +16,6 @@ ACCENT = "cyan"
 def console() -> Console:
     """A console as wide as the terminal or as ``COLUMNS`` says; words in square brackets are units, no markup."""
     return Page()
-
-
-def span(low: float, high: float, unit: str) -> str:
-    """Two numbers of one unit, the unit written once where both carry the same."""
-    return joined(show(low, unit), show(high, unit)) or show(low, unit)
-
-
-def interval(value: Any, unit: str) -> Text:
-    """Median, and the 90 % interval beside it in a quieter colour."""
-    text = Text(show(point(value), unit))
-    ends = (
-        joined(show(point(value, "p05"), unit), show(point(value, "p95"), unit)) if isinstance(value, Mapping) else ""
-    )
-    return text.append(f"  {ends}", style=DIM) if ends else text
 
 
 def new_table(title: str, *columns: str) -> Table:

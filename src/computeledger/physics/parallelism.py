@@ -131,9 +131,9 @@ def _layout_problem(layout: Layout, model: Model) -> str | None:
     tp, pp, ep, stage = int(layout.tp), int(layout.pp), int(layout.ep), int(layout.n_gpus_per_stage)
     for group in model.layers:
         heads = group.attention.n_query_heads
-        if group.attention.kind != "none" and heads % tp:
+        if heads % tp:
             return f"{heads} attention heads of {model.id} cannot be cut {tp} ways; tp must divide {heads}"
-    experts = max(group.feed_forward.n_experts for group in model.layers)
+    experts = model.n_experts
     if pp > model.n_layers:
         return f"{pp} pipeline stages but only {model.n_layers} layers in {model.id}"
     if ep > 1 and not experts:

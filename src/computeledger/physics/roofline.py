@@ -18,6 +18,9 @@ from computeledger.physics.calibration.training import IDEAL_TRAINING, TrainingE
 
 BOUNDS = ("compute", "memory", "network", "overhead")
 
+#: Bytes of one activation: 16 bits.
+ACTIVATION_BYTES = 2.0
+
 
 class OperationKind(StrEnum):
     """What an operation does: models tell operations apart by this, and tables show its value."""

@@ -36,6 +36,11 @@ UNITS = {
 WHERE_KNOWN = {"where_known": True}
 
 
+def keyed(key: str) -> dict[str, str]:
+    """Metadata of a field whose key in a document is no name of ours."""
+    return {"key": key}
+
+
 def unit_of(name: str) -> str:
     """Unit of a quantity, told from its name.
 
@@ -59,12 +64,25 @@ def document(record: object, units: Mapping[str, str] | None = None, leave_out: 
     >>> document(Step(np.array([1.0, 3.0]), "tp8"))["step_s"]["unit"]
     's'
     """
-    given = units or {}
+    fields = [one for one in dataclasses.fields(cast(Record, record)) if one.name not in leave_out]
     return {
-        one.name: _value(getattr(record, one.name), one.name, given)
-        for one in dataclasses.fields(cast(Record, record))
-        if one.name not in leave_out and not (one.metadata.get("where_known") and getattr(record, one.name) is None)
+        one.metadata.get("key", one.name): _value(getattr(record, one.name), one.name, units or {})
+        for one in fields
+        if not (one.metadata.get("where_known") and getattr(record, one.name) is None)
     }
+
+
+def picked(record: object, *names: str, units: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Some fields and properties of a record, as :func:`document` has them.
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import Operation
+    >>> picked(Operation("gemm", flop=2e12, bytes=1e9), "bytes", "intensity_flop_per_byte")
+    {'bytes': 1000000000.0, 'intensity_flop_per_byte': 2000.0}
+    """
+    given = units or {}
+    return {name: _value(getattr(record, name), name, given) for name in names}
 
 
 def _value(value: Any, name: str, units: Mapping[str, str]) -> Any:

@@ -1,4 +1,4 @@
-"""The questions of ``computeledger frontier``: systems, forecasts, sites, growth, back-tests."""
+"""The questions of ``computeledger frontier``: systems, forecasts, sites, growth, runs over sites, releases."""
 
 from __future__ import annotations
 
@@ -74,3 +74,61 @@ class BacktestQuestion(Asked):
 
     cutoff: str = asked("text", "Last day that is known.", "2024-12-31", metavar=_DAY)
     data: str | None = asked("text", _DATA, metavar="DIR", blank=_SHIPPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadQuestion(Asked):
+    """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
+
+    params: Uncertain | None = asked("count", "Parameters exchanged.", unit="", is_open=True, metavar="N")
+    model: str | None = asked("text", "In place of --params.", metavar="ID")
+    step: Uncertain | None = asked("s", "Optimiser step within a site.", unit=None, is_open=True, metavar="T")
+    system: str | None = asked("text", "Of each site; with --gpus the operation model gives the step.", metavar="ID")
+    gpus: int | None = asked("whole", "Of one site.", least=1, metavar="N")
+    batch_tokens: Uncertain | None = asked(
+        "tokens", "Of a step, over all sites.", unit="tokens", is_open=True, metavar="N",
+        blank="the critical batch of the compute-optimal run",
+    )  # fmt: skip
+    exchange: Uncertain | None = asked("s", "Of an exchange.", unit=None, metavar="T", blank="a sixth of --step")
+    sites: int = asked("whole", "Sites.", 2, metavar="N")
+    distance_km: float = asked("count", "Fibre between the furthest two.", 0.0, is_single=True, metavar="KM")
+    local_steps: float = asked("count", "Steps between exchanges (DiLoCo).", 1.0, is_single=True, metavar="N")
+    bytes_per_gradient: float = asked(
+        "count", "4 as computed; 1 or less compressed.", 4.0, is_open=True, is_single=True, metavar="B"
+    )
+
+    def check(self) -> None:
+        """Refuse a run without a size, without a step, or with half of what gives it."""
+        if (self.system is None) != (self.gpus is None):
+            raise InputError("--system and --gpus (of one site) go together: the step comes from both")
+        if (self.model is None) == (self.params is None):
+            raise InputError("give --params N or --model ID, one of both: what is exchanged are its gradients")
+        if self.step is None and self.system is None:
+            raise InputError(
+                "--step T is missing; --system ID and --gpus N of one site give it from the operation model"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlopSheetQuestion(Asked):
+    """A published model's training FLOP from parameters, hardware-time and price."""
+
+    model: str = asked("text", "Model whose publisher states its tokens.", ...)
+    accelerator: str | None = asked("text", "Chip of the hours.", metavar="ID", blank="as published, else gb200-gpu")
+    gpu_hours: Uncertain | None = asked("gpu_hours", "Of pretraining.", unit="GPU-hours", is_open=True, metavar="H")
+    usd: Uncertain | None = asked("usd", "Price of the run.", unit="$", is_open=True, metavar="$")
+    price: Uncertain = asked("usd_per_hour", "GPU-hour.", 2.0, unit="$/h", is_open=True, metavar="$/h", blank="$2/h")
+    claim: Uncertain | None = asked("flop", "What somebody says it took.", unit="FLOP", is_open=True, metavar="FLOP")
+    precision: str = asked("text", "Whose peak utilisation is of.", "bf16", metavar="P")
+    utilization: Uncertain | None = asked("fraction", "Of the peak.", metavar="F", blank="19%..46%")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleQuestion(Asked):
+    """When a model is out: delivery, installation, pretraining and post-training one after the other."""
+
+    start: str = asked("text", "Day of the first delivery or order.", ..., metavar=_DAY)
+    delivery: Uncertain = asked("s", "Of the chips.", "0 months", unit=None, metavar="T")
+    installation: Uncertain = asked("s", "Until they run.", "2 months", unit=None, metavar="T")
+    pretraining: Uncertain = asked("s", "Of the model.", "4 months", unit=None, metavar="T")
+    post_training: Uncertain = asked("s", "Until release.", "1 month", unit=None, metavar="T")

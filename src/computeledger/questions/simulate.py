@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import Simulated
 
@@ -30,7 +31,7 @@ class SimulateServeQuestion(Simulated):
     )
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     price: Uncertain | None = shared(ServeQuestion, "price")
-    backend: str = shared(ServeQuestion, "backend", default="vllm", blank="")
+    backend: str = shared(ServeQuestion, "backend", default=DEFAULT_ENGINE, blank="")
     replicas: int = asked("whole", "Replicas; the most, where they scale.", 1, least=1, metavar="N")
     prefill_replicas: int | None = asked(
         "whole", "Further replicas that only prefill (disaggregated).", least=1, metavar="N"

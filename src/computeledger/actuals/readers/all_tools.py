@@ -48,14 +48,7 @@ READERS: tuple[Reader, ...] = (
 
 
 def reader_of(path: Path) -> Reader:
-    """Find a file's reader.
-
-    Examples
-    --------
-    >>> reader_of(Path("nowhere.log"))
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.log: no such file
-    """
+    """Find a file's reader."""
     with open_user_file(path) as stream:
         piece = stream.read(PIECE_BYTES)
         if not piece:
@@ -77,16 +70,7 @@ def _has(piece: bytes, mark: bytes | re.Pattern[bytes]) -> bool:
 
 
 def read_actuals(path: Path, hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read a file of any tool, entry by entry.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "a.txt")
-    >>> _ = path.write_text('{"schema": "run-ledger/1", "run": "a", "workload": "rl", "phase": "data", "duration_s":2}')
-    >>> [one.phase for one in read_actuals(path, Hints(), Tally())]
-    ['data']
-    """
+    """Read a file of any tool, entry by entry."""
     reader = reader_of(path)
     is_empty = True
     try:

@@ -33,16 +33,7 @@ _WORLD = re.compile(r"using world size: (\d+)")
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read a log.
-
-    Examples
-    --------
-    >>> line = "iteration {0}/ 100 | elapsed time per iteration (ms): 500.0 | global batch size: 8 |"
-    >>> given = enumerate((line.format(step) for step in (10, 20)), 1)
-    >>> [(one.step, one.duration_s, dict(one.tokens_by_kind)) for one in
-    ...  entries(given, Hints(devices=4, sequence_tokens=1024), Tally())]
-    [(10, 5.0, {'trained': 81920.0}), (20, 5.0, {'trained': 81920.0})]
-    """
+    """Read a log."""
     yield from training_entries(map(_timed, placed(_reports(lines, hints, tally), tally)), hints.run, tally)
 
 

@@ -32,16 +32,7 @@ _UNITS = re.compile(r"(?<!\s)\s*\[.*\]$")
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read a power log.
-
-    Examples
-    --------
-    >>> given = ["timestamp, index, power.draw [W]", "2026/06/29 10:00:00.000, 0, 100.0 W",
-    ...          "2026/06/29 10:00:02.000, 0, 300.0 W", "2026/06/29 10:00:03.000, 0, [N/A]"]
-    >>> tally = Tally()
-    >>> next(entries(enumerate(given, 1), Hints(workload="rl"), tally)).energy_j, list(tally.damaged)
-    (400.0, ['no power in it'])
-    """
+    """Read a power log."""
     if not hints.workload:
         raise InputError("a power log does not say what the GPUs did: give the workload's own log beside it")
     last: dict[str, tuple[float, float]] = {}

@@ -16,17 +16,7 @@ AGREE = 0.02
 
 
 def benchmark_entries(engine: str, lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read benchmark results of an engine.
-
-    Examples
-    --------
-    >>> import json
-    >>> text = json.dumps({"duration": 10.0, "completed": 4, "total_input_tokens": 400, "total_output_tokens": 80,
-    ...                    "request_throughput": 0.4, "output_throughput": 8.0, "mean_tpot_ms": 20.0})
-    >>> [(one.duration_s, dict(one.tokens_by_kind)) for one in
-    ...  benchmark_entries("vLLM", [(1, text)], Hints(devices=8), Tally())]
-    [(10.0, {'input': 400.0, 'output': 80.0})]
-    """
+    """Read benchmark results of an engine."""
     for step, (number, document) in enumerate(_documents(lines, tally), 1):
         figures = _figures(document)
         if isinstance(figures, str):

@@ -26,17 +26,7 @@ _RANK = re.compile(r"\[rank(\d+)\]")
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read a log.
-
-    Examples
-    --------
-    >>> given = ["Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1",
-    ...          "local batch size 1, global batch size 8, sequence length 8192, total steps 100",
-    ...          "step: 10  loss: 9.88  tps: 7,026  mfu: 41.15%", "step: 20  loss: 8.39  tps: 7,080  mfu: 41.46%"]
-    >>> [(one.step, round(one.duration_s, 2), dict(one.tokens_by_kind)) for one in
-    ...  entries(enumerate(given, 1), Hints(), Tally())]
-    [(10, 11.66, {'trained': 655360.0}), (20, 11.57, {'trained': 655360.0})]
-    """
+    """Read a log."""
     yield from training_entries(_timed(placed(_reports(lines, hints, tally), tally), tally), hints.run, tally)
 
 

@@ -25,16 +25,7 @@ _RECORD = re.compile(r"\{[^{}]*\}")
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read the log history.
-
-    Examples
-    --------
-    >>> record = {"step": 5, "num_tokens": 4e3, "reward": 0.1, "step_time": 2.0, "completions/mean_length": 300.0}
-    >>> text = json.dumps({"log_history": [record]})
-    >>> [(one.workload, one.duration_s, dict(one.tokens_by_kind)) for one in
-    ...  entries([(1, text)], Hints(devices=2, rollouts_per_step=2), Tally())]
-    [('rl', 10.0, {'sampled': 3000.0, 'trained': 4000.0})]
-    """
+    """Read the log history."""
     devices = known_devices(None, hints, "trainer_state.json")
     records = list(islice(_records(lines, tally), MOST_ROWS + 1))
     if len(records) > MOST_ROWS:

@@ -41,16 +41,7 @@ _WANTED = frozenset(
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read metrics.
-
-    Examples
-    --------
-    >>> line = ("step:1 - prompt_length/mean:100.0 - response_length/mean:300.0 - timing_s/gen:6.0 - "
-    ...         "timing_s/update_actor:3.0 - timing_s/step:10.0 - perf/total_num_tokens:8000 - perf/throughput:100.0")
-    >>> found = list(entries([(1, line)], Hints(), Tally()))
-    >>> [(one.phase, one.duration_s, one.devices) for one in found], dict(found[0].tokens_by_kind)
-    ([('generation', 6.0, 8), ('update', 3.0, 8), ('idle', 1.0, 8)], {'input': 2000.0, 'sampled': 6000.0})
-    """
+    """Read metrics."""
     for one in placed(_reports(lines, hints, tally), tally):
         step, attempt, run = one.line.step, one.attempt, hints.run
         devices, sampled, total, *durations = one.line.values

@@ -30,14 +30,7 @@ _START = "process_start_time_seconds"
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
-    """Read scrapes.
-
-    Examples
-    --------
-    >>> given = ['vllm:prompt_tokens_total{engine="0"} 1000.0', 'vllm:generation_tokens_total{engine="0"} 4.2e+02']
-    >>> [dict(one.tokens_by_kind) for one in entries(enumerate(given, 1), Hints(devices=1, duration_s=60.0), Tally())]
-    [{'input': 1000.0, 'output': 420.0}]
-    """
+    """Read scrapes."""
     first: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
     added: dict[tuple[str, str], float] = {}

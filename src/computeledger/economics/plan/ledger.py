@@ -30,8 +30,7 @@ from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.facts.schema import Fact
 from computeledger.physics.blackboard.ledgers import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard.training import overtraining_ratio
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE
-from computeledger.physics.calibration.serving import load_calibration
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, load_calibration
 from computeledger.physics.calibration.training import load_all_factors
 from computeledger.progress import counted
 from computeledger.units import HOUR_S, TERA

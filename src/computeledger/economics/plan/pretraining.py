@@ -13,8 +13,8 @@ from computeledger.errors import LayoutError, PlanError
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
+from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
-from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
 from computeledger.units import DAY_S, HOUR_S, format_percent, format_si
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import (

@@ -13,8 +13,9 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, middle
 from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision

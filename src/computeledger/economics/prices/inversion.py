@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range, Uncertain
-from computeledger.display import Displayed
 from computeledger.economics.prices.markup import Markup, fit_markup, gross_margin_fraction, log_ratios
 from computeledger.economics.prices.physics import SPEED_TARGETS, ServingPrior, Supposed
 from computeledger.economics.prices.points import (
@@ -93,7 +92,7 @@ class PriceClues:
 
 
 @dataclass(frozen=True, slots=True)
-class Inversion(Displayed):
+class Inversion:
     """What a sheet says, as weighted samples.
 
     Attributes

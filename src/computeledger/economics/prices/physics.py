@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from computeledger.arrays import Num
 from computeledger.economics.prices.points import OpenModel, open_models
 from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import compared_systems
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, parse_precision, total_s
@@ -42,7 +44,7 @@ Floats = NDArray[np.float64]
 SHAPES = ("Llama-3.1-8B", "Qwen3-32B", "Llama-3.1-70B", "gpt-oss-20b", "gpt-oss-120b", "MiniMax-M2",
           "Qwen3.5-397B-A17B", "DeepSeek-V3", "Kimi-K3")  # fmt: skip
 #: Chips a price may come from, and precisions of the weights.
-SYSTEMS = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "tpu-v6e-pod", "tpu-v7-pod")
+SYSTEMS = compared_systems("token_prices")
 PRECISIONS = ("bf16", "fp8", "fp4")
 #: Time between two tokens of a sequence that a seller aims at, 90 % intervals (assumption) [s].
 SPEED_TARGETS = {"fast": (0.008, 0.02), "usual": (0.02, 0.05), "bulk": (0.05, 0.15)}
@@ -317,7 +319,7 @@ class _Stretched:
     def __init__(self, shape: tuple[OpenModel, Model], supposed: Supposed, machine: Machine, precision: str) -> None:
         known, self.model = shape
         self.moe = self.model.is_moe
-        self.latent = any(group.attention.kind == "mla" for group in self.model.layers)
+        self.latent = any(mixer_of(mixer).decode_operation is Kind.LATENT_ATTENTION for _, mixer in self.model.mixers)
         self.machine, self.supposed = machine, supposed
         self.precision: Precision = parse_precision(precision, self.moe, "bf16" if precision == "bf16" else "fp8")
         active = supposed.n_params_active / known.n_params_active

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.display import Displayed
 from computeledger.errors import InputError
 from computeledger.units import HOUR_S
 
@@ -161,7 +160,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Displayed):
+class Outcome:
     """What policies come to, one entry per policy.
 
     Attributes

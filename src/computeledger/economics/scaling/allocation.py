@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.display import Displayed
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss, tokens_per_param_at_optimum, worth_of_tokens
 from computeledger.errors import InputError
 from computeledger.physics.blackboard.ledgers import FORWARD_FLOP_PER_PARAM, MEDIAN_BETA_FLOP, TRAINING_FLOP_PER_PARAM
@@ -153,7 +152,7 @@ class Ledgers:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation(Displayed):
+class Allocation:
     """A split of a budget.
 
     Attributes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.errors import ModelConfigError, nearest
@@ -44,15 +45,7 @@ _OUTER_ONLY = ("text_config", "vision_config", "quantization_config", "tie_word_
 
 
 def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
-    """Read a Hugging Face ``config.json``.
-
-    Examples
-    --------
-    >>> model = parse_config({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-    ...     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}, "mine")
-    >>> model.n_layers, model.layers[0].attention.n_kv_heads
-    (32, 8)
-    """
+    """Read a Hugging Face ``config.json``."""
     if not isinstance(config, Mapping):
         raise ModelConfigError(f"a configuration is an object of fields, not {type(config).__name__}")
     family, text = _language_part(config)
@@ -68,8 +61,8 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         outer.ignore(*_OUTER_ONLY)
         outer.refuse_unread()
     groups = shape.groups()
-    precision = read_precision(config, text, sum(g.count for g in groups if g.attention.kind != "none"))
-    return Model(
+    precision = read_precision(config, text, sum(g.count for g in groups if g.attention.is_present))
+    model = Model(
         id=model_id,
         hidden_size=hidden,
         vocab_size=vocabulary,
@@ -78,12 +71,13 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         max_context_tokens=f.integer("max_position_embeddings", "model_max_length", default=0),
         weight_precision=precision.attention,
         dense_precision=precision.dense,
-        expert_precision=precision.experts if any(g.feed_forward.n_experts for g in groups) else precision.dense,
+        expert_precision=precision.experts,
         n_mtp_layers=n_mtp,
         norm_params_per_layer=shape.norm_params_per_layer,
         vision=read_vision(config, hidden),
         notes=(*precision.notes, *_id_notes(config, text, model_id)),
     )
+    return model if model.is_moe else replace(model, expert_precision=precision.dense)
 
 
 def _language_part(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -14,13 +14,7 @@ EXPERTS_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "experts_pe
 
 
 def routed_experts(f: Fields, width: int, n_matrices: int = 3) -> FeedForward:
-    """Routed experts of a width, no shared ones.
-
-    Examples
-    --------
-    >>> routed_experts(Fields({"num_local_experts": 8, "num_experts_per_tok": 2}), 14336).n_experts_active
-    2
-    """
+    """Routed experts of a width, no shared ones."""
     n, active = f.integer(*EXPERT_COUNTS), f.integer(*EXPERTS_PER_TOKEN)
     if active > n:
         name = next(name for name in EXPERTS_PER_TOKEN if f.has(name))
@@ -38,25 +32,13 @@ def routed_experts(f: Fields, width: int, n_matrices: int = 3) -> FeedForward:
 
 
 def with_shared(f: Fields, part: FeedForward, names: Sequence[str], width: int) -> FeedForward:
-    """Shared experts beside the routed ones.
-
-    Examples
-    --------
-    >>> with_shared(Fields({"n_shared_experts": 1}), FeedForward(), ["n_shared_experts"], 2048).shared_width
-    2048
-    """
+    """Shared experts beside the routed ones."""
     n = f.optional_integer(*names, minimum=0) or 0
     return replace(part, n_shared_experts=n, shared_width=width if n else 0)
 
 
 def expert_layers(f: Fields, n_layers: int) -> list[bool]:
-    """Which layers route to experts: after the first dense ones, at a frequency, or by a list.
-
-    Examples
-    --------
-    >>> expert_layers(Fields({"first_k_dense_replace": 1}), 3)
-    [False, True, True]
-    """
+    """Which layers route to experts: after the first dense ones, at a frequency, or by a list."""
     if isinstance(f.value("moe_layer_freq"), Sequence):
         first = f.integer("first_k_dense_replace", default=0, minimum=0)
         listed = f.integers("moe_layer_freq", n_layers)
@@ -76,26 +58,12 @@ def expert_layers(f: Fields, n_layers: int) -> list[bool]:
 
 
 def pick(routed: Sequence[bool], moe: FeedForward, dense: FeedForward) -> list[FeedForward]:
-    """One feed-forward part per layer.
-
-    Examples
-    --------
-    >>> [part.width for part in pick([False, True], FeedForward(), FeedForward(width=8))]
-    [8, 0]
-    """
+    """One feed-forward part per layer."""
     return [moe if is_routed else dense for is_routed in routed]
 
 
 def experts_after_dense(f: Fields, n_layers: int) -> list[FeedForward]:
-    """Dense layers first, then experts with shared ones of the same width and a bias in the router.
-
-    Examples
-    --------
-    >>> f = Fields({"first_k_dense_replace": 1, "intermediate_size": 64, "moe_intermediate_size": 16,
-    ...             "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1})
-    >>> [part.n_experts for part in experts_after_dense(f, 3)]
-    [0, 8, 8]
-    """
+    """Dense layers first, then experts with shared ones of the same width and a bias in the router."""
     width = f.integer("moe_intermediate_size")
     moe = with_shared(f, routed_experts(f, width), ("n_shared_experts", "num_shared_experts"), width)
     moe = replace(moe, extra_params=moe.n_experts)
@@ -107,14 +75,7 @@ def experts_after_dense(f: Fields, n_layers: int) -> list[FeedForward]:
 
 
 def experts_in_steps(f: Fields, n_layers: int) -> list[FeedForward]:
-    """Experts in every ``decoder_sparse_step``-th layer not named as dense; a shared one behind a gate of its own.
-
-    Examples
-    --------
-    >>> f = Fields({"hidden_size": 32, "moe_intermediate_size": 16, "num_experts": 8, "num_experts_per_tok": 2})
-    >>> [part.n_experts for part in experts_in_steps(f, 2)]
-    [8, 8]
-    """
+    """Experts in every ``decoder_sparse_step``-th layer not named as dense; a shared one behind a gate of its own."""
     moe = routed_experts(f, f.integer("moe_intermediate_size"))
     shared = f.optional_integer("shared_expert_intermediate_size", minimum=0)
     if shared:

@@ -97,7 +97,7 @@ def _compressed_mixer(f: Fields, ratio: int, mix: int) -> Attention:
     rank, groups = f.integer("o_lora_rank"), f.integer("o_groups")
     rope = f.integer("qk_rope_head_dim", minimum=0)
     mixer = Attention(
-        "gqa",
+        "compressed",
         n,
         1,
         size,

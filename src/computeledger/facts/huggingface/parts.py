@@ -32,13 +32,7 @@ class Shape:
 
 
 def layer_count(f: Fields) -> int:
-    """``L``, bounded, because the readers make a list of layers.
-
-    Examples
-    --------
-    >>> layer_count(Fields({"num_hidden_layers": 32}))
-    32
-    """
+    """``L``, bounded, because the readers make a list of layers."""
     n = f.integer("num_hidden_layers")
     if n > MAX_LAYERS:
         raise f.error("num_hidden_layers", f"{n} is not allowed; at most {MAX_LAYERS} is")
@@ -46,13 +40,7 @@ def layer_count(f: Fields) -> int:
 
 
 def head_size(f: Fields, n_heads: int) -> int:
-    """``H``: stated, or the width over the heads.
-
-    Examples
-    --------
-    >>> head_size(Fields({"hidden_size": 4096}), 32)
-    128
-    """
+    """``H``: stated, or the width over the heads."""
     size = f.optional_integer("head_dim")
     if size is not None:
         return size
@@ -63,13 +51,7 @@ def head_size(f: Fields, n_heads: int) -> int:
 
 
 def grouped_heads(f: Fields, kv_defaults_to_all: bool = False) -> Attention:
-    """Attention with grouped key and value heads, MHA and MQA among them.
-
-    Examples
-    --------
-    >>> grouped_heads(Fields({"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128})).n_kv_heads
-    8
-    """
+    """Attention with grouped key and value heads, MHA and MQA among them."""
     n = f.integer("num_attention_heads")
     k = f.integer("num_key_value_heads", default=n if kv_defaults_to_all else None)
     if n % k:
@@ -79,27 +61,14 @@ def grouped_heads(f: Fields, kv_defaults_to_all: bool = False) -> Attention:
 
 
 def within(f: Fields, window_tokens: int | None) -> int | None:
-    """A window, unless it is as wide as the longest context and hides nothing.
-
-    Examples
-    --------
-    >>> within(Fields({"max_position_embeddings": 4096}), 2048), within(Fields({"max_position_embeddings": 4096}), 4096)
-    (2048, None)
-    """
+    """A window, unless it is as wide as the longest context and hides nothing."""
     longest = f.optional_integer("max_position_embeddings")
     binds = window_tokens is not None and (longest is None or window_tokens < longest)
     return window_tokens if binds else None
 
 
 def windowed(f: Fields, mixer: Attention, n_layers: int, slides: Callable[[int], bool]) -> list[Attention]:
-    """One mixer per layer, sliding where ``layer_types`` says so, or else by the family's rule.
-
-    Examples
-    --------
-    >>> full = Attention("gqa", 32, 8, 128, 128)
-    >>> [one.window for one in windowed(Fields({"sliding_window": 128}), full, 3, lambda i: i % 2 == 0)]
-    [128, None, 128]
-    """
+    """One mixer per layer, sliding where ``layer_types`` says so, or else by the family's rule."""
     window = f.optional_integer("sliding_window")
     if f.has("layer_types"):
         sliding = [_WINDOWED[kind] for kind in f.choices("layer_types", _WINDOWED, n_layers)]
@@ -112,23 +81,11 @@ def windowed(f: Fields, mixer: Attention, n_layers: int, slides: Callable[[int],
 
 
 def dense_mlp(f: Fields, name: str = "intermediate_size", n_matrices: int = 3) -> FeedForward:
-    """A dense MLP.
-
-    Examples
-    --------
-    >>> dense_mlp(Fields({"intermediate_size": 14336})).width
-    14336
-    """
+    """A dense MLP."""
     return FeedForward(width=f.integer(name), n_matrices=n_matrices)
 
 
 def projection_biases(mixer: Attention, hidden_size: int, output: bool) -> int:
-    """Biases of the query, key and value projections, and of the output where it has one.
-
-    Examples
-    --------
-    >>> projection_biases(Attention("gqa", 64, 8, 64, 64), 2880, output=True)
-    8000
-    """
+    """Biases of the query, key and value projections, and of the output where it has one."""
     n, k = mixer.n_query_heads, mixer.n_kv_heads
     return n * mixer.qk_head_dim + k * (mixer.qk_head_dim + mixer.v_head_dim) + (hidden_size if output else 0)

@@ -48,15 +48,7 @@ class WeightPrecision:
 
 
 def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers: int) -> WeightPrecision:
-    """Find the precision of mixers, of dense and shared MLPs, and of routed experts.
-
-    Examples
-    --------
-    >>> config = {"quantization_config": {"quant_method": "mxfp4"}}
-    >>> found = read_precision(config, config, 36)
-    >>> found.attention, found.experts
-    ('bf16', 'fp4')
-    """
+    """Find the precision of mixers, of dense and shared MLPs, and of routed experts."""
     plain = _dtype(config, text)
     quantised = config.get("quantization_config") or text.get("quantization_config")
     if quantised is None or quantised == {}:

@@ -14,12 +14,6 @@ def read_vision(config: Mapping[str, Any], text_hidden_size: int) -> VisionEncod
     """Count the matrices of a vision encoder: patches, positions, attention, MLP and the way into the text model.
 
     Norms and biases are left out, so the count is up to 1 % low.
-
-    Examples
-    --------
-    >>> encoder = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16}
-    >>> read_vision({"vision_config": encoder}, 4096).n_layers
-    27
     """
     raw = config.get("vision_config")
     if raw is None:

@@ -7,24 +7,15 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import (
-    CONTEXT,
-    COUNT,
-    NUMBER,
-    help_alone,
-    json_option,
-    parse_count,
-    parse_price,
-    parse_seconds,
-    print_json,
-    quantity_option,
-    working_option,
-)
+from computeledger.interfaces.options import CONTEXT, help_alone, json_option, working_option
 from computeledger.questions.frontier import (
     BacktestQuestion,
+    FlopSheetQuestion,
     ForecastQuestion,
     GrowthQuestion,
+    ScheduleQuestion,
     SitesQuestion,
+    SpreadQuestion,
     SystemsQuestion,
 )
 
@@ -34,16 +25,6 @@ from computeledger.questions.frontier import (
 def frontier(context: click.Context) -> None:
     """What power and money can train, and when: systems, sites, growth, forecasts."""
     help_alone(context)
-
-
-def _show(document: dict[str, Any], as_json: bool, command: str) -> None:
-    """Print a document, as JSON or as tables."""
-    if as_json:
-        print_json(document)
-        return
-    from computeledger.interfaces.tables_frontier import print_frontier
-
-    print_frontier(command, document)
 
 
 @frontier.command("systems")
@@ -113,57 +94,35 @@ def frontier_forecast(**options: Any) -> None:
 
 
 @frontier.command("spread")
-@click.option("--params", callback=quantity_option("count", ""), metavar="N", help="Parameters exchanged.")
-@click.option("--model", metavar="ID", help="In place of --params.")
-@click.option("--step", callback=parse_seconds, metavar="T", help="Optimiser step within a site.")
-@click.option("--system", metavar="ID", help="Of each site; with --gpus the operation model gives the step.")
-@click.option("--gpus", callback=parse_count, metavar="N", help="Of one site.")
-@click.option(
-    "--batch-tokens",
-    callback=quantity_option("tokens", "tokens"),
-    help="Of a step, over all sites. [default: the critical batch of the compute-optimal run]",
-)
-@click.option("--exchange", callback=parse_seconds, metavar="T", help="Of an exchange. [default: a sixth of --step]")
-@click.option("--sites", default=2, type=COUNT, show_default=True, help="Sites.")
-@click.option("--distance-km", default=0.0, type=NUMBER, show_default=True, help="Fibre between the furthest two.")
-@click.option("--local-steps", default=1.0, type=NUMBER, show_default=True, help="Steps between exchanges (DiLoCo).")
-@click.option(
-    "--bytes-per-gradient", default=4.0, type=NUMBER, show_default=True, help="4 as computed; 1 or less compressed."
-)
+@question_options(SpreadQuestion)
+@report_option
 @json_option
-def frontier_spread(as_json: bool, **options: Any) -> None:
+def frontier_spread(**options: Any) -> None:
     """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
-    from computeledger.questions.answers.frontier import answer_spread
+    from computeledger.questions.answers.frontier_runs import answer_spread
 
-    _show(answer_spread(options), as_json, "spread")
+    show_answer(answer_spread(asked_by(SpreadQuestion, options)), options)
 
 
 @frontier.command("sheet")
 @click.argument("model")
-@click.option("--accelerator", metavar="ID", help="Chip of the hours. [default: as published, else gb200-gpu]")
-@click.option("--gpu-hours", callback=quantity_option("gpu_hours", "GPU-hours"), help="Of pretraining.")
-@click.option("--usd", callback=quantity_option("usd", "$"), help="Price of the run.")
-@click.option("--price", default="$2/h", show_default=True, callback=parse_price, metavar="$/h", help="GPU-hour.")
-@click.option("--claim", callback=quantity_option("flop", "FLOP"), metavar="FLOP", help="What somebody says it took.")
-@click.option("--precision", default="bf16", show_default=True, metavar="P", help="Whose peak utilisation is of.")
-@click.option("--utilization", callback=quantity_option("fraction", ""), help="Of the peak. [default: 19%..46%]")
+@question_options(FlopSheetQuestion, leave_out=("model",))
+@report_option
 @json_option
-def frontier_sheet(model: str, as_json: bool, **options: Any) -> None:
+def frontier_sheet(**options: Any) -> None:
     """A published model's training FLOP from parameters, hardware-time and price: reconciled, or the conflict."""
-    from computeledger.questions.answers.frontier import answer_sheet
+    from computeledger.questions.answers.frontier_runs import answer_flop_sheet
 
-    _show(answer_sheet(model, options), as_json, "sheet")
+    show_answer(answer_flop_sheet(asked_by(FlopSheetQuestion, options)), options)
 
 
 @frontier.command("schedule")
 @click.argument("start", metavar="YYYY-MM-DD")
-@click.option("--delivery", default="0 months", show_default=True, callback=parse_seconds, help="Of the chips.")
-@click.option("--installation", default="2 months", show_default=True, callback=parse_seconds, help="Until they run.")
-@click.option("--pretraining", default="4 months", show_default=True, callback=parse_seconds, help="Of the model.")
-@click.option("--post-training", default="1 month", show_default=True, callback=parse_seconds, help="Until release.")
+@question_options(ScheduleQuestion, leave_out=("start",))
+@report_option
 @json_option
-def frontier_schedule(start: str, as_json: bool, **options: Any) -> None:
+def frontier_schedule(**options: Any) -> None:
     """When is the model out: delivery, installation, pretraining, post-training one after the other."""
-    from computeledger.questions.answers.frontier import answer_schedule
+    from computeledger.questions.answers.frontier_runs import answer_schedule
 
-    _show(answer_schedule(start, options), as_json, "schedule")
+    show_answer(answer_schedule(asked_by(ScheduleQuestion, options)), options)

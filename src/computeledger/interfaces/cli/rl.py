@@ -7,22 +7,16 @@ from typing import Any
 import click
 
 from computeledger.errors import InputError
+from computeledger.fields import fields_of
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import NUMBER, json_option, print_json, working_option
+from computeledger.interfaces.options import json_option, working_option
+from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
-
-#: Questions that need no model.
-_WITHOUT_MODEL = ("published", "reward", "coverage")
 
 
 @click.command()
 @question_options(RLQuestion)
-@click.option("--published", is_flag=True, help="Beta of published runs, by phase; needs no model.")
-@click.option("--reward", metavar="F.csv", help="Fit what RL buys from columns compute,reward; needs no model.")
-@click.option(
-    "--coverage", metavar="F.csv", help="Fit pass@k from columns k,coverage or samples,correct; needs no model."
-)
-@click.option("--forecast", type=NUMBER, metavar="X", help="Compute, or samples, to forecast the fit at.")
+@question_options(RLReturnsQuestion)
 @report_option
 @working_option
 @json_option
@@ -32,8 +26,10 @@ def rl(**options: Any) -> None:
     The step by phase, GPU-hours, FLOP, utilisation, tokens, cores, dollars and energy; with --search the best split of
     the GPUs; with --published the beta of published runs.
     """
-    if any(options[name] for name in _WITHOUT_MODEL):
-        _show_returns(options)
+    if any(options[name] is not None for name in fields_of(RLReturnsQuestion)):
+        from computeledger.questions.answers.rl_returns import answer_rl_returns
+
+        show_answer(answer_rl_returns(asked_by(RLReturnsQuestion, options)), options)
         return
     for name in ("model", "system"):
         if not options[name]:
@@ -41,22 +37,3 @@ def rl(**options: Any) -> None:
     from computeledger.questions.answers.rl import answer_rl
 
     show_answer(answer_rl(asked_by(RLQuestion, options)), options)
-
-
-def _show_returns(options: dict[str, Any]) -> None:
-    """Beta of published runs, or a fit to the reader's own points."""
-    from computeledger.interfaces.tables_rl import print_returns
-    from computeledger.questions.answers import rl_returns
-
-    if options["html"] is not None:
-        raise InputError("--html: --published, --reward and --coverage have no report")
-    if options["published"]:
-        document = rl_returns.answer_published()
-    elif options["reward"]:
-        document = rl_returns.answer_reward(options["reward"], options["forecast"])
-    else:
-        document = rl_returns.answer_coverage(options["coverage"], options["forecast"])
-    if options["as_json"]:
-        print_json(document)
-    else:
-        print_returns(document)

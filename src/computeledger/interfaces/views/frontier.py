@@ -208,10 +208,6 @@ def _served(document: Document) -> Table:
 
 
 def _sites(document: Document) -> View:
-    if "claim" in document:
-        return _claim(document["claim"])
-    if "lab" in document:
-        return _lab(document["lab"])
     agree = document["agreement"]["power_checked"]
     rows = [row for row in document["sites"] if row["published_h100e_8bit"]]
     largest = max(rows, key=lambda row: 0.0 if row["projected"] else row["facility_w"] or 0.0)
@@ -255,7 +251,8 @@ def _site_table(rows: list[Document]) -> Table:
     return Table("Sites", columns, shown, "sites.facility_w", note)
 
 
-def _claim(one: Document) -> View:
+def _claim(document: Document) -> View:
+    one = document["claim"]
     claimed, found = (words(one[name], "W") for name in ("claimed_w", "facility_w"))
     when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
     ends = joined(*(words(value, "W") for value in one["interval_w"]))
@@ -263,11 +260,11 @@ def _claim(one: Document) -> View:
     return View(title=f"A claim about {one['name']}", headline=f"{text}.", notes=tuple(_interval_notes(one)))
 
 
-def _lab(rows: list[Document]) -> View:
+def _lab(document: Document) -> View:
     cells = [
         [row["lab"], row["date"] + (" (projected)" if row["projected"] else ""),
          *(format_si(row[name]) for name in ("low", "mid", "high")), str(len(row["sites"]))]
-        for row in rows
+        for row in document["lab"]
     ]  # fmt: skip
     columns = ("lab", "date", "confident #", "likely #", "all #", "sites #")
     return View(
@@ -428,6 +425,8 @@ _VIEWS: dict[str, tuple[str, Callable[[Document], View]]] = {
     "ForecastAnswer": ("forecast", _forecast),
     "SystemsAnswer": ("systems", _systems),
     "SitesAnswer": ("sites", _sites),
+    "LabAnswer": ("sites", _lab),
+    "ClaimAnswer": ("sites", _claim),
     "GrowthAnswer": ("growth", _growth),
     "BacktestAnswer": ("backtest", _backtest),
 }

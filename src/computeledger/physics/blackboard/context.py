@@ -1,4 +1,4 @@
-"""The KV cache against compute in closed form: crossover, price step, sparse attention.
+"""The KV cache against compute in closed form: the context at which reading it takes as long as computing.
 
 Closed forms of the source document ``roofline-lecture``; ``C...`` ids name rows of the claims table. They hold for the
 two-equation roofline of :mod:`computeledger.physics.blackboard.ledgers`.
@@ -123,76 +123,3 @@ def kv_crossover_context_tokens(
     left = peak_flop_per_s * kv_bytes_per_token / np.asarray(hbm_bytes_per_s, float) - attention_flop_per_token
     with np.errstate(divide="ignore"):
         return np.divide(FORWARD_FLOP_PER_PARAM * n_params_active, np.maximum(left, 0.0))
-
-
-def balanced_batch(optimal_batch: Num, context_tokens: Num, crossover_tokens: Num) -> Num:
-    """Batch at which computing takes as long as reading weights and KV cache, ``B* / (1 - L / L*)``.
-
-    Parameters
-    ----------
-    optimal_batch : float or ndarray
-        From :func:`computeledger.physics.blackboard.serving.optimal_batch`, ``B*`` [-].
-    context_tokens, crossover_tokens : float or ndarray
-        Context ``L``, and the crossover ``L*`` from :func:`kv_crossover_context_tokens` [token].
-
-    Returns
-    -------
-    float or ndarray
-        Tokens in a step; infinite from the crossover on, where memory binds at every batch [token].
-
-    Examples
-    --------
-    >>> float(balanced_batch(300.0, 1000, 4000)), float(balanced_batch(300.0, 4000, 4000))
-    (400.0, inf)
-    """
-    share_left = np.maximum(1.0 - np.asarray(context_tokens) / crossover_tokens, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.divide(optimal_batch, share_left)
-
-
-def context_cost_ratio(context_tokens: Num, crossover_tokens: Num) -> Num:
-    """Price step that follows cost: a token's cost over that of a short context at a large batch, ``max(1, L / L*)``.
-
-    Parameters
-    ----------
-    context_tokens : float or ndarray
-        Tokens read per step, ``L`` [token].
-    crossover_tokens : float or ndarray
-        From :func:`kv_crossover_context_tokens`, ``L*`` [token].
-
-    Returns
-    -------
-    float or ndarray
-        1 up to the crossover, then proportional to the context [-].
-
-    Examples
-    --------
-    >>> float(context_cost_ratio(1e5, 2e5)), float(context_cost_ratio(3e5, 2e5))
-    (1.0, 1.5)
-    """
-    return np.maximum(1.0, np.asarray(context_tokens) / crossover_tokens)
-
-
-def sparse_attention_tokens(context_tokens: Num) -> Num:
-    """Cached tokens that a step reads with idealised sparse attention, ``sqrt(L)``.
-
-    Parameters
-    ----------
-    context_tokens : float or ndarray
-        Tokens in the cache, ``L`` [token].
-
-    Returns
-    -------
-    float or ndarray
-        Tokens read: a crossover at ``L*`` moves to ``L*`` squared, while the cache keeps its size [token].
-
-    References
-    ----------
-    roofline-lecture C142.
-
-    Examples
-    --------
-    >>> sparse_attention_tokens(1e6)
-    1000.0
-    """
-    return context_tokens**0.5

@@ -154,34 +154,6 @@ def all_succeed_fraction(success_fraction: Num, n_tasks: Num) -> Num:
     return success_fraction**n_tasks
 
 
-def any_succeeds_fraction(success_fraction: Num, n_samples: Num) -> Num:
-    """Chance that at least one of independent samples succeeds, ``1 - (1 - p)^k``: pass@k of a known ``p``.
-
-    Parameters
-    ----------
-    success_fraction : float or ndarray
-        Chance of one sample [-].
-    n_samples : float or ndarray
-        Samples, ``k`` [-].
-
-    Returns
-    -------
-    float or ndarray
-        Chance of one or more [-].
-
-    References
-    ----------
-    training-systems C102.
-
-    Examples
-    --------
-    >>> round(float(any_succeeds_fraction(0.35, 20)), 4)
-    0.9998
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(n_samples * np.log1p(-np.asarray(success_fraction, float))))
-
-
 def samples_for_success(success_fraction: Num, target_fraction: Num) -> Num:
     """Samples at which one or more succeeds with a wanted chance, ``ln(1 - target) / ln(1 - p)``.
 

@@ -90,35 +90,6 @@ def pipeline_stage_bytes(weights_bytes: Num, kv_bytes: Num, n_stages: Num) -> Nu
     return weights_bytes / n_stages + kv_bytes
 
 
-def pipeline_latency_s(step_s: Num, n_stages: Num, hop_s: Num) -> Num:
-    """Time of a token through a pipeline: the layers take as long as before, each hop is added.
-
-    Parameters
-    ----------
-    step_s : float or ndarray
-        Time through all layers without hops [s].
-    n_stages : float or ndarray
-        Stages [-].
-    hop_s : float or ndarray
-        Time of one hop between stages [s].
-
-    Returns
-    -------
-    float or ndarray
-        ``step + (p - 1) hop`` [s].
-
-    References
-    ----------
-    roofline-lecture C146 (milliseconds per hop).
-
-    Examples
-    --------
-    >>> round(pipeline_latency_s(0.020, 4, 0.002), 3)
-    0.026
-    """
-    return step_s + (n_stages - 1.0) * hop_s
-
-
 def bubble_fraction(n_stages: Num, n_microbatches: Num, n_virtual_stages: Num = 1.0) -> Num:
     """Idle share of a training pipeline, ``(p - 1) / (v m + p - 1)``.
 

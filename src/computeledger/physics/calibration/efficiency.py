@@ -17,7 +17,7 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import FactError, QuantityError, nearest, unknown_id
 from computeledger.facts.catalog import user_path
 from computeledger.facts.reading import Document, read_file
-from computeledger.physics.calibration.serving import ENGINES, load_calibration
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines, load_calibration
 from computeledger.sources import check_date, load_sources
 from computeledger.units import format_si, parse_quantity
 
@@ -176,8 +176,6 @@ class Factor:
     date: str = ""
 
 
-#: Engine that answers where a question names none (assumption: the most widely deployed open one).
-DEFAULT_ENGINE = "vllm"
 #: Class of question whose interval holds where a question is not sorted into one.
 _FAR = "new pair or model"
 _RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
@@ -217,8 +215,8 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
 
 @functools.cache
 def _shipped_factors(profile: str) -> Mapping[str, Factor]:
-    if profile not in ("assumed", "ideal", *ENGINES):
-        raise unknown_id("engine", profile, [*ENGINES, "ideal"])
+    if profile not in ("assumed", "ideal", *calibrated_engines()):
+        raise unknown_id("engine", profile, [*calibrated_engines(), "ideal"])
     if profile == "ideal":
         return {}
     assumed = _assumed()
@@ -278,8 +276,10 @@ def read_profile(document: Document) -> Mapping[str, Factor]:
         check_date(table["date"], document.name)
     except FactError as error:
         raise document.error("date", str(error)) from None
-    if table["like"] not in ("assumed", "ideal", *ENGINES):
-        raise document.error("like", str(unknown_id("profile", table["like"], [*ENGINES, "assumed", "ideal"])))
+    if table["like"] not in ("assumed", "ideal", *calibrated_engines()):
+        raise document.error(
+            "like", str(unknown_id("profile", table["like"], [*calibrated_engines(), "assumed", "ideal"]))
+        )
     out = dict(_shipped_factors(table["like"]))
     known = [field.name for field in fields(Efficiency)]
     for name, entry in given.items():

@@ -11,8 +11,10 @@ from typing import Any
 
 from computeledger.sources import check_date
 
-#: Engines whose constants were fitted.
-ENGINES = ("trtllm", "vllm", "sglang")
+#: Engine that answers where a question names none (assumption: the most widely deployed open one).
+DEFAULT_ENGINE = "vllm"
+#: Tables of the file that hold no engine's constants.
+_OTHER_TABLES = ("about", "shared", "intervals", "deployments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Calibration:
         Parameters
         ----------
         engine : str
-            One of :data:`ENGINES`.
+            One of :func:`calibrated_engines`.
 
         Returns
         -------
@@ -90,6 +92,29 @@ class Calibration:
         'vllm'
         """
         return {one.name: one for one in self.constants if one.engine in ("shared", engine)}
+
+
+@functools.cache
+def _file() -> Mapping[str, Any]:
+    text = resources.files("computeledger.physics.calibration").joinpath("serving.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@functools.cache
+def calibrated_engines() -> tuple[str, ...]:
+    """Name the engines whose constants were fitted.
+
+    Returns
+    -------
+    tuple of str
+        Ids, in the order of the calibration.
+
+    Examples
+    --------
+    >>> DEFAULT_ENGINE in calibrated_engines()
+    True
+    """
+    return tuple(name for name in _file() if name not in _OTHER_TABLES)
 
 
 @functools.cache
@@ -106,13 +131,12 @@ def load_calibration() -> Calibration:
     >>> len(load_calibration().constants) <= 70
     True
     """
-    text = resources.files("computeledger.physics.calibration").joinpath("serving.toml").read_text("utf-8")
-    table = tomllib.loads(text)
+    table = _file()
     about = table["about"]
     check_date(about["date"], "calibration/serving.toml")
     constants = tuple(
         Constant(name, engine, entry["value"], entry["prior"], entry["sd"], entry["prior_sd"])
-        for engine in ("shared", *ENGINES)
+        for engine in ("shared", *calibrated_engines())
         for name, entry in table[engine].items()
     )
     return Calibration(

@@ -17,18 +17,12 @@ from computeledger.arrays import Num
 from computeledger.errors import FactError, unknown_id
 from computeledger.facts.load import load_accelerator
 from computeledger.facts.schema import Accelerator
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, Factor, factor_dimension, load_factors, middle
+from computeledger.physics.calibration.efficiency import Factor, factor_dimension, load_factors, middle
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
 
-#: Family of an accelerator, by the beginning of its id: chips of one family share kernels.
-FAMILIES = {
-    "ampere": ("a100",),
-    "hopper": ("h100", "h200", "h800", "h20-"),
-    "blackwell": ("b200", "b300", "gb200", "gb300"),
-    "tpu": ("tpu",),
-}
-#: Chip that a family's factors are told for.
+#: Families that training was calibrated on, and the chip that each one's factors are told for.
 REFERENCE_CHIPS = {
     "ampere": "a100-sxm4-80gb",
     "hopper": "h100-sxm5-80gb",
@@ -216,7 +210,7 @@ def chip_family(chip: Accelerator) -> str:
     Returns
     -------
     str
-        A key of :data:`FAMILIES`, or ``other``: no measurement of it is in the calibration.
+        A key of :data:`REFERENCE_CHIPS`, or ``other``: no measurement of it is in the calibration.
 
     Examples
     --------
@@ -224,7 +218,7 @@ def chip_family(chip: Accelerator) -> str:
     >>> chip_family(load_accelerator("gb300-gpu")), chip_family(load_accelerator("mi300x"))
     ('blackwell', 'other')
     """
-    return next((name for name, starts in FAMILIES.items() if chip.id.startswith(starts)), "other")
+    return chip.family if chip.family in REFERENCE_CHIPS else "other"
 
 
 @functools.cache

@@ -9,11 +9,11 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, System
-from computeledger.physics import attention as mixing
 from computeledger.physics import transformer
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Precision
-from computeledger.physics.serving.operations import ACTIVATION_BYTES, CHUNK_TOKENS, kv_shards
+from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
+from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import GIGA
 
 #: Share of the HBM that weights, activations and workspace leave which a serving engine gives to the cache, and what
@@ -80,7 +80,7 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
     """
     mixers = dense = experts = 0.0
     for group in model.layers:
-        mixers += group.count * transformer.attention_params(group.attention, model.hidden_size)
+        mixers += group.count * mixer_of(group.attention).params(model.hidden_size)
         dense += group.count * transformer.always_active_params(group.feed_forward, model.hidden_size)
         part = group.feed_forward
         experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
@@ -118,8 +118,9 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
     """
     total: Num = 0.0
     for group in model.layers:
-        one = mixing.kv_cache_bytes(group.attention, context_tokens, kv_bytes_per_value)
-        total = total + group.count * one / kv_shards(group.attention, layout.tp)
+        mixer = mixer_of(group.attention)
+        one = mixer.kv_cache_bytes(context_tokens, kv_bytes_per_value)
+        total = total + group.count * one / mixer.kv_shards(layout.tp)
     return total / layout.pp
 
 

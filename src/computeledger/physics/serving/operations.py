@@ -18,14 +18,13 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics import attention as mixing
 from computeledger.physics import collectives, transformer
-from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
+from computeledger.physics.attention import mixer_of
+from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, exposed, total_s
+from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, exposed, total_s
 from computeledger.physics.roofline import OperationKind as Kind
 
-ACTIVATION_BYTES = 2.0
 #: Tokens of a prompt that one prefill step takes at most (assumption: engines' defaults are 2K to 16K).
 CHUNK_TOKENS = 8192.0
 #: An expert layer's dispatch in 8 bits and combine in 16 bits, per value.
@@ -101,30 +100,6 @@ def distinct_experts(n_experts: int, n_active: int, tokens: Num) -> Num:
     if n_active >= n_experts:
         return n_experts + 0.0 * tokens
     return n_experts * -np.expm1(tokens * math.log1p(-n_active / n_experts))
-
-
-def kv_shards(attention: Attention, tp: Num) -> Num:
-    """Parts a layer's cache is cut into by tensor parallelism; beyond the KV heads it is replicated.
-
-    Parameters
-    ----------
-    attention : Attention
-        The mixer; a latent cache cannot be cut.
-    tp : float or ndarray
-        Tensor-parallel degree [-].
-
-    Returns
-    -------
-    float or ndarray
-        Number of parts [-].
-
-    Examples
-    --------
-    >>> from computeledger.facts.architecture import Attention
-    >>> float(kv_shards(Attention("gqa", 64, 8, 128, 128), 16))
-    8.0
-    """
-    return np.minimum(tp, 1 if attention.kind == "mla" else max(attention.n_kv_heads, 1))
 
 
 def forward(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
@@ -211,22 +186,22 @@ def _mixer_operations(
     flop: dict[Kind, Num] = {}
     bytes_: dict[Kind, Num] = {}
     for count, attention in model.mixers:
-        params = params + count * transformer.attention_params(attention, model.hidden_size)
-        latent = Kind.LATENT_ATTENTION if attention.kind == "mla" else Kind.ATTENTION
+        mixer = mixer_of(attention)
+        params = params + count * mixer.params(model.hidden_size)
         if step.decode:
-            visible = mixing.visible_tokens(attention, end)
+            visible = mixer.visible_tokens(end)
         else:
-            visible = mixing.mean_visible_tokens(attention, step.new_tokens, step.context_tokens)
-        per_query = mixing.attention_flop_per_query(attention, visible, absorbed=step.decode)
+            visible = mixer.mean_visible_tokens(step.new_tokens, step.context_tokens)
+        per_query = mixer.flop_per_query(visible, absorbed=step.decode)
         if attention.index_heads:
             seen = end if step.decode else step.context_tokens + step.new_tokens / 2
-            per_query = per_query + mixing.indexer_flop_per_query(attention, seen)
+            per_query = per_query + mixer.indexer_flop_per_query(seen)
         computed = count / layout.tp * cut.tokens * per_query
-        read = mixing.kv_read_bytes(attention, end, kv_bytes)
-        read = count / (kv_shards(attention, layout.tp) * layout.cp) * cut.sequences * read
-        is_first = latent not in flop
-        flop[latent] = computed if is_first else flop[latent] + computed
-        bytes_[latent] = read if is_first else bytes_[latent] + read
+        read = mixer.kv_read_bytes(end, kv_bytes)
+        read = count / (mixer.kv_shards(layout.tp) * layout.cp) * cut.sequences * read
+        kind = mixer.decode_operation
+        flop[kind] = flop[kind] + computed if kind in flop else computed
+        bytes_[kind] = bytes_[kind] + read if kind in bytes_ else read
     weights = params / layout.tp
     yield Operation(
         Kind.ATTENTION_PROJECTIONS,
@@ -405,8 +380,8 @@ def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Mac
     precision, machine = made_of
     eff = machine.efficiency
     floor: Num = 0.0
-    for count, mixer in model.mixers:
-        floor = floor + count * (eff.mixer_floor_s + _further_floor_s(mixer, eff))
+    for count, attention in model.mixers:
+        floor = floor + count * (eff.mixer_floor_s + mixer_of(attention).floor_s(eff))
     narrow = machine.system.accelerator.native_precision(precision.experts) == "fp4"
     experts_floor_s = eff.experts_floor_s * (eff.fp4_floor_ratio if narrow else 1.0)
     for count, part in model.feed_forwards:
@@ -414,14 +389,6 @@ def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Mac
     yield Operation(Kind.LAUNCH_FLOORS, overhead_s=floor * eff.floor_ratio)
     if step.decode:
         yield Operation(Kind.HOST, overhead_s=eff.host_step_s + eff.host_sequence_s * cut.sequences)
-
-
-def _further_floor_s(mixer: Attention, eff: Efficiency) -> Num:
-    """What a mixer's kernels take beyond those of plain attention."""
-    further = eff.linear_floor_s if mixer.kind in mixing.LINEAR_KINDS else 0.0
-    if mixer.kind == "mla":
-        further = eff.latent_floor_s
-    return further + eff.sparse_floor_s if mixer.sparse_tokens else further
 
 
 def prefill(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
@@ -458,8 +425,8 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     operations = forward(model, step, layout, precision, machine)
     eff = machine.efficiency
     once = eff.prefill_layer_s * model.n_layers
-    for count, mixer in model.mixers:
-        once = once + count * (eff.prefill_mixer_s if mixer.kind != "gqa" else 0.0)
+    for count, attention in model.mixers:
+        once = once + count * mixer_of(attention).prefill_floor_s(eff)
     for count, part in model.feed_forwards:
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
     if eff is not IDEAL:

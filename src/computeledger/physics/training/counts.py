@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 
-from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
-from computeledger.physics import attention as mixing
+from computeledger.facts.architecture import FeedForward, LayerGroup, Model
 from computeledger.physics import transformer
+from computeledger.physics.attention import mixer_of
 
 #: Values per routed copy of a token that permuting, activation and weighting move, over those of a dense MLP.
 PERMUTE_VALUES = 6
@@ -130,42 +130,23 @@ def layer_counts(layers: tuple[LayerGroup, ...], hidden_size: int) -> LayerCount
 
 
 def _mixer_counts(group: LayerGroup, d: int) -> dict[str, float]:
-    mixer = group.attention
-    if mixer.kind == "none":
+    shape = group.attention
+    if not shape.is_present:
         return {}
-    params = transformer.attention_params(mixer, d)
-    heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
-    cached = mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim)
-    if mixer.kind in mixing.LINEAR_KINDS:
-        # projections in, convolution, scan, gate, norm
-        channels, inner = mixing.convolution_channels(mixer), mixer.n_query_heads * mixer.v_head_dim
-        values = 8.0 * channels + 12.0 * inner
-        cut, casts = channels + 3.0 * inner, d + inner
-    else:
-        values = 1.5 * (heads + cached)
-        cut, casts = heads + cached, d + mixer.n_query_heads * mixer.v_head_dim
-        casts += mixer.q_lora_rank + mixer.kv_lora_rank
+    mixer = mixer_of(shape)
+    params, moved = mixer.params(d), mixer.moved_values(d)
     return {
-        "up_params": _up_params(mixer),
-        "norm_values": 2.0 * (d + mixer.q_lora_rank + mixer.kv_lora_rank),
+        "up_params": mixer.up_params,
+        "norm_values": 2.0 * (d + shape.q_lora_rank + shape.kv_lora_rank),
         "dense_params": params,
         "wide_ramp": params / d / 2,
-        "cut_ramp": params / (mixer.n_query_heads * mixer.v_head_dim) / 2,
-        "residual_values": 10.0 * d if group.feed_forward.width or group.feed_forward.n_experts else 5.0 * d,
-        "mixer_values": values,
+        "cut_ramp": params / (shape.n_query_heads * shape.v_head_dim) / 2,
+        "residual_values": 10.0 * d if group.feed_forward.is_present else 5.0 * d,
+        "mixer_values": moved.elementwise_values,
         "wide_values": 2.0 * d,
-        "cut_values": cut,
-        "cast_values": casts,
+        "cut_values": moved.cut_values,
+        "cast_values": moved.cast_values,
     }
-
-
-def _up_params(mixer: Attention) -> float:
-    """Parameters of MLA's projections from its latents to queries, keys and values."""
-    if not mixer.kv_lora_rank:
-        return 0.0
-    queries = mixer.q_lora_rank * mixer.n_query_heads * mixer.qk_head_dim
-    plain = mixer.qk_head_dim - mixer.rope_head_dim
-    return float(queries + mixer.kv_lora_rank * mixer.n_query_heads * (plain + mixer.v_head_dim))
 
 
 def _dense_counts(part: FeedForward, d: int) -> dict[str, float]:

@@ -9,8 +9,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.collectives import latency_s
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.operations import ACTIVATION_BYTES
+from computeledger.physics.roofline import ACTIVATION_BYTES, Machine
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 

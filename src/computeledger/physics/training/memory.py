@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
+from computeledger.facts.architecture import FeedForward, LayerGroup, Model
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.serving.operations import ACTIVATION_BYTES
+from computeledger.physics.roofline import ACTIVATION_BYTES
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 
@@ -300,24 +301,12 @@ def _kept_bytes(layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str
     again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
     total = 0.0
     for group in layers:
-        n_norms = (group.attention.kind != "none") + bool(group.feed_forward.width or group.feed_forward.n_experts)
+        n_norms = group.attention.is_present + group.feed_forward.is_present
         normed = 0.0 if "layernorm" in again else narrow
         total += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
-        total += group.count * _mixer_bytes(group.attention, again, narrow)
+        total += group.count * mixer_of(group.attention).kept_bytes(again, narrow)
         total += group.count * _feed_forward_bytes(group.feed_forward, hidden_size, again, narrow)
     return total
-
-
-def _mixer_bytes(mixer: Attention, again: frozenset[str], narrow: float) -> float:
-    """Queries, keys, values and what attention makes of them; MLA's latents before and after their norms."""
-    heads = mixer.n_query_heads * (mixer.qk_head_dim + mixer.v_head_dim)
-    cached = mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim)
-    if not mixer.kv_lora_rank:
-        return ACTIVATION_BYTES * (heads + cached)
-    latent = mixer.q_lora_rank + mixer.kv_lora_rank
-    kept = mixer.n_query_heads * mixer.v_head_dim if "mla_up_proj" in again else heads + cached
-    normed = 0.0 if "layernorm" in again else narrow * latent
-    return ACTIVATION_BYTES * (kept + latent + mixer.rope_head_dim) + normed
 
 
 def _feed_forward_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:

@@ -14,20 +14,18 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics import attention as mixing
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.collectives import latency_s
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, total_s
 from computeledger.physics.roofline import OperationKind as Kind
-from computeledger.physics.serving.operations import ACTIVATION_BYTES
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import LayerCounts, layer_counts, trained_layers
 from computeledger.physics.training.exchange import exchange_s, overlapped_s
 from computeledger.physics.training.memory import GRADIENT_BYTES
+from computeledger.physics.transformer import kv_bytes_per_token
 
-#: Products and their traffic overlap inside a kernel: time is the p-norm of the two, p of this value (assumption).
-OVERLAP_NORM = 3
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
 BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
 #: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).
@@ -116,7 +114,7 @@ class _Work:
 
 
 def _p_norm(one: Num, other: Num) -> Num:
-    """Time of two flows that overlap inside kernels, cube root of the sum of cubes."""
+    """Time of a product and its traffic, which overlap inside a kernel: their 3-norm (assumption)."""
     return np.cbrt(one * one * one + other * other * other)
 
 
@@ -169,17 +167,13 @@ def _product(kind: Kind, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, N
 
 def _attention(work: _Work) -> Iterator[Operation]:
     batch, machine, layout = work.batch, work.machine, work.layout
-    softmax: Num = 0.0
-    scans: Num = 0.0
+    flop: dict[Kind, Num] = {Kind.ATTENTION: 0.0, Kind.STATE_SCANS: 0.0}
     for group in trained_layers(work.model, batch.stack.mtp_layers):
-        visible = mixing.mean_visible_tokens(group.attention, batch.sequence_tokens)
-        one = group.count * mixing.attention_flop_per_query(group.attention, visible, absorbed=False)
-        if group.attention.kind in mixing.LINEAR_KINDS:
-            scans = scans + one
-        else:
-            softmax = softmax + one
-            scored = mixing.indexer_flop_per_query(group.attention, batch.sequence_tokens / 2)
-            softmax = softmax + group.count * scored
+        mixer = mixer_of(group.attention)
+        kind, visible = mixer.training_operation, mixer.mean_visible_tokens(batch.sequence_tokens)
+        flop[kind] = flop[kind] + group.count * mixer.flop_per_query(visible, absorbed=False)
+        flop[kind] = flop[kind] + group.count * mixer.indexer_flop_per_query(batch.sequence_tokens / 2)
+    softmax, scans = flop[Kind.ATTENTION], flop[Kind.STATE_SCANS]
     again = float(batch.recomputes("core_attn"))
     passes = 1 + BACKWARD_ATTENTION + again
     if batch.stack.attention == "unfused":
@@ -255,9 +249,7 @@ def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
     wire = residual * (1 - 1 / layout.tp) / link + latency_s(layout.tp, machine)
     exposed = HIDDEN_EXPOSED if stack.hidden_tensor_parallel else 1.0
     yield Operation(Kind.TENSOR_PARALLEL, network_s=tensor * wire * exposed)
-    cache = sum(
-        group.count * mixing.kv_bytes_per_token_layer(group.attention, ACTIVATION_BYTES) for group in model.layers
-    )
+    cache = kv_bytes_per_token(model, ACTIVATION_BYTES)
     link = np.where(layout.tp * layout.cp > domain, out, up)
     ring = work.tokens * cache / layout.tp / layout.pp * (layout.cp - 1) / link
     yield Operation(Kind.CONTEXT_PARALLEL, network_s=4 * ring * CONTEXT_EXPOSED)

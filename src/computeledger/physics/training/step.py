@@ -1,7 +1,7 @@
 """A training step: the microbatches of a pipeline, the bubble around them, gradients, the optimiser.
 
 The operations of one microbatch are in :mod:`computeledger.physics.training.operations`, what must fit in
-:mod:`computeledger.physics.training.memory`; the names of both are here as well.
+:mod:`computeledger.physics.training.memory`.
 """
 
 from __future__ import annotations
@@ -15,30 +15,15 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
-from computeledger.physics.training.batch import BUBBLE_RATIOS, RECOMPUTE, Batch, Stack
+from computeledger.physics.training.batch import BUBBLE_RATIOS, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.memory import (
     GRADIENT_BYTES,
     WEIGHT_BYTES,
     LocalParams,
-    TrainingMemory,
     local_params,
-    training_memory,
 )
 from computeledger.physics.training.operations import microbatch
-
-__all__ = [
-    "BUBBLE_RATIOS",
-    "RECOMPUTE",
-    "Batch",
-    "Stack",
-    "StepTime",
-    "TrainingMemory",
-    "local_params",
-    "microbatch",
-    "step_time",
-    "training_memory",
-]
 
 #: Optimiser traffic per parameter: read and write of gradient, master copy, two moments.
 OPTIMIZER_TRAFFIC_BYTES = 32.0

@@ -39,6 +39,7 @@ from computeledger.physics.blackboard.ledgers import (
 from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.answers.setup import check_positive, price_of
+from computeledger.questions.document import picked
 from computeledger.units import format_percent, format_si, parse_quantity
 from computeledger.validation.rl.beta import published_utilization
 from computeledger.workloads.result import quantities
@@ -326,28 +327,26 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
         kind: quantities({p: (of[p] / sum(of.values()), "") for p in PHASES})
         for kind, of in (("flop", found.flop), ("gpu_time", found.gpu_hours))
     }
+    units = {
+        "n_params_active": "params",
+        "marginal_return": f"loss/{_CURRENCIES[unit]}",
+        "marginal_return_per_gpu_hour": "loss/GPU-hour",
+    }
     per_param = tokens_per_param_at_optimum(found.flop["pretraining"], law)
     return {
-        **quantities({
-            "n_params_active": (ledgers.n_params_active, "params"),
-            "tokens_pretraining": (ledgers.tokens_pretraining, "tokens"),
-            "tokens_rl": (ledgers.tokens_rl, "tokens"),
-            "tokens_inference": (ledgers.tokens_inference, "tokens"),
-        }),
+        **picked(ledgers, "n_params_active", "tokens_pretraining", "tokens_rl", "tokens_inference", units=units),
         "shares": shares,
-        "marginal_return": quantities({p: (found.marginal_return[p], f"loss/{_CURRENCIES[unit]}") for p in PHASES}),
-        "marginal_return_per_gpu_hour": quantities({
-            p: (found.marginal_return_per_gpu_hour[p], "loss/GPU-hour") for p in PHASES}),
+        **picked(found, "marginal_return", "marginal_return_per_gpu_hour", units=units),
+        **picked(found, "overtraining_ratio"),
         **quantities({
-            "overtraining_ratio": (found.overtraining_ratio, ""),
             "tokens_per_param": (ledgers.tokens_pretraining / ledgers.n_params_active, "tokens/parameter"),
             "tokens_per_param_compute_optimal": (per_param, "tokens/parameter"),
-            "exponent_ratio": (found.exponent_ratio, ""),
-            "inference_over_pretraining_tokens_ratio": (ledgers.tokens_inference / ledgers.tokens_pretraining, ""),
-            "loss": (found.loss, ""),
         }),
-        "flop": quantities({p: (found.flop[p], "FLOP") for p in PHASES}),
-        "gpu_hours": quantities({p: (found.gpu_hours[p], "GPU-hours") for p in PHASES}),
+        **picked(found, "exponent_ratio"),
+        **quantities({
+            "inference_over_pretraining_tokens_ratio": (ledgers.tokens_inference / ledgers.tokens_pretraining, ""),
+        }),
+        **picked(found, "loss", "flop", "gpu_hours"),
         "law": _law_document(law, ledgers),
         "budget": {"value": quantities({"v": (scenario.budget, _CURRENCIES[unit])})["v"], "unit": _CURRENCIES[unit]},
     }  # fmt: skip
@@ -355,9 +354,8 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
 
 def _law_document(law: LossLaw, ledgers: Ledgers) -> dict[str, Any]:
     """The law at the middle of its coefficients, with the range of its fit and how far the answer lies outside."""
-    names = ("name", "source", "date", "locator", "read", "fit")
     middle = {name: median(getattr(law, name)) for name in ("E", "A", "B", "alpha", "beta", "unique_tokens")}
-    return {name: getattr(law, name) for name in names} | {
+    return picked(law, "name", "source", "date", "locator", "read", "fit") | {
         **{name: value for name, value in middle.items() if value != math.inf}, "changes": list(law.changes),
         "fitted": {name: list(ends) for name, ends in law.fitted.items()},
         "beyond_fit_ratio": beyond_fit(law, ledgers.n_params_active, ledgers.tokens_pretraining),

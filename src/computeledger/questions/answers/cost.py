@@ -11,8 +11,8 @@ from computeledger.facts.load import load_accelerator, load_system, system_ids
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.cost import CostQuestion
+from computeledger.questions.document import picked
 from computeledger.questions.documents import records as documents
-from computeledger.workloads.result import quantity
 
 #: Field of the question -> the input that it replaces; ``{chip}`` stands for the accelerator.
 _GIVEN = {
@@ -56,17 +56,20 @@ class CostAnswer(Answer):
             "system": gpu.system.id if gpu.system is not None else None,
             "kinds": {
                 kind: {
-                    "usd_per_gpu_hour": quantity(hour.usd_per_gpu_hour, "USD/h"),
-                    "components": {name: quantity(part, "USD/h") for name, part in hour.components.items()},
+                    **picked(hour, "usd_per_gpu_hour", "components", units={"components": "USD/h"}),
                     "working": documents.figure_document(hour.figure),
                 }
                 for kind, hour in cost.by_kind.items()
             },
             "missing": dict(cost.missing),
-            "energy_j_per_gpu_hour": quantity(cost.energy_j_per_gpu_hour, "J"),
-            "carbon_kg_per_gpu_hour": quantity(cost.carbon_kg_per_gpu_hour, "kg"),
-            "editions": cost.editions,
-            "sources": list(cost.sources),
+            **picked(
+                cost,
+                "energy_j_per_gpu_hour",
+                "carbon_kg_per_gpu_hour",
+                "editions",
+                "sources",
+                units={"energy_j_per_gpu_hour": "J", "carbon_kg_per_gpu_hour": "kg"},
+            ),
         }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Range, median
+from computeledger.arrays import median
 from computeledger.errors import InputError, nearest, shown
-from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_system
+from computeledger.facts.load import load_model
 from computeledger.fields import Given
-from computeledger.frontier.abilities import MIXTURE, Trainable, optimal_tokens, trains
+from computeledger.frontier.abilities import MIXTURE, Trainable, trains
 from computeledger.frontier.decoding import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
@@ -27,7 +25,6 @@ from computeledger.frontier.decoding import (
     reinforces,
     serves,
 )
-from computeledger.frontier.described import DEFAULT_ACCELERATOR
 from computeledger.frontier.epoch_files import (
     CREDIT,
     checked_day,
@@ -40,12 +37,12 @@ from computeledger.frontier.fits import MODELS, SYSTEMS, Fit, weights_fractions
 from computeledger.frontier.forecast import (
     Backtest,
     Reached,
-    backtest,
     forecast_series,
     run_series,
     site_series,
     when_reached,
 )
+from computeledger.frontier.forecast import backtest as backtest_series
 from computeledger.frontier.growth import (
     Growth,
     Projection,
@@ -57,17 +54,14 @@ from computeledger.frontier.growth import (
     project,
     years_to_grow,
 )
-from computeledger.frontier.labs import lab_timeline
+from computeledger.frontier.labs import LabDate, lab_timeline
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import Needed, needed_system
-from computeledger.frontier.shapes import shaped_model
-from computeledger.frontier.sheets import UTILIZATION, Schedule, Spending, model_sheet, published_chip, release_dates
-from computeledger.frontier.sites import check_claimed_power, share_within, site_rows
-from computeledger.frontier.spread import DomainStep, Spread, estimate_spread, levers, steps_by_domain
+from computeledger.frontier.sites import ClaimedPower, SiteRow, check_claimed_power, share_within, site_rows
 from computeledger.frontier.steps import SEQUENCE_TOKENS, RunStep, run_model, run_steps
 from computeledger.frontier.systems import TrainingSystem, described_system, flop_per_month
 from computeledger.frontier.text import text_facts
-from computeledger.frontier.trends import Series, date_of, year_of
+from computeledger.frontier.trends import Predicted, Series, date_of, year_of
 from computeledger.frontier.working import (
     growth_figures,
     reached_figures,
@@ -77,11 +71,9 @@ from computeledger.frontier.working import (
     system_figures,
 )
 from computeledger.physics.calibration.efficiency import middle
-from computeledger.physics.critical_batch import critical_batch_tokens
-from computeledger.physics.transformer import n_params_total
 from computeledger.progress import stage
 from computeledger.questions.answer import Answer, from_python
-from computeledger.questions.answers.setup import check_positive, whole_number
+from computeledger.questions.document import document
 from computeledger.questions.documents import frontier as documents
 from computeledger.questions.documents.records import figure_document
 from computeledger.questions.frontier import (
@@ -91,11 +83,9 @@ from computeledger.questions.frontier import (
     SitesQuestion,
     SystemsQuestion,
 )
-from computeledger.units import KILO, MONTH_S
+from computeledger.units import MONTH_S
+from computeledger.workloads.result import quantity
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
-
-#: Of a step that an exchange between sites may take where nothing is said (assumption: one second of six).
-EXCHANGE_SHARE = 1 / 6
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -114,28 +104,57 @@ class SystemsAnswer(Answer):
         """As ``computeledger frontier systems --json`` prints it."""
         utilization, duration = middle(self.question.utilization), middle(self.question.duration)
         system, runs = self.system, self.runs
-        document = documents.system_document(system)
+        found = documents.system_document(system)
         monthly = flop_per_month(system, utilization)
-        document["flop_per_month"] = {one: documents.quantity(value, "FLOP") for one, value in monthly.items()}
-        document["trains"] = {"months": duration / MONTH_S, "utilization_fraction": utilization, "precision": "bf16"}
-        document["trains"] |= {name: documents.timed_run_document(run, self.steps[name]) for name, run in runs.items()}
-        document |= documents.decoding_document(self.rl, self.served)
+        found["flop_per_month"] = {one: quantity(value, "FLOP") for one, value in monthly.items()}
+        found["trains"] = {"months": duration / MONTH_S, "utilization_fraction": utilization, "precision": "bf16"}
+        found["trains"] |= {name: documents.timed_run_document(run, self.steps[name]) for name, run in runs.items()}
+        found |= documents.decoding_document(self.rl, self.served)
         stock = text_facts()["stock_tokens"]
-        tokens = documents.quantity(stock.value, "tokens")
-        document["text"] = {"stock_tokens": tokens, "low": stock.low, "high": stock.high}
-        document["fits"] = documents.fits_document(list(self.fits))
-        document["assumptions"] = _assumed(utilization)
+        tokens = quantity(stock.value, "tokens")
+        found["text"] = {"stock_tokens": tokens, "low": stock.low, "high": stock.high}
+        found["fits"] = [document(one) for one in self.fits]
+        found["assumptions"] = _assumed(utilization)
         if working:
-            steps = {name: document["trains"][name]["step_s"] for name in runs}
+            steps = {name: found["trains"][name]["step_s"] for name in runs}
             own = len(system.generations)
             sampled = sum((one.sampled_tokens_per_s for one in self.rl[:own]), start=0.0)
             sold = sum((one.output_tokens_per_s for one in self.served[:own]), start=0.0)
             first = next(one for one in self.fits if one.model == REFERENCE_MODEL)
-            document["working"] = [figure_document(one) for one in (
+            found["working"] = [figure_document(one) for one in (
                 *system_figures(system), *run_figures(dict(runs), system, (duration, utilization), steps),
                 *served_figures(sampled, sold, first),
             )]  # fmt: skip
-        return document
+        return found
+
+
+def systems(question: SystemsQuestion | None = None, /, **given: Given) -> SystemsAnswer:
+    """What a system of chips, power, money or buildings has, costs, trains and serves.
+
+    Parameters
+    ----------
+    question : SystemsQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or Range
+        Fields of :class:`~computeledger.questions.frontier.SystemsQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    SystemsAnswer
+        The system, the runs that fill its time with their steps, RL, serving, and which models fit.
+
+    Raises
+    ------
+    InputError
+        For a text that describes no system, and for less than one chip.
+
+    Examples
+    --------
+    >>> run = systems(spec="1K chips of h100-sxm5-80gb", samples=16).runs
+    >>> bool(run["dense"].n_params_active < run["moe"].n_params_total)
+    True
+    """
+    return from_python(SystemsQuestion, answer_systems, question, given)
 
 
 def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
@@ -174,29 +193,87 @@ def _assumed(utilization: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SitesAnswer(Answer):
-    """Sites over time, a lab's chips, or a claim about a site."""
+    """Sites over time, with how many of them agree with what was published."""
 
     question: SitesQuestion
-    document: Mapping[str, Any]
-    working: tuple[Mapping[str, Any], ...] = ()
+    rows: Sequence[SiteRow]
+    shares: Mapping[str, tuple[int, int]]
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier sites --json`` prints it."""
-        return {**self.document, **({"working": list(self.working)} if working and self.working else {})}
+        found = documents.sites_document(self.rows, self.shares)
+        if working:
+            figures = site_figures(list(self.rows), self.shares["power_checked"])
+            found["working"] = [figure_document(one) for one in figures]
+        return found
 
 
-def answer_sites(question: SitesQuestion) -> SitesAnswer:
+@dataclass(frozen=True, eq=False, slots=True)
+class LabAnswer(Answer):
+    """Chips of a lab over time, at the sites that the data name."""
+
+    lab: Sequence[LabDate]
+    credit: str = CREDIT
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ClaimAnswer(Answer):
+    """A claim about a site beside the data."""
+
+    found: ClaimedPower
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger frontier sites --claim --json`` prints it."""
+        return {
+            "claim": document(self.found) | {"interval_from": documents.interval_document()},
+            "credit": CREDIT,
+        }
+
+
+AnySites = SitesAnswer | LabAnswer | ClaimAnswer
+
+
+def sites(question: SitesQuestion | None = None, /, **given: Given) -> AnySites:
+    """Data-centre sites over time, a lab's chips, or a claim about a site.
+
+    Parameters
+    ----------
+    question : SitesQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or Range
+        Fields of :class:`~computeledger.questions.frontier.SitesQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    SitesAnswer, LabAnswer or ClaimAnswer
+        Sites with H100-equivalents recomputed from chip counts beside the published ones; a lab's chips with ``lab``; a
+        verdict with ``claim``.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a site or lab that the data do not name.
+
+    Examples
+    --------
+    >>> one = sites(site="Stargate Abilene", claim="400 MW", date="2025-12-31").found
+    >>> one.interval_w[0] < one.facility_w < one.interval_w[1]
+    True
+    """
+    return from_python(SitesQuestion, answer_sites, question, given)
+
+
+def answer_sites(question: SitesQuestion) -> AnySites:
     """Answer ``computeledger frontier sites``."""
     date = None if question.date is None else checked_day(question.date, "--date")
     folder = None if question.data is None else Path(question.data)
     timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
     if question.claim is not None:
-        found = check_claimed_power(question.site or "", middle(question.claim), date or "", timelines)
-        return SitesAnswer(question, {"claim": documents.claim_document(found), "credit": CREDIT})
+        return ClaimAnswer(check_claimed_power(question.site or "", middle(question.claim), date or "", timelines))
     chips = list(shipped_chips()) if folder is None else read_chips(folder)
     if question.lab is not None:
         dated = lab_timeline(question.lab, chips)
-        return SitesAnswer(question, documents.lab_document([one for one in dated if date is None or one.date <= date]))
+        return LabAnswer([one for one in dated if date is None or one.date <= date])
     rows = site_rows(timelines, chips)
     shares = {
         "power_checked": share_within(rows),
@@ -209,8 +286,7 @@ def answer_sites(question: SitesQuestion) -> SitesAnswer:
     if not kept:
         raise InputError(f"--site {asked!r}: {nearest(asked or '', {r.published.name for r in rows})}")
     rows = [row for row in kept if date is None or row.published.date <= date]
-    figures = tuple(figure_document(one) for one in site_figures(rows, shares["power_checked"]))
-    return SitesAnswer(question, documents.sites_document(rows, shares), figures)
+    return SitesAnswer(question, rows, shares)
 
 
 def _sites(data: str | None) -> Any:
@@ -228,9 +304,37 @@ class BacktestAnswer(Answer):
         return documents.backtest_document(self.result)
 
 
+def backtest(question: BacktestQuestion | None = None, /, **given: Given) -> BacktestAnswer:
+    """Forecast from a cut-off what is known now, and hold the forecast against it.
+
+    Parameters
+    ----------
+    question : BacktestQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str
+        Fields of :class:`~computeledger.questions.frontier.BacktestQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    BacktestAnswer
+        Coverage, error and width of the intervals.
+
+    Raises
+    ------
+    InputError
+        For a day that is none.
+
+    Examples
+    --------
+    >>> backtest(cutoff="2023-12-31").result.coverage_90
+    1.0
+    """
+    return from_python(BacktestQuestion, answer_backtest, question, given)
+
+
 def answer_backtest(question: BacktestQuestion) -> BacktestAnswer:
     """Answer ``computeledger frontier backtest``."""
-    return BacktestAnswer(backtest(checked_day(question.cutoff, "--cutoff"), _sites(question.data)))
+    return BacktestAnswer(backtest_series(checked_day(question.cutoff, "--cutoff"), _sites(question.data)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -249,10 +353,39 @@ class GrowthAnswer(Answer):
             **({"working": [figure_document(one) for one in growth_figures(fits)]} if working else {}),
             "growth": [documents.growth_document(one, self.dated[one.name]) for one in fits.values()],
             "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
-            "hbm_capex_fraction": dataclasses.asdict(hbm_share()),
+            "hbm_capex_fraction": document(hbm_share()),
             "scenarios": [documents.projection_document(one) for one in self.projections],
             "credit": CREDIT,
         }
+
+
+def growth(question: GrowthQuestion | None = None, /, **given: Given) -> GrowthAnswer:
+    """Growth fitted on data with its interval, and scenarios of what bounds it.
+
+    Parameters
+    ----------
+    question : GrowthQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str or int
+        Fields of :class:`~computeledger.questions.frontier.GrowthQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    GrowthAnswer
+        Yearly ratios with their intervals, and the compute of scenarios by year.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a scenario that is not known.
+
+    Examples
+    --------
+    >>> fits = growth(first="2023-01-01", years=3).fits
+    >>> fits["run_flop"].low < fits["run_flop"].ratio < fits["run_flop"].high
+    True
+    """
+    return from_python(GrowthQuestion, answer_growth, question, given)
 
 
 def answer_growth(question: GrowthQuestion) -> GrowthAnswer:
@@ -265,6 +398,15 @@ def answer_growth(question: GrowthQuestion) -> GrowthAnswer:
     return GrowthAnswer(question, fits, dated_quantities(sites), projections)
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A series with its forecast at the ends of quarters."""
+
+    series: Series
+    dates: Sequence[str]
+    predicted: Predicted
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ForecastAnswer(Answer):
     """When a training run is possible, and what it takes."""
@@ -274,7 +416,7 @@ class ForecastAnswer(Answer):
     needed: Needed
     steps: Mapping[str, Sequence[RunStep]]
     powered: Reached
-    ahead: Mapping[str, Mapping[str, Any]]
+    ahead: Mapping[str, Ahead]
 
     def probability_by(self, date: str) -> float:
         """Chance that the run is possible by a day, YYYY-MM-DD [-]."""
@@ -283,29 +425,31 @@ class ForecastAnswer(Answer):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier forecast --json`` prints it."""
         question, needed = self.question, self.needed
-        document = documents.reached_document(self.reached)
+        found = documents.reached_document(self.reached)
         if question.by is not None:
-            document["probability_by"] = {"date": question.by, "probability": self.reached.probability_by(question.by)}
+            found["probability_by"] = {"date": question.by, "probability": self.reached.probability_by(question.by)}
         if question.scenario is not None:
-            document["scenarios"] = _scenario_dates(question.scenario, self.reached.series, middle(question.flop))
-        document["needs"] = documents.system_document(needed.system)
-        document["trains"] = {
+            found["scenarios"] = _scenario_dates(question.scenario, self.reached.series, middle(question.flop))
+        found["needs"] = documents.system_document(needed.system)
+        found["trains"] = {
             name: documents.timed_run_document(one, self.steps[name]) for name, one in needed.runs.items()
         }
-        document["repetition"] = {name: documents.repetition_document(one) for name, one in needed.text.items()}
-        document["gpu_time"] = documents.gpu_time_document(needed)
-        document["largest_site_has_the_power"] = documents.reached_document(self.powered)
-        document |= self.ahead
-        document["known_systems"] = documents.known_systems_document(largest_systems())
-        document["fits"] = documents.fits_document(weights_fractions())
+        found["repetition"] = {name: document(one) for name, one in needed.text.items()}
+        found["gpu_time"] = documents.gpu_time_document(needed)
+        found["largest_site_has_the_power"] = documents.reached_document(self.powered)
+        found |= {
+            name: documents.ahead_document(one.series, one.dates, one.predicted) for name, one in self.ahead.items()
+        }
+        found["known_systems"] = documents.known_systems_document(largest_systems())
+        found["fits"] = [document(one) for one in weights_fractions()]
         if working:
-            steps = {name: document["trains"][name]["step_s"] for name in needed.runs}
+            steps = {name: found["trains"][name]["step_s"] for name in needed.runs}
             given = (middle(question.duration), middle(question.utilization))
-            document["working"] = [figure_document(one) for one in (
+            found["working"] = [figure_document(one) for one in (
                 *reached_figures(self.reached), *system_figures(needed.system),
                 *run_figures(needed.runs, needed.system, given, steps),
             )]  # fmt: skip
-        return document | {"credit": CREDIT}
+        return found | {"credit": CREDIT}
 
 
 def forecast(question: ForecastQuestion | None = None, /, **given: Given) -> ForecastAnswer:
@@ -346,17 +490,14 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
     series = run_series()
     reached = when_reached(series, target, question.samples, question.seed)
     needed = needed_system(target, question.accelerator, duration, utilization)
-    ahead = {}
-    for name, one in (("ahead", series), ("sites_ahead", site_series())):
-        ends, found = forecast_series(one, "2030-12-31")
-        ahead[name] = documents.ahead_document(one, ends, found)
+    both = {"ahead": series, "sites_ahead": site_series()}
     return ForecastAnswer(
         question=question,
         reached=reached,
         needed=needed,
         steps={name: run_steps(one, needed.system.generations, name) for name, one in needed.runs.items()},
         powered=when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), question.samples),
-        ahead=ahead,
+        ahead={name: Ahead(one, *forecast_series(one, "2030-12-31")) for name, one in both.items()},
     )
 
 
@@ -369,95 +510,3 @@ def _scenario_dates(given: str, series: Series, target: float) -> list[dict[str,
         date = date_of(last + years) if math.isfinite(years) else None
         found.append({"scenario": one.name, "note": one.note, "date": date})
     return found
-
-
-def answer_spread(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A run over several sites."""
-    model, params = _spread_model(options)
-    placed = options["system"] is not None and options["gpus"] is not None
-    if (options["system"] is None) != (options["gpus"] is None):
-        raise InputError("--system and --gpus (of one site) go together: the step comes from both")
-    if options["step"] is None and not placed:
-        raise InputError("--step T is missing; --system ID and --gpus N of one site give it from the operation model")
-    given = None if options["step"] is None else middle(options["step"])
-    check_positive("--step", given)
-    check_positive("--params", params)
-    batch = options["batch_tokens"]
-    batch_tokens = float(critical_batch_tokens(optimal_tokens(params))) if batch is None else middle(batch)
-    check_positive("--batch-tokens", batch_tokens)
-    check_positive("--bytes-per-gradient", options["bytes_per_gradient"])
-    if options["distance_km"] < 0:
-        raise InputError(f"--distance-km {options['distance_km']:g}: must not be negative")
-    run = Spread(
-        n_params=params,
-        step_s=1.0 if given is None else given,
-        n_sites=options["sites"],
-        distance_metres=options["distance_km"] * KILO,
-        local_steps=options["local_steps"],
-        bytes_per_gradient=options["bytes_per_gradient"],
-    )
-    domains = _spread_domains(model, run, options, batch_tokens / options["sites"]) if placed else []
-    if given is None:
-        own = next(
-            one for one in domains if one.n_scale_up == int(load_system(options["system"]).n_gpus_scale_up.value)
-        )
-        if own.result is None:
-            raise InputError(f"--system {options['system']}: {own.problem}")
-        run = replace(run, step_s=own.step_s)
-    exchange = float(run.step_s) * EXCHANGE_SHARE if options["exchange"] is None else middle(options["exchange"])
-    return documents.spread_document(run, levers(run, exchange), domains) | {"batch_tokens": batch_tokens}
-
-
-def _spread_model(options: Mapping[str, Any]) -> tuple[Model, float]:
-    if (options["model"] is None) == (options["params"] is None):
-        raise InputError("give --params N or --model ID, one of both: what is exchanged are its gradients")
-    if options["model"] is not None:
-        model = load_model(options["model"])
-        return model, float(n_params_total(model))
-    params = middle(options["params"])
-    check_positive("--params", params)
-    return shaped_model("dense", params), params
-
-
-def _spread_domains(model: Model, run: Spread, options: Mapping[str, Any], share: float) -> list[DomainStep]:
-    gpus = whole_number("--gpus", options["gpus"]) or 1
-    estimate_spread(replace(run, step_s=MONTH_S), MONTH_S)  # sites and local steps are checked before the search
-    return steps_by_domain(model, load_system(options["system"]), (gpus, share), run, EXCHANGE_SHARE)
-
-
-def answer_sheet(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's training FLOP from three sides."""
-    names = ("gpu_hours", "usd", "price", "claim")
-    given = {name: None if options[name] is None else middle(options[name]) for name in names}
-    for name, value in given.items():
-        check_positive(f"--{name.replace('_', '-')}", value)
-    used: float | Range = options["utilization"] or UTILIZATION
-    named, published = options["accelerator"], published_chip(model)
-    spending = Spending(
-        accelerator_id=named or published or DEFAULT_ACCELERATOR,
-        gpu_hours=given["gpu_hours"],
-        usd=given["usd"],
-        usd_per_gpu_hour=given["price"] or 0.0,
-        precision=options["precision"],
-        utilization_fraction=used,
-        claimed_flop=given["claim"],
-    )
-    lines = model_sheet(model, spending)
-    return {
-        "model": model,
-        "accelerator": spending.accelerator_id,
-        "accelerator_ground": "as asked" if named else "as published" if published else "assumed",
-        "lines": [documents.sheet_line_document(line) for line in lines],
-        "reconciled": all(line.agrees for line in lines),
-    }
-
-
-def answer_schedule(start: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """When a model is out."""
-    names = ("delivery", "installation", "pretraining", "post_training")
-    schedule = Schedule(*(options[name] for name in names))
-    ends = release_dates(checked_day(start, "START"), schedule)
-    return {
-        "start": start,
-        "ends": {name: dict(zip(("p05", "p50", "p95"), one, strict=True)) for name, one in ends.items()},
-    }

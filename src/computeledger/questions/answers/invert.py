@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +14,6 @@ from computeledger.economics.prices.inversion import Inversion, PriceClues, inve
 from computeledger.economics.prices.points import fit_sizes, one_sheet, shipped_points
 from computeledger.economics.prices.readings import (
     LIFETIMES_S,
-    Hypothesis,
     cache_reads_to_break_even,
     lifetime_readings,
     store_or_resend_s,
@@ -25,11 +24,11 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import middle
 from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.document import document, picked
 from computeledger.questions.documents.records import figure_document
 from computeledger.questions.invert import InvertQuestion
 from computeledger.questions.price_source import load_sheet
 from computeledger.units import format_si
-from computeledger.workloads.result import quantity
 
 #: Below so many effective samples the weights are rough.
 FEW_SAMPLES = 200
@@ -64,21 +63,22 @@ class InvertAnswer(Answer):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger invert --json`` prints it."""
         sheet, clues, found = self.sheet, self.clues, self.result
-        document = inversion_document(found)
+        said = inversion_document(found)
         base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
-        document["prices"] = base
-        document["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
-        document["elasticities"] = _elasticities()
-        document["not_identified"] = [*_far(found, clues), *_not_identified(found)]
-        document["readings"] = _readings(sheet, clues)
-        document["questions"] |= {
-            f"cache lifetime, {kind}": _hypotheses(one) for kind, one in lifetime_readings(base).items()
+        said["prices"] = base
+        said["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
+        said["elasticities"] = _elasticities()
+        said["not_identified"] = [*_far(found, clues), *_not_identified(found)]
+        said["readings"] = _readings(sheet, clues)
+        said["questions"] |= {
+            f"cache lifetime, {kind}": [document(one) for one in group]
+            for kind, group in lifetime_readings(base).items()
         }
-        document["size_times_margin"] = _line(clues)
-        document["assumptions"] = _assumptions(found, clues)
+        said["size_times_margin"] = _line(clues)
+        said["assumptions"] = _assumptions(found, clues)
         if working:
-            document["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
-        return document
+            said["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
+        return said
 
 
 def invert(question: InvertQuestion | str | Path | None = None, /, **given: Given) -> InvertAnswer:
@@ -191,21 +191,21 @@ def inversion_document(found: Inversion) -> dict[str, Any]:
     return {
         "n_params_active": _size(found.n_params_active),
         "n_params_total": _size(found.n_params_total),
-        "kv_bytes_per_token": quantity(found.kv_bytes_per_token, "byte/token"),
-        "decode_batch": quantity(found.decode_batch, ""),
-        "gross_margin_fraction": quantity(found.gross_margin_fraction, ""),
-        "utilization_fraction": quantity(found.utilization_fraction, ""),
-        "hypotheses": _hypotheses(found.hypotheses),
-        "questions": {question: _hypotheses(group) for question, group in found.questions.items()},
+        **picked(
+            found,
+            "kv_bytes_per_token",
+            "decode_batch",
+            "gross_margin_fraction",
+            "utilization_fraction",
+            "hypotheses",
+            "questions",
+            units={"kv_bytes_per_token": "byte/token"},
+        ),
         "bits": found.learnt,
         "informed_by": found.informed_by,
         "identified": {name: name.startswith("n_params") for name in found.learnt},
         "effective_samples": found.effective_samples,
     }  # fmt: skip
-
-
-def _hypotheses(found: Sequence[Hypothesis]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "weight": one.weight, "rejected": one.rejected} for one in found]
 
 
 def _elasticities() -> list[dict[str, Any]]:

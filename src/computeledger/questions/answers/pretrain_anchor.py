@@ -12,7 +12,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training.step import RECOMPUTE, Batch
+from computeledger.physics.training.batch import RECOMPUTE, Batch
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
 from computeledger.workloads.pretraining.estimate import (

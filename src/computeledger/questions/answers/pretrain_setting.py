@@ -10,12 +10,12 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, middle
+from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training.batch import parse_recompute
-from computeledger.physics.training.step import RECOMPUTE, Batch, Stack
+from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack, parse_recompute
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits

@@ -17,11 +17,11 @@ from computeledger.economics.plan.read import Plan, load_plan
 from computeledger.errors import InputError
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.document import picked
 from computeledger.questions.documents.records import PHASE_QUANTITIES
 from computeledger.questions.reconcile import ReconcileQuestion
 from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S
-from computeledger.workloads.result import quantities
 from computeledger.writing import write_bytes
 
 VARIANCE_WORDS = {
@@ -172,9 +172,9 @@ def _data(files: Sequence[ReadFile]) -> dict[str, list[str]]:
 
 def _phase_document(found: Reconciliation, one: Settled) -> dict[str, Any]:
     phase, took = found.ledger.phases.get(one.name), one.took
-    names = {name: unit for name, unit in PHASE_QUANTITIES.items() if name != "flop"}
+    names = [name for name in PHASE_QUANTITIES if name != "flop"]
     whole_s = took.gpu_hours * HOUR_S
-    planned = quantities({name: (getattr(phase, name), unit) for name, unit in names.items()}) if phase else None
+    planned = None if phase is None else picked(phase, *names)
     return {
         "budget": asdict(one.budget),
         "actual": asdict(one.actual) | {"energy_measured_j": one.measured_energy_j},

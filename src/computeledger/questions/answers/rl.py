@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from computeledger.arrays import median
+from computeledger.facts.catalog import compared_systems
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
 from computeledger.physics.roofline import Precision
@@ -24,7 +25,7 @@ from computeledger.workloads.rl.scale_up import domain_use, largest_model, longe
 from computeledger.workloads.rl.search import next_gpu, rl_machine
 
 #: Domains that --scale-up shows beside the question's own.
-SCALE_UP_SYSTEMS = ("h200-nvl8", "b200-nvl8", "gb200-nvl72", "tpu-v5p-pod", "tpu-v6e-pod")
+SCALE_UP_SYSTEMS = compared_systems("scale_up_domains")
 #: Models among which the largest that a domain serves is looked for.
 MODELS = (
     "llama-3.1-8b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3",

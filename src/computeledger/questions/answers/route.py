@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Range
 from computeledger.economics.routing.choice import (
@@ -24,6 +25,7 @@ from computeledger.economics.routing.working import route_figures
 from computeledger.fields import Given
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.document import document, keyed
 from computeledger.questions.documents.records import figure_document
 from computeledger.questions.price_source import load_sheet
 from computeledger.questions.route import RouteQuestion
@@ -32,6 +34,34 @@ from computeledger.workloads.result import quantity
 
 #: Draws of what is uncertain.
 DRAWS = 128
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PolicyDraws:
+    """Figures of a policy over the draws of what is uncertain."""
+
+    usd_per_completed_task: NDArray[np.float64]
+    success_fraction: NDArray[np.float64]
+    s_per_task: NDArray[np.float64] = field(metadata=keyed("seconds"))
+    usd_per_task: NDArray[np.float64]
+    wrong_fraction: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PolicyFigures:
+    """A policy at the middle of all inputs, with its draws and what independence would promise."""
+
+    policy: str
+    usd_per_completed_task: float
+    success_fraction: float
+    s_per_task: float = field(metadata=keyed("seconds"))
+    usd_per_task: float
+    wrong_fraction: float
+    interval: PolicyDraws
+    independent_upper_bound_success_fraction: float
+    on_front: bool
+    break_even_price_ratio: float | None
+    single: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,6 +93,29 @@ class RouteAnswer(Answer):
         return self._drawn("success_fraction", "")
 
     @property
+    def policies(self) -> tuple[PolicyFigures, ...]:
+        """The policies that are listed: the cheapest that completes enough first."""
+        out, best = self.outcome, self.listed[0]
+        singles, front = _singles(out), pareto_policies(out)
+        mixed = self._mixed()
+        return tuple(
+            PolicyFigures(
+                policy=policy_words(out.policies[place], self._names),
+                usd_per_completed_task=float(out.usd_per_completed_task[place]),
+                success_fraction=float(out.success_fraction[place]),
+                s_per_task=float(out.s_per_task[place]),
+                usd_per_task=float(out.usd_per_task[place]),
+                wrong_fraction=float(out.wrong_fraction[place]),
+                interval=_draws_of(mixed, row),
+                independent_upper_bound_success_fraction=float(self.bound.success_fraction[row]),
+                on_front=place in front,
+                break_even_price_ratio=break_even_price_ratio(out, place, best),
+                single=place in singles,
+            )
+            for row, place in enumerate(self.listed)
+        )
+
+    @property
     def _names(self) -> list[str]:
         return [model.name for model in self.case.models]
 
@@ -78,13 +131,8 @@ class RouteAnswer(Answer):
         """As ``computeledger route --json`` prints it."""
         case, out, listed, least = self.case, self.outcome, self.listed, self.least_success_fraction
         singles, best = _singles(out), listed[0]
-        front = [int(place) for place in pareto_policies(out)]
-        mixed = self._mixed()
-        rows = [_row(out, place, self._names, (mixed, i), self.bound) for i, place in enumerate(listed)]
-        for row, place in zip(rows, listed, strict=True):
-            row["on_front"], row["break_even_price_ratio"] = place in front, break_even_price_ratio(out, place, best)
-            row["single"] = place in singles
-        document = {
+        rows = [document(one) for one in self.policies]
+        found = {
             "best": rows[0], "cheapest_without_a_floor": rows[listed.index(best_policy(out))],
             "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
             "policies_compared": len(out.policies),
@@ -97,8 +145,8 @@ class RouteAnswer(Answer):
             "assumptions": _assumptions(case), "remark": _remark(case, out, singles),
         }  # fmt: skip
         if working:
-            document["working"] = [figure_document(one) for one in route_figures(case, out.policies[best], rows[0])]
-        return {key: value for key, value in document.items() if value is not None}
+            found["working"] = [figure_document(one) for one in route_figures(case, out.policies[best], rows[0])]
+        return {key: value for key, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,10 +157,7 @@ class RouteCheckAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger route --check-attempts --json`` prints it."""
-        names = ("success", "success_if_independent", "cost", "retry_success")
-        found = self.found
-        sizes = {"n_tasks": found.n_tasks, "n_models": found.n_models}
-        return {**{name: asdict(getattr(found, name)) for name in names}, **sizes}
+        return document(self.found)
 
 
 def route(question: RouteQuestion | str | Path | None = None, /, **given: Given) -> RouteAnswer | RouteCheckAnswer:
@@ -262,28 +307,9 @@ def policy_words(policy: tuple[Step, ...], names: list[str]) -> str:
     return " -> ".join(form[step.kind].format(names[step.model], step.tries) for step in policy)
 
 
-def _row(
-    out: Outcome, place: int, names: list[str], drawn: tuple[list[Outcome], int], bound: Outcome
-) -> dict[str, Any]:
-    draws, i = drawn
-    spread = {
-        "usd_per_completed_task": ("usd_per_completed_task", "USD"), "success_fraction": ("success_fraction", ""),
-        "seconds": ("s_per_task", "s"), "usd_per_task": ("usd_per_task", "USD"),
-        "wrong_fraction": ("wrong_fraction", ""),
-    }  # fmt: skip
-    return {
-        "policy": policy_words(out.policies[place], names),
-        "usd_per_completed_task": float(out.usd_per_completed_task[place]),
-        "success_fraction": float(out.success_fraction[place]),
-        "seconds": float(out.s_per_task[place]),
-        "usd_per_task": float(out.usd_per_task[place]),
-        "wrong_fraction": float(out.wrong_fraction[place]),
-        "interval": {
-            name: quantity(np.array([getattr(one, key)[i] for one in draws]), unit)
-            for name, (key, unit) in spread.items()
-        },
-        "independent_upper_bound_success_fraction": float(bound.success_fraction[i]),
-    }
+def _draws_of(draws: list[Outcome], row: int) -> PolicyDraws:
+    names = ("usd_per_completed_task", "success_fraction", "s_per_task", "usd_per_task", "wrong_fraction")
+    return PolicyDraws(*(np.array([getattr(one, name)[row] for one in draws]) for name in names))
 
 
 def _by_difficulty(answer: RouteAnswer) -> dict[str, Any] | None:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Uncertain, median
-from computeledger.errors import InputError, shown, unknown_id
+from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, load_factors, middle
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.questions.answer import from_python
@@ -24,11 +24,11 @@ from computeledger.questions.answers.serve_answer import ServeAnswer
 from computeledger.questions.answers.serve_pools import PoolsAnswer, answer_pools
 from computeledger.questions.answers.serve_setting import Setting, layouts_to_search
 from computeledger.questions.answers.setup import draw_machine, precision_of, price_of
-from computeledger.questions.launch import LAUNCHERS
+from computeledger.questions.launch import check_launcher
 from computeledger.units import format_count, format_si
+from computeledger.workloads.engines import reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
-from computeledger.workloads.serving.burst import PREFILL_FIRST
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
@@ -77,8 +77,8 @@ def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnsw
 
 def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """Answer ``computeledger serve``."""
-    if question.emit is not None and question.emit not in LAUNCHERS:
-        raise unknown_id("engine", question.emit, LAUNCHERS)
+    if question.emit is not None:
+        check_launcher(question.emit)
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
@@ -158,7 +158,7 @@ def _rounds(question: ServeQuestion) -> float:
     """Requests per client that start together."""
     if question.rounds is None:
         return float("inf")
-    if question.equal_lengths and question.engine in PREFILL_FIRST:
+    if question.equal_lengths and reads_prompts_first(question.engine):
         return 1.0  # every round starts together
     return float(question.rounds)
 
@@ -170,7 +170,11 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
     weights = _asked_precision(question, model).name
-    return None if engine not in ENGINES else interval_of(interval_class(model, weights, system, engine, kind))
+    return (
+        None
+        if engine not in calibrated_engines()
+        else interval_of(interval_class(model, weights, system, engine, kind))
+    )
 
 
 def _anchored(

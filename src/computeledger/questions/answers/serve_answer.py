@@ -13,7 +13,7 @@ from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estima
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.physics.calibration.efficiency import middle
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serve_setting import (
     ServingAnswer,
@@ -152,7 +152,12 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
     question, typical, layouts = answer.question, answer.setting.typical, answer.layouts
     gpus, engine = question.gpus, question.engine
     is_searched = question.batch is None and question.layout is None and question.requests_per_s is None
-    if gpus is None or not is_searched or engine not in ENGINES or gpus < 2 * min(int(one.n_gpus) for one in layouts):
+    if (
+        gpus is None
+        or not is_searched
+        or engine not in calibrated_engines()
+        or gpus < 2 * min(int(one.n_gpus) for one in layouts)
+    ):
         return None
     one = answer.setting.at_median
     sure = interval_of(interval_class(one.model, one.precision.name, typical.system, engine, "disaggregated"))

@@ -14,8 +14,8 @@ from computeledger.facts.schema import System
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, Quantity
-from computeledger.questions.launch import engine_runs
 from computeledger.units import format_si
+from computeledger.workloads.engines import engines
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.intervals import Interval
@@ -88,7 +88,7 @@ class ServingAnswer(Answer):
 def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
     """Layouts that the engine can run, where a launch command is asked for."""
     engine = question.emit
-    return layouts if engine is None else [one for one in layouts if engine_runs(engine, one)]
+    return layouts if engine is None else [one for one in layouts if engines()[engine].problem(one) is None]
 
 
 def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:

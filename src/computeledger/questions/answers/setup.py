@@ -10,7 +10,6 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.schema import Accelerator, System
-from computeledger.fields import MOST_COUNT
 from computeledger.physics.calibration.efficiency import efficiency, middle
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_precision
@@ -24,19 +23,6 @@ def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision
         return parse_precision(given, model.is_moe, kv)
     parse_precision("bf16", False, kv)
     return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
-
-
-def whole_number(name: str, value: Uncertain | None) -> int | None:
-    """A count that must be one positive whole number, and none that no search ends with."""
-    if value is None:
-        return None
-    if isinstance(value, Range) or value != int(value) or value < 1:
-        raise InputError(
-            f"{name} {value if isinstance(value, Range) else f'{value:g}'}: expected one whole number, at least 1"
-        )
-    if value > MOST_COUNT:
-        raise InputError(f"{name} {value:g}: at most {MOST_COUNT:,}")
-    return int(value)
 
 
 def multiplied_in(chip: Accelerator, widths: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,8 @@ import numpy as np
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python

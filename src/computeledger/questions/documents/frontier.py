@@ -2,67 +2,37 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, median, quantiles
+from computeledger.arrays import median
 from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.decoding import Reinforces, Serves
 from computeledger.frontier.epoch_files import CREDIT, SiteDate
-from computeledger.frontier.fits import Fit
 from computeledger.frontier.forecast import Backtest, Reached, Tested
 from computeledger.frontier.growth import Growth, Projection
-from computeledger.frontier.labs import LabDate
-from computeledger.frontier.needs import Needed, Reading
+from computeledger.frontier.needs import Needed
 from computeledger.frontier.revisions import site_interval
-from computeledger.frontier.sheets import SheetLine
-from computeledger.frontier.sites import ClaimedPower, SiteRow
-from computeledger.frontier.spread import DomainStep, Spread, SpreadResult, fibre
+from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.steps import RunStep
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of, year_of
-
-
-def quantity(value: Num, unit: str) -> Any:
-    """An exact number, or quantiles with their unit."""
-    found = quantiles(value)
-    return found | {"unit": unit} if isinstance(found, dict) else found
-
-
-def _fields(one: object, units: Mapping[str, str]) -> dict[str, Any]:
-    values = {name: getattr(one, name) for name in (field.name for field in dataclasses.fields(one))}  # type: ignore[arg-type]
-    return {
-        name: quantity(value, units.get(name, "")) if isinstance(value, float | np.ndarray) else value
-        for name, value in values.items()
-    }
-
-
-_RUN_UNITS = {"flop": "FLOP", "tokens": "tokens", "critical_batch_tokens": "tokens", "step_s": "s",
-              "dense_equivalent_flop": "FLOP"}  # fmt: skip
-
-
-def trainable_document(one: Trainable) -> dict[str, Any]:
-    """A run that fills a system's time."""
-    return _fields(one, _RUN_UNITS)
+from computeledger.questions.document import document, picked
+from computeledger.workloads.result import quantity
 
 
 def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
     """A run with its step from the operation model, at the critical batch and at both ends of its interval."""
-    document = trainable_document(one)
-    document["step_s_allowed"] = document.pop("step_s")
-    batches = [
-        dataclasses.asdict(step) | {"parts": [dataclasses.asdict(part) for part in step.parts]} for step in steps
-    ]
+    found = document(one)
+    found["step_s_allowed"] = found.pop("step_s")
+    batches = [document(step) for step in steps]
     for row in batches:
         row |= {name: None for name in ("step_s", "mfu_fraction", "busy_s", "calendar_s") if row["problem"]}
     critical = next(row for row in batches if row["batch_over_critical"] == 1)
-    return document | {"step_s": critical["step_s"], "step_basis": "operation model", "batches": batches}
-
-
-_RATES = {"output_tokens_per_s": "tokens/s", "sampled_tokens_per_s": "tokens/s"}
+    return found | {"step_s": critical["step_s"], "step_basis": "operation model", "batches": batches}
 
 
 def decoding_document(rl: Sequence[Reinforces], served: Sequence[Serves]) -> dict[str, Any]:
@@ -73,13 +43,17 @@ def decoding_document(rl: Sequence[Reinforces], served: Sequence[Serves]) -> dic
         able = [one for one in first if not one.problem]
         best = max(able or first, key=lambda one: median(getattr(one, rate)))
         total = quantity(sum(getattr(one, rate) for one in first), "tokens/s")
-        out[name] = _able(best) | {rate: total, "by": [_able(one) for one in rows]}
+        out[name] = _able_document(best) | {rate: total, "by": [_able_document(one) for one in rows]}
     return out
 
 
-def _able(one: Reinforces | Serves) -> dict[str, Any]:
-    document = _fields(one, _RATES)
-    return document | ({"tpot_s": None} if document.get("tpot_s") != document.get("tpot_s") else {})
+def _able_document(one: Reinforces | Serves) -> dict[str, Any]:
+    """RL or serving of one model on one chip; no time per token where it cannot be."""
+    found = document(one)
+    return found | ({"tpot_s": None} if isinstance(one, Serves) and math.isnan(one.tpot_s) else {})
+
+
+_COUNTED = {"chips": "chips", "dies": "dies"}
 
 
 def system_document(system: TrainingSystem) -> dict[str, Any]:
@@ -91,25 +65,17 @@ def system_document(system: TrainingSystem) -> dict[str, Any]:
                 "accelerator": one.accelerator.id,
                 "assumed_accelerator": one.part.assumed,
                 "system": None if one.system is None else one.system.id,
-                "chips": quantity(one.chips, "chips"),
-                "capex_usd_per_chip": quantity(one.capex_usd_per_chip, "USD"),
-                "it_w_per_chip": quantity(one.it_w_per_chip, "W"),
-                "facility_w_per_chip": quantity(one.facility_w_per_chip, "W"),
+                **picked(one, "chips", "capex_usd_per_chip", "it_w_per_chip", "facility_w_per_chip", units=_COUNTED),
                 "scale_up_chips": None if one.system is None else one.system.n_gpus_scale_up.value,
-                "scale_up_worlds": None if one.scale_up_worlds is None else quantity(one.scale_up_worlds, ""),
-                "scale_up_hbm_bytes": one.scale_up_hbm_bytes,
+                **picked(one, "scale_up_worlds", "scale_up_hbm_bytes"),
             }
             for one in system.generations
         ],
-        "chips": quantity(system.chips, "chips"),
-        "dies": quantity(system.dies, "dies"),
+        **picked(system, "chips", "dies", units=_COUNTED),
         "h100e_bf16": quantity(system.h100e("bf16"), "H100e"),
         "h100e_8bit": quantity(system.h100e("fp8"), "H100e"),
         "peak_flop_per_s": {one: quantity(system.peak_flop_per_s(one), "FLOP/s") for one in system.precisions},
-        "power_w": {name: quantity(value, "W") for name, value in system.power_w.items()},
-        "hbm_bytes": quantity(system.hbm_bytes, "bytes"),
-        "capex_usd": quantity(system.capex_usd, "USD"),
-        "yearly_usd": quantity(system.yearly_usd, "USD"),
+        **picked(system, "power_w", "hbm_bytes", "capex_usd", "yearly_usd"),
     }
 
 
@@ -133,14 +99,9 @@ def site_document(row: SiteRow) -> dict[str, Any]:
     }
 
 
-def claim_document(found: ClaimedPower) -> dict[str, Any]:
-    """A claim beside the data."""
-    return dataclasses.asdict(found) | {"interval_w": list(found.interval_w), "interval_from": interval_document()}
-
-
 def interval_document() -> dict[str, Any]:
     """What a site's interval rests on."""
-    return {name: dataclasses.asdict(site_interval(name == "projected")) for name in ("observed", "projected")}
+    return {name: document(site_interval(name == "projected")) for name in ("observed", "projected")}
 
 
 def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
@@ -156,18 +117,7 @@ def sites_document(rows: Iterable[SiteRow], shares: Mapping[str, tuple[int, int]
 
 def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:
     """Sites as they stand: compute and capital."""
-    names = ("name", "date", "h100e_8bit", "capex_usd")
-    return [{name: getattr(one, name) for name in names} for one in sites]
-
-
-def fits_document(fits: Iterable[Fit]) -> list[dict[str, Any]]:
-    """Weights over the HBM of scale-up domains."""
-    return [dataclasses.asdict(one) for one in fits]
-
-
-def lab_document(rows: Iterable[LabDate]) -> dict[str, Any]:
-    """Chips of a lab over time."""
-    return {"lab": [dataclasses.asdict(row) | {"sites": list(row.sites)} for row in rows], "credit": CREDIT}
+    return [picked(one, "name", "date", "h100e_8bit", "capex_usd") for one in sites]
 
 
 def tested_document(one: Tested) -> dict[str, Any]:
@@ -201,12 +151,15 @@ def tested_document(one: Tested) -> dict[str, Any]:
 def backtest_document(found: Backtest) -> dict[str, Any]:
     """Both series forecast from a cut-off."""
     return {
-        "cutoff": found.cutoff,
-        "coverage_90": found.coverage_90,
-        "n": found.n,
-        "median_abs_log10_error": found.median_abs_log10_error,
-        "median_width_log10_90": found.median_width_log10_90,
-        "largest_width_log10_90": found.largest_width_log10_90,
+        **picked(
+            found,
+            "cutoff",
+            "coverage_90",
+            "n",
+            "median_abs_log10_error",
+            "median_width_log10_90",
+            "largest_width_log10_90",
+        ),
         "series": [tested_document(one) for one in found.parts],
         "credit": CREDIT,
     }
@@ -219,7 +172,7 @@ def growth_document(one: Growth, dated: Sequence[tuple[str, float]]) -> dict[str
     middle = float(np.mean(np.log10([value for _, value in points])))
     ends = middle + np.log10(one.ratio) * (years[[0, -1]] - years.mean())
     line = dict(zip(("first", "last"), (10.0**ends).tolist(), strict=True))
-    return dataclasses.asdict(one) | {"points": [list(pair) for pair in points], "line": line}
+    return document(one) | {"points": [list(pair) for pair in points], "line": line}
 
 
 def projection_document(one: Projection) -> dict[str, Any]:
@@ -248,53 +201,19 @@ def reached_document(found: Reached) -> dict[str, Any]:
     }
 
 
-def sheet_line_document(line: SheetLine) -> dict[str, Any]:
-    """Training FLOP from one side."""
-    return _fields(line, {"flop": "FLOP"})
-
-
-def repetition_document(one: Reading) -> dict[str, Any]:
-    """A run's tokens against the stock of text."""
-    return _fields(one, {})
-
-
 def gpu_time_document(needed: Needed) -> dict[str, Any]:
     """GPU-time of the three ledgers."""
-    names = ("pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
-    return {name: getattr(needed, name) for name in names} | {"utilization": dataclasses.asdict(needed.used)}
+    hours = picked(needed, "pretraining_gpu_hours", "rl_gpu_hours", "inference_gpu_hours")
+    return hours | {"utilization": document(needed.used)}
 
 
-def ahead_document(series: Series, ends: list[str], found: Predicted) -> dict[str, Any]:
+def ahead_document(series: Series, ends: Sequence[str], found: Predicted) -> dict[str, Any]:
     """A series with its forecast."""
     low, high = found.middle - found.spread, found.middle + found.spread
     return {
         "series": series.name,
         "unit": series.unit,
         "known": {"dates": list(series.dates), "values": series.values.tolist()},
-        "dates": ends,
+        "dates": list(ends),
         **{name: (10.0**one).tolist() for name, one in (("p05", low), ("p50", found.middle), ("p95", high))},
     }
-
-
-def spread_document(run: Spread, changed: Mapping[str, SpreadResult], domains: Iterable[DomainStep]) -> dict[str, Any]:
-    """A run over several sites, what changes its links, and its step by size of the scale-up domain."""
-    asked = {"n_params": run.n_params, "n_sites": run.n_sites, "local_steps": run.local_steps,
-             "site_step_s": run.step_s, "bytes_per_gradient": run.bytes_per_gradient}  # fmt: skip
-    rate = fibre()
-    return asked | _links(changed["as asked"]) | {
-        "fibre_bytes_per_s": {"value": rate.value, "low": rate.low, "high": rate.high, "source": rate.source},
-        "levers": [{"change": name} | _links(one) for name, one in changed.items()],
-        "domains": [
-            {
-                "n_scale_up": one.n_scale_up, "layout": one.layout, "problem": one.problem,
-                "step_s": None if one.problem else one.step_s,
-                "mfu_fraction": None if one.problem else one.mfu_fraction,
-                "links": None if one.result is None else _links(one.result),
-            }
-            for one in domains
-        ],
-    }  # fmt: skip
-
-
-def _links(found: SpreadResult) -> dict[str, Any]:
-    return _fields(found, {"exchange_bytes": "bytes", "exchange_s": "s", "step_s": "s"})

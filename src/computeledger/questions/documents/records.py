@@ -13,30 +13,20 @@ from computeledger.economics.plan.ledger import Ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.facts.reading import dimension_of
 from computeledger.facts.schema import Fact
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.roofline import BOUNDS, Operation, bound, bound_times_s, total_s
 from computeledger.physics.serving.memory import ServingMemory
-from computeledger.questions.document import UNITS
+from computeledger.questions.document import UNITS, picked, unit_of
 from computeledger.workloads.result import Figure, Term, quantities, quantity
 
-PHASE_QUANTITIES = {
-    "tokens": "tokens",
-    "flop": "FLOP",
-    "gpu_hours": "GPU-hours",
-    "utilization_fraction": "",
-    "usd": "USD",
-    "energy_j": "J",
-}
+PHASE_QUANTITIES = ("tokens", "flop", "gpu_hours", "utilization_fraction", "usd", "energy_j")
 
 
 def phase_document(phase: Phase) -> dict[str, Any]:
     """A ledger's phase."""
     return {
-        **quantities({name: (getattr(phase, name), unit) for name, unit in PHASE_QUANTITIES.items()}),
-        "accelerator": phase.accelerator,
-        "model": phase.model,
-        "peak_flop_per_s": phase.peak_flop_per_s,
+        **picked(phase, *PHASE_QUANTITIES, "accelerator", "model", "peak_flop_per_s"),
         "peak_precision": "bf16",
         "choices": dict(phase.choices),
         "details": quantities(phase.details),
@@ -75,9 +65,9 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         "phases": {name: phase_document(phase) for name, phase in three.items()},
         "skipped": skipped,
         "experiments": phase_document(ledger.phases["experiments"]) if "experiments" in ledger.phases else None,
-        "total": quantities(
-            {name: (ledger.total(name), PHASE_QUANTITIES[name]) for name in ("flop", "gpu_hours", "usd", "energy_j")}
-        ),
+        "total": {
+            name: quantity(ledger.total(name), unit_of(name)) for name in ("flop", "gpu_hours", "usd", "energy_j")
+        },
         "shares": {
             "flop": quantities({name: (share, "") for name, share in ledger.shares("flop").items()}),
             "gpu_time": quantities({name: (share, "") for name, share in ledger.shares("gpu_hours").items()}),

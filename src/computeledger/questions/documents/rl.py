@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,11 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.frontier.text import epochs
-from computeledger.validation.rl.beta import PublishedBeta
+from computeledger.questions.document import picked
 from computeledger.workloads.result import quantity
-from computeledger.workloads.rl.coverage import BudgetDemand, CoverageFit
+from computeledger.workloads.rl.coverage import BudgetDemand
 from computeledger.workloads.rl.estimate import RLResult
 from computeledger.workloads.rl.levers import Lever
-from computeledger.workloads.rl.returns import RewardFit
 from computeledger.workloads.rl.run import PRICE_RATIO, RunCost
 from computeledger.workloads.rl.scale_up import DomainUse
 from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
@@ -29,18 +28,17 @@ def rl_document(run: RunCost) -> dict[str, Any]:
     result, one = run.result, run.result.scenario
     hours, shares = run.phase_gpu_hours, run.phase_fraction
     return {
-        "step_s": quantity(result.step_s, "s"),
+        **picked(result, "step_s"),
         "phases": {
             name: {"gpu_hours": quantity(hours[name], "GPU-hours"), "fraction": quantity(shares[name], "")}
             for name in hours
         },
-        "beta_flop": quantity(result.beta_flop, ""),
-        "beta_gpu_time": quantity(run.beta_gpu_time, ""),
-        "utilization_fraction": quantity(result.utilization_fraction, ""),
+        **picked(result, "beta_flop", units={"beta_flop": ""}),
+        **picked(run, "beta_gpu_time"),
+        **picked(result, "utilization_fraction"),
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
-        "idle_fraction": quantity(result.idle_fraction, ""),
-        "timeline_s": {side: _quantities(spans, "s") for side, spans in result.timeline_s.items()},
+        **picked(result, "idle_fraction", "timeline_s"),
         "beta": {
             "convention": CONVENTION,
             "kept_ratio": quantity(run.kept_ratio, ""),
@@ -48,23 +46,27 @@ def rl_document(run: RunCost) -> dict[str, Any]:
             "gpu_time_by_phase": _quantities(run.beta_by_phase),
         },
         "phase_utilization_fraction": _quantities(result.phase_utilization),
-        "steps": quantity(run.steps, ""),
-        "days": quantity(run.days, "days"),
-        "gpu_hours": quantity(run.gpu_hours, "GPU-hours"),
-        "flop": quantity(run.flop, "FLOP"),
-        "tokens": quantity(run.tokens, "tokens"),
-        "usd": quantity(run.usd, "USD"),
-        "energy_j": quantity(run.energy_j, "J"),
-        "tokens_per_s_per_gpu": quantity(run.tokens_per_s_per_gpu, "tokens/s"),
+        **picked(
+            run,
+            "steps",
+            "days",
+            "gpu_hours",
+            "flop",
+            "tokens",
+            "usd",
+            "energy_j",
+            "tokens_per_s_per_gpu",
+            units={"days": "days"},
+        ),
         "generation": _generation_document(result),
         "tokens_per_step": {
             "sampled": quantity(result.sampled_tokens, "tokens"),
             "kept": quantity(result.kept_tokens, "tokens"),
             "dropped": quantity(result.dropped_tokens, "tokens"),
         },
-        "verification_s": quantity(result.verification_s, "s"),
+        **picked(result, "verification_s"),
         "verifier_cores_needed": quantity(cores_needed(result), ""),
-        "lag_steps": quantity(result.lag_steps, ""),
+        **picked(result, "lag_steps"),
         "rollout_tokens": {
             "mean": quantity(one.sampling.lengths.mean_tokens, "tokens"),
             "longest": quantity(one.sampling.lengths.longest_tokens, "tokens"),
@@ -138,10 +140,7 @@ def demand_document(flop: Num, demand: BudgetDemand) -> dict[str, Any]:
     """What a budget of FLOP asks for."""
     return {
         "flop": quantity(flop, "FLOP"),
-        "tokens": quantity(demand.tokens, "tokens"),
-        "rollouts": quantity(demand.rollouts, ""),
-        "steps": quantity(demand.steps, ""),
-        "tasks": quantity(demand.tasks, ""),
+        **picked(demand, "tokens", "rollouts", "steps", "tasks"),
     }
 
 
@@ -155,9 +154,7 @@ def text_document(run: RunCost, asked: tuple[Num, Num | None], stock: Num) -> di
         "text_tokens": quantity(text, "tokens"),
         "text_stock_tokens": quantity(stock, "tokens"),
         "passes_over_the_stock": quantity(epochs(text, stock), ""),
-        "gpu_hours": quantity(whole.gpu_hours, "GPU-hours"),
-        "days": quantity(whole.days, "days"),
-        "usd": quantity(whole.usd, "USD"),
+        **picked(whole, "gpu_hours", "days", "usd", units={"days": "days"}),
     }
 
 
@@ -198,65 +195,3 @@ def domain_document(use: DomainUse, longest_trace_tokens: float, largest: str) -
         "longest_trace_tokens": longest_trace_tokens,
         "largest_model": largest,
     }
-
-
-def published_document(betas: Sequence[PublishedBeta]) -> dict[str, Any]:
-    """Beta of published runs, by phase."""
-    rows = [
-        {
-            "system": one.run.row["source"],
-            "model": one.run.row["model"],
-            "hardware": one.run.row["hardware"],
-            "n_gpus": float(one.run.scenario.split.n_gpus),
-            "mode": one.run.row["algorithm"].partition("; ")[2],
-            "precision": one.run.scenario.engine.precision.name,
-            "mean_tokens": float(one.run.scenario.sequence_tokens),
-            "step_s": one.run.step_s,
-            "beta_flop": one.beta_flop,
-            "beta_gpu_time": one.beta_gpu_time,
-            "modelled_beta_gpu_time": one.modelled_beta_gpu_time,
-            "split_stated": one.is_split_stated,
-            "by_phase": dict(one.parts),
-            "phase_utilization_fraction": dict(one.phase_utilization),
-        }
-        for one in betas
-    ]
-    values = np.array([one.beta_gpu_time for one in betas])
-    levels = dict(
-        zip(("min", "p25", "p50", "p75", "max"), np.quantile(values, (0, 0.25, 0.5, 0.75, 1)).tolist(), strict=True)
-    )
-    convention = "tokens of prompt and rollout, as the rows count them; against 40 % of 6 N on the same chip"
-    return {"published": rows, "beta_gpu_time": levels, "convention": convention}
-
-
-def reward_document(fits: Sequence[RewardFit], forecast_at: float | None) -> dict[str, Any]:
-    """Laws of reward, and their forecast."""
-    laws = {
-        one.law: {
-            "values": one.values,
-            "intervals": {name: _ends(cloud) for name, cloud in one.cloud.items()},
-            "residual": one.residual,
-        }
-        for one in fits
-    }
-    document: dict[str, Any] = {"reward": laws, "points_reach": list(fits[0].span)}
-    if forecast_at is not None:
-        document["forecast"] = {"compute": forecast_at} | {
-            one.law: dict(zip(("p05", "p50", "p95"), one.forecast(forecast_at), strict=True)) for one in fits
-        }
-    return document
-
-
-def _ends(cloud: np.ndarray) -> dict[str, float]:
-    return dict(zip(("p05", "p50", "p95"), np.quantile(cloud, (0.05, 0.5, 0.95)).tolist(), strict=True))
-
-
-def coverage_document(fit: CoverageFit, table: Sequence[tuple[float, float]], at: float | None) -> dict[str, Any]:
-    """A law of coverage, and pass@k."""
-    document: dict[str, Any] = {
-        "coverage": {"a": fit.a, "b": fit.b, "residual": fit.residual, "formula": "exp(a k^b)"},
-        "pass_at_k": [{"k": k, "coverage": value} for k, value in table],
-    }
-    if at is not None:
-        document["forecast"] = {"k": at, "coverage": float(np.asarray(fit.coverage(at)))}
-    return document

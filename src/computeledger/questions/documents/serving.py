@@ -12,6 +12,7 @@ from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.roofline import Operation, OperationKind, Precision
 from computeledger.physics.serving import memory, operations
+from computeledger.questions.document import picked
 from computeledger.questions.documents.records import bound_fractions, main_bound, memory_document, operations_document
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving.breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
@@ -128,32 +129,24 @@ def option_document(option: ServingOption) -> dict[str, Any]:
         "tpot_s": option.tpot_s,
         "output_tokens_per_s_per_user": 1 / option.tpot_s,
         "output_tokens_per_s_per_gpu": option.output_tokens_per_s_per_gpu,
-        "requests_per_s": option.requests_per_s,
-        "usd_per_mtok_input": option.usd_per_mtok_input,
-        "usd_per_mtok_output": option.usd_per_mtok_output,
+        **picked(option, "requests_per_s", "usd_per_mtok_input", "usd_per_mtok_output"),
     }
 
 
 def speed_document(curve: PriceOfSpeed) -> dict[str, Any]:
     """The price of speed on one layout."""
     return {
-        "latency_floor_s": curve.latency_floor_s,
-        "usd_per_mtok_output_plateau": curve.usd_per_mtok_output_plateau,
-        "slow_mode_saves_fraction": curve.slow_mode_saves_fraction,
-        "fast_mode_costs_ratio": curve.fast_mode_costs_ratio,
-        "curve": [
-            {"batch": one.batch, "tpot_s": one.tpot_s, "usd_per_mtok_output": one.usd_per_mtok_output}
-            for one in curve.options
-        ],
+        **picked(
+            curve, "latency_floor_s", "usd_per_mtok_output_plateau", "slow_mode_saves_fraction", "fast_mode_costs_ratio"
+        ),
+        "curve": [picked(one, "batch", "tpot_s", "usd_per_mtok_output") for one in curve.options],
     }
 
 
 def fleet_document(fleet: Fleet) -> dict[str, Any]:
     """Replicas that carry a load."""
     return {
-        "n_gpus": fleet.n_gpus,
-        "n_replicas": fleet.n_replicas,
-        "load_fraction": fleet.load_fraction,
+        **picked(fleet, "n_gpus", "n_replicas", "load_fraction"),
         "replica": option_document(fleet.option),
     }
 
@@ -278,11 +271,14 @@ def pool_option_document(one: PoolOption) -> dict[str, Any]:
         "ttft_s": one.ttft_s,
         "tpot_s": one.tpot_s,
         "output_tokens_per_s_per_user": 1 / one.tpot_s,
-        "output_tokens_per_s_per_gpu": one.output_tokens_per_s_per_gpu,
-        "requests_per_s": one.requests_per_s,
-        "usd_per_mtok_input": one.usd_per_mtok_input,
-        "usd_per_mtok_output": one.usd_per_mtok_output,
-        "prefill_busy_fraction": one.prefill_busy_fraction,
+        **picked(
+            one,
+            "output_tokens_per_s_per_gpu",
+            "requests_per_s",
+            "usd_per_mtok_input",
+            "usd_per_mtok_output",
+            "prefill_busy_fraction",
+        ),
     }
 
 
@@ -343,8 +339,7 @@ def pools_document(
             }
             for name, layout, n, batch in workers
         },
-        "prefill_busy_fraction": quantity(result.prefill_busy_fraction, ""),
-        "queue_s": quantity(result.queue_s, "s"),
+        **picked(result, "prefill_busy_fraction", "queue_s"),
         "bound": main_bound(result.decode.decode),
         "prefill_bound": main_bound(result.prefill.prefill),
         "bound_fractions": bound_fractions(result.decode.decode),

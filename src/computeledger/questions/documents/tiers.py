@@ -10,6 +10,7 @@ import numpy as np
 from computeledger.arrays import Num, median
 from computeledger.economics.hosting.kv_tiers import DEVICES_PER_GPU, REUSE_S, KvTiersResult, TierMarket, TierResult
 from computeledger.economics.hosting.memory_design import MemoryDesign
+from computeledger.questions.document import picked
 from computeledger.questions.documents.records import fact_document
 from computeledger.workloads.result import quantities, quantity
 
@@ -21,14 +22,7 @@ def kv_tiers_document(
 ) -> dict[str, Any]:
     """A prefix in every tier, and memory as a design variable."""
     return {
-        **quantities(
-            {
-                "prefix_tokens": (found.prefix_tokens, "tokens"),
-                "prefix_bytes": (found.prefix_bytes, "B"),
-                "recompute_s": (found.recompute_s, "s"),
-                "recompute_usd": (found.recompute_usd, "USD"),
-            }
-        ),
+        **picked(found, "prefix_tokens", "prefix_bytes", "recompute_s", "recompute_usd", units={"prefix_bytes": "B"}),
         "tiers": [_tier(one) for one in found.tiers],
         "cheapest": [
             {"tier": name, "from_s": start, "to_s": end if np.isfinite(end) else None}
@@ -72,19 +66,18 @@ def _tier(one: TierResult) -> dict[str, Any]:
 
 def _design(one: MemoryDesign) -> dict[str, Any]:
     return {
-        "stages": one.stages,
-        "n_gpus": one.n_gpus,
+        **picked(one, "stages", "n_gpus"),
         "batch": median(one.batch),
-        **quantities(
-            {
-                "hbm_bytes": (one.hbm_bytes, "B"),
-                "hbm_usd_per_gpu": (one.hbm_usd_per_gpu, "USD"),
-                "saved_usd_per_gpu": (one.saved_usd_per_gpu, "USD"),
-                "saved_usd_per_gpu_hour": (one.saved_usd_per_gpu_hour, "USD/h"),
-                "tpot_s": (one.tpot_s, "s"),
-                "ttft_s": (one.ttft_s, "s"),
-                "output_tokens_per_s_per_gpu": (one.output_tokens_per_s_per_gpu, "tokens/s"),
-                "usd_per_mtok_output": (one.usd_per_mtok_output, "USD/Mtok"),
-            }
+        **picked(
+            one,
+            "hbm_bytes",
+            "hbm_usd_per_gpu",
+            "saved_usd_per_gpu",
+            "saved_usd_per_gpu_hour",
+            "tpot_s",
+            "ttft_s",
+            "output_tokens_per_s_per_gpu",
+            "usd_per_mtok_output",
+            units={"hbm_bytes": "B"},
         ),
     }

@@ -12,6 +12,7 @@ import numpy as np
 from computeledger.arrays import Range, Uncertain, median
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.transformer import n_params_total
+from computeledger.questions.document import picked
 from computeledger.units import DAY_S
 from computeledger.workloads.anchor import Anchored
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
@@ -24,7 +25,7 @@ from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scal
 from computeledger.workloads.pretraining.search import PretrainingOption
 from computeledger.workloads.pretraining.step_working import NEGLIGIBLE_FRACTION, StepWorking
 from computeledger.workloads.pretraining.timeline import Pipeline, timeline
-from computeledger.workloads.result import quantities, quantity
+from computeledger.workloads.result import quantity
 
 TENANTS = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
 
@@ -81,24 +82,15 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
 
 
 def _quantities(run: EffectiveRun) -> dict[str, Any]:
-    result = run.result
-    return quantities(
-        {
-            "step_s": (result.step_s, "s"),
-            "tokens_per_s_per_gpu": (result.tokens_per_s_per_gpu, "tokens/s"),
-            "mfu_fraction": (result.mfu_fraction, ""),
-            "hfu_fraction": (result.hfu_fraction, ""),
-            "utilization_fraction": (result.utilization_fraction, ""),
-            "gpu_hours": (result.gpu_hours, "GPU-hours"),
-            "days": (result.days, "days"),
-            "usd": (result.gpu_hours * result.scenario.usd_per_gpu_hour, "USD"),
-            "goodput_fraction": (run.goodput_fraction, ""),
-            "effective_gpu_hours": (run.effective_gpu_hours, "GPU-hours"),
-            "effective_days": (run.effective_days, "days"),
-            "effective_usd": (run.usd, "USD"),
-            "energy_j": (run.energy_j, "J"),
-        }
-    )
+    result, days = run.result, {"days": "days", "effective_days": "days"}
+    step = ("step_s", "tokens_per_s_per_gpu", "mfu_fraction", "hfu_fraction", "utilization_fraction")
+    return {
+        **picked(result, *step, "gpu_hours", "days", units=days),
+        "usd": quantity(result.gpu_hours * result.scenario.usd_per_gpu_hour, "USD"),
+        **picked(run, "goodput_fraction", "effective_gpu_hours", "effective_days", units=days),
+        "effective_usd": quantity(run.usd, "USD"),
+        **picked(run, "energy_j"),
+    }
 
 
 def goodput_document(run: EffectiveRun) -> dict[str, Any]:
@@ -191,9 +183,7 @@ def grown_document(grown: list[GrownPhase], domain: int, larger: int) -> dict[st
     """A run whose batch grows, here and on a larger scale-up domain."""
     rows = [
         {
-            "start_tokens": one.phase.start_tokens,
-            "end_tokens": one.phase.end_tokens,
-            "batch_tokens": one.phase.batch_tokens,
+            **picked(one.phase, "start_tokens", "end_tokens", "batch_tokens"),
             "here": scaled_document(one.here, 1.0),
             "larger": scaled_document(one.larger, 1.0),
         }
@@ -226,16 +216,19 @@ def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, 
     """A step taken apart, with its timeline."""
     rows = [
         {
-            "name": one.name,
-            "bound": one.bound,
-            "flop": one.flop,
-            "bytes": one.bytes,
-            "time_s": quantity(one.time_s, "s"),
-            "share_fraction": one.share_fraction,
-            "limit_fraction": one.limit_fraction,
-            "exposed_s": one.exposed_s,
-            "hidden_s": one.hidden_s,
-            "phases": one.phases,
+            **picked(
+                one,
+                "name",
+                "bound",
+                "flop",
+                "bytes",
+                "time_s",
+                "share_fraction",
+                "limit_fraction",
+                "exposed_s",
+                "hidden_s",
+                "phases",
+            )
         }
         for one in working.operations
     ]

@@ -11,7 +11,7 @@ from computeledger.frontier.abilities import trains
 from computeledger.frontier.spread import Spread, steps_by_domain
 from computeledger.frontier.steps import run_model
 from computeledger.frontier.systems import described_system
-from computeledger.physics.attention import kv_read_bytes
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.blackboard import estimates as blackboard_estimates
 from computeledger.physics.blackboard import ledgers as blackboard
 from computeledger.physics.blackboard import training as blackboard_training
@@ -189,7 +189,7 @@ def sparse_attention_gain(context_tokens: Num) -> Num:
     array([0.8, 4.1])
     """
     dense, sparse = (
-        sum(count * kv_read_bytes(mixer, context_tokens, 1.0) for count, mixer in load_model(name).mixers)
+        sum(count * mixer_of(mixer).kv_read_bytes(context_tokens, 1.0) for count, mixer in load_model(name).mixers)
         for name in ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2")
     )
     return dense / sparse

@@ -10,8 +10,8 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, sample
 from computeledger.facts.load import load_system
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, IDEAL, efficiency, load_factors
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.efficiency import IDEAL, efficiency, load_factors
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, OperationKind, total_s
 from computeledger.physics.serving.memory import serving_memory
@@ -28,6 +28,7 @@ from computeledger.validation.published.rows import (
     Unpredictable,
     case_of,
 )
+from computeledger.workloads.engines import named_engine
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import (
     CHIP,
@@ -58,7 +59,7 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     """
     draws = {
         (engine, kind): _draws(engine, kind, (n_samples, seed))
-        for engine in ENGINES
+        for engine in calibrated_engines()
         for kind in (NEW, SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
     }
     skipped: Counter[str] = Counter()
@@ -101,18 +102,8 @@ def engine_of(row: Row) -> str:
     >>> engine_of({"source": "TensorRT-LLM tech blog 3"}), engine_of({"source": "DeepSeek open-infra-index day 6"})
     ('trtllm', 'sglang')
     """
-    text = " ".join((row.get("source") or "", row.get("notes") or "")).lower()
-    for engine, words in _ENGINE_WORDS.items():
-        if any(word in text for word in words):
-            return engine
-    return DEFAULT_ENGINE
-
-
-_ENGINE_WORDS = {
-    "trtllm": ("tensorrt", "trt-llm", "trtllm"),
-    "sglang": ("sglang", "lmsys", "deepseek"),
-    "vllm": ("vllm",),
-}
+    said = named_engine(" ".join((row.get("source") or "", row.get("notes") or "")))
+    return said if said in calibrated_engines() else DEFAULT_ENGINE
 
 
 def _draws(engine: str, kind: str, sampling: tuple[int, int]) -> dict[str, Num]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_system
+from computeledger.facts.load import load_model, load_system, system_named_in
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.calibration.training import training_efficiency
@@ -48,17 +48,6 @@ MODELS = {
     "qwen257b": "qwen2.5-7b",
     "qwen25math7b": "qwen2.5-7b",
     "qwen2572b": "qwen2.5-72b",
-}
-SYSTEMS = {
-    "A100": "a100-nvl8",
-    "H100": "h100-nvl8",
-    "H200": "h200-nvl8",
-    "H800": "h800-nvl8",
-    "H20": "h20-nvl8",
-    "B200": "b200-nvl8",
-    "B300": "b300-nvl8",
-    "GB200": "gb200-nvl72",
-    "GB300": "gb300-nvl72",
 }
 #: What no row states (assumptions): tokens of a prompt, and how batches are split over prompts.
 PROMPT_TOKENS, GROUP_SIZE = 150.0, 16.0
@@ -193,10 +182,11 @@ def _model(row: Mapping[str, str]) -> Model:
 
 
 def _system(row: Mapping[str, str]) -> System:
-    words = re.split(r"[\s-]", _text(row, "hardware").upper())
-    if words[0] not in SYSTEMS:
-        raise SkippedRLRunError("hardware not known" if words[0] else "hardware not stated")
-    return load_system(SYSTEMS[words[0]])
+    text = _text(row, "hardware")
+    system = system_named_in(text)
+    if system is None:
+        raise SkippedRLRunError("hardware not known" if text else "hardware not stated")
+    return load_system(system)
 
 
 def _mean_tokens(row: Mapping[str, str]) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Range
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency, load_factors, middle
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.calibration.training import chip_family
 from computeledger.units import KILO
 from computeledger.validation.conformal import conformal_ratios, variance_parts
@@ -65,7 +65,7 @@ def names_to_fit() -> list[Name]:
     assumed = load_factors("assumed")
     free = [name for name, one in assumed.items() if isinstance(one.value, Range) and not name.startswith(NOT_FITTED)]
     shared = [Name(name, "shared") for name in free if name not in OF_AN_ENGINE]
-    return shared + [Name(name, engine) for name in OF_AN_ENGINE for engine in ENGINES]
+    return shared + [Name(name, engine) for name in OF_AN_ENGINE for engine in calibrated_engines()]
 
 
 def prior_sd(name: str) -> float:
@@ -93,7 +93,7 @@ def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
     columns = {(one.constant, one.engine): changes[:, place] for place, one in enumerate(names)}
     known = [field.name for field in fields(Efficiency)]
     out = {}
-    for engine in ENGINES:
+    for engine in calibrated_engines():
         own = {name: columns[key] for name in known for key in ((name, "shared"), (name, engine)) if key in columns}
         out[engine] = constants_along_an_axis(base, own)
     return out
@@ -219,7 +219,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         f'date = "{date.today().isoformat()}"',
         f'source = "{source}"',
     ]
-    for engine in ("shared", *ENGINES):
+    for engine in ("shared", *calibrated_engines()):
         lines += ["", f"[{engine}]"]
         for place, one in enumerate(found.names):
             if one.engine == engine:

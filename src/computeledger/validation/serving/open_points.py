@@ -18,15 +18,15 @@ from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration.efficiency import DEFAULT_ENGINE, Efficiency, efficiency
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.physics.calibration.efficiency import Efficiency, efficiency
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
 from computeledger.physics.parallelism import check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
-from computeledger.workloads.serving.burst import PREFILL_FIRST
+from computeledger.workloads.engines import reads_prompts_first
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import interval_class, interval_of
 
@@ -77,7 +77,9 @@ def open_case(row: Row) -> OpenCase:
     if system is None:
         raise Unpredictable("hardware not bundled as a system")
     scenario = _scenario(row, system)
-    engine = row["engine"] if row["engine"] in ENGINES else DEFAULT_ENGINE  # assumption: without constants, the default
+    engine = (
+        row["engine"] if row["engine"] in calibrated_engines() else DEFAULT_ENGINE
+    )  # assumption: without constants, the default
     name = interval_class(scenario.model, scenario.precision.name, load_system(system), row["engine"])
     is_static = bool(row["static_batch"])
     return OpenCase(quantity, row["statistic"], measured, scenario, system, engine, is_static, name)
@@ -119,7 +121,7 @@ def _scenario(row: Row, system: str) -> ServingScenario:
 
 def _rounds(row: Row) -> float:
     """Requests per client between two bursts."""
-    in_step = "fixed lengths" in row.get("note", "") and row["engine"] in PREFILL_FIRST
+    in_step = "fixed lengths" in row.get("note", "") and reads_prompts_first(row["engine"])
     return 1.0 if row["static_batch"] or in_step else _number(row, "rounds") or np.inf
 
 

@@ -16,14 +16,15 @@ import numpy as np
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration.serving import ENGINES
+from computeledger.facts.load import load_model, load_system, system_named_in
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.units import SMALLEST
 from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_measured
+from computeledger.workloads.engines import engines
 from computeledger.workloads.serving.intervals import model_family
 
 NEEDED = (
@@ -44,22 +45,11 @@ NEEDED = (
     "silicon_ttft_ms",
     "silicon_tpot_ms",
 )
-SYSTEMS = {
-    "a100_sxm": "a100-nvl8",
-    "h100_sxm": "h100-nvl8",
-    "h200_sxm": "h200-nvl8",
-    "b200_sxm": "b200-nvl8",
-    "b300_sxm": "b300-nvl8",
-    "gb200": "gb200-nvl72",
-    "gb300": "gb300-nvl72",
-}
 #: These runs draw lengths evenly from 0.8 to 1.0 of the nominal ones; other harnesses send the nominal ones.
 DRAWN_LENGTH_RATIO = 0.9
 _OTHER_HARNESS = re.compile(r"source_file=/")
 #: Requests per client of these runs: ten times the concurrency is sent, all clients starting at once.
 ROUNDS_OF_A_RUN = 10.0
-#: Engines that keep the cache in 8 bits where the weights have 8 or 4 (recipes of these runs; not recorded per row).
-NARROW_CACHE = frozenset({"trtllm", "vllm"})
 #: Workers of each pool where a disaggregated record does not state them (assumption).
 ASSUMED_PREFILL, ASSUMED_DECODE = 2.0, 4.0
 #: Drafts and yield of a step in runs that are 1.5 to 2.2 times faster than the same configuration without (inferred).
@@ -180,9 +170,10 @@ def _point(row: Mapping[str, str]) -> Point | str:
     model = _model(row["model_path"])
     if model is None:
         return "model not known"
-    if row["system"] not in SYSTEMS:
+    system = system_named_in(row["system"])
+    if system is None:
         return "system not known"
-    if row["backend"] not in ENGINES:
+    if row["backend"] not in calibrated_engines():
         return "engine not known"
     if any(_number(row, name) is None for name in ("isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms")):
         return "lengths or times not stated"
@@ -195,9 +186,8 @@ def _point(row: Mapping[str, str]) -> Point | str:
     precision = _precision(model, row)
     if precision is None:
         return "weight format not known"
-    if row["backend"] in NARROW_CACHE and precision.name in ("fp8", "fp4"):
+    if engines()[row["backend"]].has_narrow_cache and precision.name in ("fp8", "fp4"):
         precision = Precision(precision.attention, precision.dense, precision.experts, "fp8")
-    system = SYSTEMS[row["system"]]
     for pool in {"aggregated": ("",)}.get(kind, ("prefill_", "decode_")):
         weights = weights_bytes_per_gpu(model, _layout(row, pool), precision)
         if weights > load_system(system).accelerator.hbm_bytes.value:

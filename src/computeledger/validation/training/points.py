@@ -10,7 +10,9 @@ from computeledger.arrays import Num, sample
 from computeledger.physics.calibration.training import TrainingEfficiency, load_training_factors, training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.training.step import Batch, step_time, training_memory
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.memory import training_memory
+from computeledger.physics.training.step import step_time
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.training.rows import training_runs
 from computeledger.validation.training.sources import TrainingRun

@@ -14,26 +14,14 @@ import numpy as np
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import LayerGroup, Model
-from computeledger.facts.load import load_accelerator, load_model, load_system
+from computeledger.facts.load import load_accelerator, load_model, load_system, system_named_in
 from computeledger.facts.schema import System
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.training.step import Stack
+from computeledger.physics.training.batch import Stack
 from computeledger.units import TERA
 
-#: Systems by the beginning of a word in the hardware column, or in the notes where that column is empty.
-SYSTEMS = {
-    "gb300": "gb300-nvl72",
-    "gb200": "gb200-nvl72",
-    "b300": "b300-nvl8",
-    "b200": "b200-nvl8",
-    "h200": "h200-nvl8",
-    "h800": "h800-nvl8",
-    "h100": "h100-nvl8",
-    "a100": "a100-nvl8",
-    "tpu v5e": "tpu-v5e-pod",
-    "tpu v5p": "tpu-v5p-pod",
-}
 #: MaxText's recipes by chip and billions of parameters: sequences per chip, tensor parallelism, recomputation.
 MAXTEXT = {
     ("v5e", "16b"): (6, 1, "full"),
@@ -235,7 +223,7 @@ def _system(row: Mapping[str, str], notes: str) -> System:
         text = named[0].lower() if named else text
     if "prime-rl" in row["source"] and "b200" in text:
         raise SkippedRunError("the source's software had no kernels for the chip yet")
-    found = next((system for word, system in SYSTEMS.items() if word in text), None)
+    found = system_named_in(text)
     if found is None:
         raise SkippedRunError("system not known")
     system = load_system(found)
@@ -343,7 +331,7 @@ def _stack(row: Mapping[str, str], notes: str, model: Model, system: System) -> 
 
 def _graphs(source: str, model: Model, system: System) -> bool:
     """Megatron-Bridge's recipes for NVL72 systems capture graphs of models whose layers are alike."""
-    alike = all(group.attention.kind in {"gqa", "mla"} for group in model.layers)
+    alike = all(mixer_of(group.attention).attends for group in model.layers)
     return "Megatron-Bridge" in source and alike and system.n_gpus_scale_up.value > 8
 
 

@@ -65,7 +65,7 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128))
     >>> binds = what_binds(estimate_pretraining(scenario, Machine(load_system("h100-nvl8"))))
     >>> max(binds, key=binds.get)
@@ -111,7 +111,7 @@ def advise(scenario: PretrainingScenario, machine: Machine, limits: Limits) -> l
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(pp=8), Precision(), Batch(8192, 8))
     >>> advise(scenario, Machine(load_system("h100-nvl8")), Limits(8))[0].gain_fraction > 0.2
     True
@@ -223,7 +223,7 @@ def fits(scenario: PretrainingScenario, machine: Machine) -> bool:
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(8192, 8))
     >>> fits(scenario, Machine(load_system("h100-nvl8")))
     False
@@ -254,7 +254,7 @@ def remedies(scenario: PretrainingScenario, machine: Machine, limits: Limits) ->
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 64))
     >>> [one.change for one in remedies(scenario, Machine(load_system("h100-nvl8")), Limits(8))][0]
     'the same layout, ...'
@@ -320,7 +320,7 @@ def larger_job(scenario: PretrainingScenario, n_gpus: int, machine: Machine, lim
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), Batch(8192, 64))
     >>> larger_job(scenario, 8, Machine(load_system("h100-nvl8")), Limits(8)).split(" (")[0]
     'it fits on 32 GPUs'

@@ -162,7 +162,7 @@ def training_layouts(model: Model, n_gpus: int, n_scale_up: int, longest_cp: int
     >>> [str(layout) for layout in training_layouts(load_model("llama-3.1-8b"), 4, 8)]
     ['tp1-dp4', 'tp1-pp2-dp2', 'tp1-pp4', 'tp2-dp2', 'tp2-pp2', 'tp4']
     """
-    experts = max(group.feed_forward.n_experts for group in model.layers)
+    experts = model.n_experts
     found = list(_legal(model, n_gpus, (n_scale_up, longest_cp, experts)))
     if not found:
         raise LayoutError(f"no legal training layout of {model.id} on {format_count(n_gpus, 'GPU')}")
@@ -234,7 +234,7 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     --------
     >>> from computeledger.facts.load import load_model
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> candidates(scenario, 8, Limits(8)).size
     462

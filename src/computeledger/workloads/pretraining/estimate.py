@@ -15,9 +15,10 @@ from computeledger.errors import LayoutError
 from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts
-from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
-from computeledger.physics.training.step import Batch, StepTime, TrainingMemory, step_time, training_memory
+from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, TrainingMemory, training_memory
+from computeledger.physics.training.step import StepTime, step_time
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.pretraining.lora import Lora, adapter_params

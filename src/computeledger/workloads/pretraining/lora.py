@@ -61,7 +61,7 @@ def adapter_params(model: Model, lora: Lora) -> float:
 def _per_layer(group: LayerGroup, width: int, lora: Lora) -> float:
     mixer, part = group.attention, group.feed_forward
     sides = 0
-    if mixer.kind != "none":
+    if mixer.is_present:
         query, value = mixer.n_query_heads * mixer.qk_head_dim, mixer.n_query_heads * mixer.v_head_dim
         keys = mixer.n_kv_heads * (mixer.qk_head_dim + mixer.v_head_dim)
         latent = mixer.q_lora_rank + mixer.kv_lora_rank

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
+from computeledger.physics.attention import mixer_of
 from computeledger.physics.training.batch import RECOMPUTE
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
@@ -74,7 +75,7 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
     >>> from computeledger.facts.load import load_model
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(tp=2, dp=4), Precision(), Batch(8192, 128))
     >>> dict(megatron_launch(scenario).arguments)["--tensor-model-parallel-size"]
     '2'
@@ -259,11 +260,12 @@ def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
     yield _LEFT_OUT
     if scenario.model.is_moe:
         yield _LEFT_OUT_EXPERTS
-    kinds = {group.attention.kind for group in scenario.model.layers}
+    mixers = [mixer_of(group.attention) for group in scenario.model.layers]
+    kinds = {mixer.kind for mixer in mixers}
     windows = {group.attention.window for group in scenario.model.layers}
     if scenario.batch.stack.activation_precision == "fp8":
         yield "8-bit activations: Transformer Engine keeps what fp8 products need in 8 bits; dispatch in bf16 stays"
-    if len(kinds) > 1 or len(windows) > 1 or kinds - {"gqa", "mla"}:
+    if len(kinds) > 1 or len(windows) > 1 or not all(mixer.attends for mixer in mixers):
         yield f"{scenario.model.id} mixes or uses kinds of layers that these arguments do not describe: check its shape"
     if scenario.lora is not None:
         yield "Megatron-LM has no LoRA of its own: adapters come from Megatron Bridge or NeMo"

@@ -109,7 +109,7 @@ def estimate_run(result: PretrainingResult, reliability: Reliability, facility_w
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Machine, Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128), 15e12)
     >>> result = estimate_pretraining(scenario, Machine(load_system("h100-nvl8")))

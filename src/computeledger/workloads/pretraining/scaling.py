@@ -74,7 +74,7 @@ def margins(
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> option = PretrainingOption(Layout(dp=8), 1, "full", 1.0, 0.4, 1e9)
     >>> margins(scenario, [option], Machine(load_system("h100-nvl8")))[0].level
@@ -185,7 +185,7 @@ def scale(
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0), 1e12)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> [one.n_gpus for one in scale(scenario, [8, 16], machine, Reliability(5e-9), Limits(8))]
@@ -315,7 +315,7 @@ def grow(
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0), 1e12)
     >>> setting = Machine(load_system("h100-nvl8")), Reliability(5e-9), Limits(8)
     >>> found = grow(scenario, 64, [BatchPhase(262144.0, 0.0, 1e12)], setting, 72)[0]

@@ -150,7 +150,7 @@ def configured(scenario: PretrainingScenario, every: Candidates) -> PretrainingS
     --------
     >>> from computeledger.facts.load import load_model
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> configured(scenario, candidates(scenario, 8, Limits(8, recompute=("full",), sharded=(False,)))).batch.recompute
     'full'
@@ -188,7 +188,7 @@ def evaluate(scenario: PretrainingScenario, every: Candidates, machine: Machine)
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> swept = evaluate(scenario, candidates(scenario, 8, Limits(8)), machine)
@@ -228,7 +228,7 @@ def chosen(scenario: PretrainingScenario, option: PretrainingOption) -> Pretrain
     --------
     >>> from computeledger.facts.load import load_model
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> chosen(scenario, PretrainingOption(Layout(dp=8), 2, "full", 1.0, 0.4, 1e9)).batch.microbatch_sequences
     2.0
@@ -277,7 +277,7 @@ def search_pretraining(
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> model, machine = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"))
     >>> scenario = PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128))
     >>> from computeledger.workloads.pretraining.candidates import training_layouts
@@ -327,7 +327,7 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), Batch(4096.0, 64.0))
     >>> every = candidates(scenario, 8, Limits(8))
     >>> bool(require_fit(scenario, every, Machine(load_system("h100-nvl8")), (8, Limits(8))).fits.any())
@@ -413,7 +413,7 @@ def configured_run(
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(tp=2, dp=4), Precision(), Batch(4096.0, 64.0))
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> given, _ = configured_run(scenario, 8, Limits(8, (scenario.layout,)), machine)

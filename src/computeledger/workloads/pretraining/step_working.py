@@ -128,7 +128,7 @@ def step_working(result: PretrainingResult, machine: Machine) -> StepWorking:
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.physics.training.step import Batch
+    >>> from computeledger.physics.training.batch import Batch
     >>> from computeledger.workloads.pretraining.estimate import PretrainingScenario
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 128))

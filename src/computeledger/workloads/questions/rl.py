@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, asked
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class RLQuestion(OnSystem):
     )  # fmt: skip
     kv_precision: str = asked("text", "Of the KV cache.", "bf16", metavar="P")
     training_precision: str = asked("text", "Of the update.", "bf16", metavar="P")
-    backend: str = asked("text", "Generation engine, or ideal.", "vllm", metavar="E", label="Engine", group="How")
+    backend: str = asked(
+        "text", "Generation engine, or ideal.", DEFAULT_ENGINE, metavar="E", label="Engine", group="How"
+    )
     rollout_tokens: Uncertain | None = asked(
         "tokens", "Mean length of a rollout.", unit="tokens", is_open=True, metavar="L", aliases=("rollout",),
         label="Rollout, mean", group="Sampling", slider=(128, 131072), blank="needed, or a median or a file",

@@ -90,7 +90,7 @@ class ServeQuestion(OnSystem):
     cache_discount: Uncertain | None = asked(
         "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
     )
-    emit: str | None = asked("text", "Print the launch command for vllm, sglang or trtllm.", metavar="ENGINE")
+    emit: str | None = asked("text", "Print the launch command for an engine, such as vllm.", metavar="ENGINE")
 
     @property
     def engine(self) -> str:

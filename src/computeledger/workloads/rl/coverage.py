@@ -134,61 +134,6 @@ def fit_coverage(k: Sequence[float] | Array, coverage: Sequence[float] | Array) 
     return CoverageFit(found.a, found.b, left)
 
 
-def heavy_tail_coverage(k: Num, alpha: Num, beta: Num) -> Num:
-    """Coverage where problems differ: a problem's chance per sample is Beta-distributed.
-
-    ``1 - B(alpha, beta + k) / B(alpha, beta)``: with many hard problems the gap falls as ``k^-alpha``.
-
-    Parameters
-    ----------
-    k : float or ndarray
-        Samples [-].
-    alpha, beta : float or ndarray
-        Of the distribution of single-sample chances; a small ``alpha`` is a heavy tail of hard problems [-].
-
-    Returns
-    -------
-    float or ndarray
-        Coverage [-].
-
-    Examples
-    --------
-    >>> round(float(heavy_tail_coverage(1.0, 0.3, 1.0)), 4)
-    0.2308
-    """
-    k, alpha, beta = np.broadcast_arrays(*(np.asarray(one, float) for one in (k, alpha, beta)))
-    logs = np.array([
-        math.lgamma(b + n) + math.lgamma(a + b) - math.lgamma(a + b + n) - math.lgamma(b)
-        for n, a, b in zip(k.ravel(), alpha.ravel(), beta.ravel(), strict=True)
-    ])  # fmt: skip
-    return np.asarray(-np.expm1(logs.reshape(k.shape)))
-
-
-def crossover_samples(base: CoverageFit, trained: CoverageFit) -> float:
-    """Samples at which a base model covers as much as the RL-trained one.
-
-    ``k = (a_rl / a_base)^(1 / (b_base - b_rl))``
-
-    Parameters
-    ----------
-    base, trained : CoverageFit
-        Of the same problems.
-
-    Returns
-    -------
-    float
-        Below 1 or infinite where the curves do not cross after the first sample [-].
-
-    Examples
-    --------
-    >>> round(crossover_samples(CoverageFit(-1.6, -0.5, 0.0), CoverageFit(-0.4, -0.2, 0.0)))
-    102
-    """
-    if base.b >= trained.b:
-        return math.inf
-    return float((trained.a / base.a) ** (1 / (base.b - trained.b)))
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetDemand:
     """What a budget of FLOP in RL asks for.

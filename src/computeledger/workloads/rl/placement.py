@@ -12,7 +12,7 @@ from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError, LayoutError, QuantityError
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.step import RECOMPUTE
+from computeledger.physics.training.batch import RECOMPUTE
 from computeledger.progress import counted
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import (

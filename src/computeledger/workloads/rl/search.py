@@ -15,8 +15,8 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
-from computeledger.physics.training.step import Batch, training_memory
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, training_memory
 from computeledger.progress import counted, stage
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.candidates import training_layouts

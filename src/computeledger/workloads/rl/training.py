@@ -13,7 +13,8 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.step import Batch, StepTime, step_time
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.step import StepTime, step_time
 
 #: Tokens of a training microbatch where neither a question nor a search says (assumption).
 PACK_TOKENS = 8192.0

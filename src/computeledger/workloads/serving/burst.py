@@ -11,9 +11,6 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import UnknownIdError, nearest
 
-#: Engines that read all prompts that wait before they decode on: requests of equal length then end together, and every
-#: round is a burst again (SGLang's scheduler, and on JAX; of ATOM inferred from its times).
-PREFILL_FIRST = frozenset({"sglang", "sglang-jax", "atom"})
 #: What a time to first token may be over the requests of a run, by the share of requests that are as soon; the mean
 #: has none.
 STATISTICS = {"mean": None, "median": 0.5, "p90": 0.9, "last": 1.0}

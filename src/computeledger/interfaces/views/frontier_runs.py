@@ -1,0 +1,133 @@
+"""The views of single runs: over several sites, a published model's FLOP, and the calendar of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from computeledger.frontier.spread import SpreadResult, fibre
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
+from computeledger.questions.answer import Answer
+from computeledger.questions.answers.frontier_runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer
+from computeledger.questions.wording import percent, point, words
+from computeledger.units import BITS_PER_BYTE, format_si
+
+_LEVERS = ("change", "sent #", "in #", "rate #", "fibre pairs #", "mean step #", "slower #")
+_DOMAINS = ("GPUs #", "step #", "MFU #", "rate #", "fibre pairs #", "layout")
+
+
+def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (these answers have no working)
+    """Of a run over several sites, a model's FLOP, or a calendar."""
+    name, make = _VIEWS[type(answer).__name__]
+    return replace(make(answer), overline=f"frontier {name}")
+
+
+def _rate(bytes_per_s: Any) -> str:
+    """A rate of a link, in bits."""
+    return words(float(bytes_per_s) * BITS_PER_BYTE, "bit/s")
+
+
+def _spread(answer: SpreadAnswer) -> View:
+    run, links = answer.run, answer.links
+    pair = fibre()
+    tables = [Table("Links, each way; exchanges take the same share of the time", _LEVERS,
+                    [_link_row(name, one) for name, one in answer.changed.items()], "levers")]  # fmt: skip
+    facts = [
+        ("Gradients exchanged", f"of {words(float(run.n_params), 'params')} parameters between {run.n_sites} sites"),
+        ("Sent by a site per exchange, and received", words(float(links.exchange_bytes), "B")),
+        ("Step within a site", words(float(run.step_s), "s")),
+    ]
+    if answer.domains:
+        facts.append(("Batch of a step, over all sites", words(answer.batch_tokens, "tokens")))
+        tables.append(_domains(answer))
+    least = _rate(links.least_bytes_per_s)
+    rates = {name: float(one.bytes_per_s) * BITS_PER_BYTE for name, one in answer.changed.items()}
+    low, high = (_rate(end) for end in (pair.low, pair.high))
+    return View(
+        title="Training over several sites",
+        headline=f"An exchange in {words(float(links.exchange_s), 's')} needs {_rate(links.bytes_per_s)} each way and "
+        f"makes the mean step {percent(float(links.slowdown_ratio) - 1.0)} slower; hidden behind the steps, "
+        f"it needs {least}.",
+        tiles=(
+            Tile("Rate each way", _rate(links.bytes_per_s), key="bytes_per_s"),
+            Tile("Least rate each way, hidden behind the steps", least, key="least_bytes_per_s"),
+            Tile("Fibre pairs", format_si(float(links.fibres)), key="fibres"),
+            Tile("Mean step", words(float(links.step_s), "s"), key="step_s"),
+        ),
+        plots=(Plot("links", "Links, each way", "Rate of the links between the sites, with one thing changed.",
+                    bars_figure(rates, "bit/s", PHASE_COLORS["pretraining"]), "levers"),),
+        tables=tuple(tables),
+        facts=tuple(facts),
+        grounds=(f"a pair of fibres carries {_rate(pair.value)} ({low} to {high} in field trials)",),
+        tile_heading="as asked",
+    )  # fmt: skip
+
+
+def _link_row(change: str, one: SpreadResult) -> list[str]:
+    return [
+        change,
+        words(float(one.exchange_bytes), "B"),
+        words(float(one.exchange_s), "s"),
+        _rate(one.bytes_per_s),
+        format_si(float(one.fibres)),
+        words(float(one.step_s), "s"),
+        percent(float(one.slowdown_ratio) - 1.0),
+    ]
+
+
+def _domains(answer: SpreadAnswer) -> Table:
+    """Step and links by size of the scale-up domain."""
+    rows = []
+    for one in answer.domains:
+        cells = ["", "", "", "", one.problem]
+        if one.result is not None and not one.problem:
+            links = _rate(one.result.bytes_per_s), format_si(float(one.result.fibres))
+            cells = [words(float(one.step_s), "s"), percent(one.mfu_fraction), *links, one.layout]
+        rows.append([str(one.n_scale_up), *cells])
+    title = "By size of the scale-up domain, from the operation model; an exchange takes a sixth of the step"
+    return Table(title, _DOMAINS, rows, "domains")
+
+
+def _flop_sheet(answer: FlopSheetAnswer) -> View:
+    found = answer.to_dict()["lines"]
+    rows: list[list[str | Cell]] = [
+        [line["side"], quantity_cell(line["flop"], "FLOP"),
+         "" if line["utilization_fraction"] is None else percent(line["utilization_fraction"]),
+         "yes" if line["agrees"] else "NO", line["formula"]]
+        for line in found
+    ]  # fmt: skip
+    first = f"6 N D gives {words(point(found[0]['flop']), 'FLOP')}"
+    against = [line["side"] for line in found if not line["agrees"]]
+    said = "every other side agrees" if answer.reconciled else f"in conflict with it: {', '.join(against)}"
+    figure = bars_figure({line["side"]: line["flop"] for line in found}, "FLOP", PHASE_COLORS["pretraining"])
+    return View(
+        title=f"Training FLOP of {answer.model}",
+        headline=f"{first}; {said}.",
+        plots=(Plot("sides", "Training FLOP", "What each side gives, with its 90 % interval.", figure, "lines"),),
+        tables=(Table("Sides", ("side", "FLOP #", "agrees at #", "agrees", "how"), rows, "lines"),),
+        grounds=(f"hours are those of {answer.accelerator} ({answer.accelerator_ground})",),
+    )
+
+
+def _schedule(answer: ScheduleAnswer) -> View:
+    out = answer.release
+    ends = f"{out.p05} to {out.p95}"
+    rows = [[name, day.p05, day.p50, day.p95] for name, day in answer.ends.items()]
+    return View(
+        title=f"A release, from {answer.start}",
+        headline=f"The model is out on {out.p50} ({ends}).",
+        tiles=(Tile("Release", out.p50, ends, key="ends"),),
+        tables=(
+            Table(f"From {answer.start}, one step after the other", ("ends", "5 %", "50 %", "95 %"), rows, "ends"),
+        ),
+    )
+
+
+_VIEWS: dict[str, tuple[str, Callable[[Any], View]]] = {
+    "SpreadAnswer": ("spread", _spread),
+    "FlopSheetAnswer": ("sheet", _flop_sheet),
+    "ScheduleAnswer": ("schedule", _schedule),
+}

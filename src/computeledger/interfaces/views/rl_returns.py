@@ -1,0 +1,101 @@
+"""The views of beta in published RL runs, and of what RL buys by a reader's own points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from computeledger.interfaces.view import Cell, Table, Tile, View
+from computeledger.questions.answer import Answer
+from computeledger.questions.answers.rl_returns import CoverageAnswer, PublishedAnswer, RewardAnswer
+from computeledger.questions.wording import percent, words
+from computeledger.units import format_si
+
+_RUNS = ("model", "hardware", "mode", "tokens #", "step #", "beta FLOP #", "beta GPU-time #", "modelled #",
+         "parts of the modelled beta")  # fmt: skip
+#: Parts of a modelled beta that are listed, the largest first.
+_MOST_PARTS = 3
+
+
+def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (these answers have no working)
+    """Of published runs, or of a fit."""
+    return replace(_VIEWS[type(answer).__name__](answer), overline="rl")
+
+
+def _published(answer: PublishedAnswer) -> View:
+    document = answer.to_dict()
+    rows, spread = document["published"], document["beta_gpu_time"]
+    middle, low, high = (f"{spread[name]:.0f}" for name in ("p50", "min", "max"))
+    return View(
+        title="Beta of published runs",
+        headline=f"Beta in GPU-time, where a pretraining token counts 6, is {low} to {high} in {len(rows)} published "
+        "steps.",
+        tiles=(Tile("Beta in GPU-time", middle, f"{low} to {high}", key="beta_gpu_time"),),
+        tables=(Table("Published steps", _RUNS, [_run_row(one) for one in rows], "published"),),
+        grounds=(document["convention"],),
+        tile_heading="median, and all of them",
+    )
+
+
+def _run_row(one: dict[str, Any]) -> list[str]:
+    largest = sorted(one["by_phase"].items(), key=lambda pair: -pair[1])[:_MOST_PARTS]
+    parts = ", ".join(f"{name} {format_si(value)}" for name, value in largest)
+    return [
+        one["model"],
+        f"{one['hardware']} x {one['n_gpus']:.0f}",
+        f"{one['mode']}, {one['precision']}",
+        f"{one['mean_tokens']:.0f}",
+        words(one["step_s"], "s"),
+        *(f"{one[name]:.{digits}f}" for name, digits in _BETAS.items()),
+        parts + ("" if one["split_stated"] else " (split assumed)"),
+    ]
+
+
+_BETAS = {"beta_flop": 1, "beta_gpu_time": 0, "modelled_beta_gpu_time": 0}
+
+
+def _reward(answer: RewardAnswer) -> View:
+    document = answer.to_dict()
+    rows: list[list[str | Cell]] = [
+        [law, name, Cell(format_si(value), below=_ends(one["intervals"][name], format_si))]
+        for law, one in document["reward"].items()
+        for name, value in one["values"].items()
+    ]
+    at = answer.at
+    found = {} if at is None else {law: one for law, one in document["forecast"].items() if law != "compute"}
+    first, last = map(format_si, document["points_reach"])
+    said = [f"{one['p50']:.3f} by the {law}" for law, one in found.items()]
+    return View(
+        title="What RL buys",
+        headline=f"At compute {format_si(at)} the reward is {' and '.join(said)}." if at is not None else "",
+        tiles=tuple(
+            Tile(f"Reward, {law}", f"{one['p50']:.3f}", _ends(one, "{:.3f}".format), key=f"forecast.{law}")
+            for law, one in found.items()
+        ),
+        tables=(Table("Fitted laws", ("law", "parameter", "value #"), rows, "reward"),),
+        grounds=(f"the points reach from {first} to {last}; beside a value, its 90 % interval",),
+    )
+
+
+def _ends(one: dict[str, float], say: Callable[[float], str]) -> str:
+    return f"{say(one['p05'])} to {say(one['p95'])}"
+
+
+def _coverage(answer: CoverageAnswer) -> View:
+    document = answer.to_dict()
+    fit, at = document["coverage"], document.get("forecast")
+    rows = [[f"{one['k']:g}", percent(one["coverage"])] for one in document["pass_at_k"]]
+    return View(
+        title=f"coverage = exp({fit['a']:.3g} k^{fit['b']:.3g})",
+        headline="" if at is None else f"At {at['k']:g} samples {percent(at['coverage'])} of the problems are solved.",
+        tables=(Table("pass@k", ("k #", "coverage #"), rows, "pass_at_k"),),
+        grounds=(f"residual of the fit: {percent(fit['residual'])} of coverage",),
+    )
+
+
+_VIEWS: dict[str, Callable[[Any], View]] = {
+    "PublishedAnswer": _published,
+    "RewardAnswer": _reward,
+    "CoverageAnswer": _coverage,
+}

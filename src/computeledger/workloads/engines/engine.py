@@ -1,0 +1,218 @@
+"""What an engine is to run, what an engine says about itself, and how a command is written over several lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from computeledger.errors import InputError
+from computeledger.physics.parallelism import Layout
+
+#: GPUs of the largest host (assumption); replicas beyond it get a word on how to start them.
+LARGEST_HOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What an engine is to run.
+
+    Attributes
+    ----------
+    model : str
+        Checkpoint id.
+    layout : Layout
+        Of one replica, or of one worker of a pool.
+    batch : int
+        Sequences of the replica [-].
+    context_tokens : int
+        Longest request [token].
+    cached : bool
+        Whether prompts share a prefix that is cached.
+    kv : str
+        Precision of the cache: ``bf16`` or ``fp8``.
+    online_fp8 : bool
+        Whether bf16 weights are quantised on loading.
+    role : str
+        ``prefill`` or ``decode`` of two pools; empty where one replica does both.
+    whole_fraction, static_fraction, cache_fraction : float
+        Shares of HBM: of everything, of weights and cache, of the cache in what weights and workspace leave [-].
+    drafts : int
+        Tokens drafted per step [-].
+    is_drafted_by_mtp : bool
+        Whether the model drafts for itself.
+    """
+
+    model: str
+    layout: Layout
+    batch: int
+    context_tokens: int
+    cached: bool
+    kv: str
+    online_fp8: bool
+    role: str
+    whole_fraction: float
+    static_fraction: float
+    cache_fraction: float
+    drafts: int = 0
+    is_drafted_by_mtp: bool = False
+
+    @property
+    def per_rank(self) -> int:
+        """Sequences of one attention-DP rank [-]."""
+        return math.ceil(self.batch / self.layout.dp)
+
+
+def any_layout(layout: Layout) -> str | None:  # noqa: ARG001
+    """Accept a layout.
+
+    Parameters
+    ----------
+    layout : Layout
+        Any.
+
+    Returns
+    -------
+    str or None
+        None: there is no reason against it.
+
+    Examples
+    --------
+    >>> any_layout(Layout(tp=8)) is None
+    True
+    """
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the project knows of a serving engine besides its fitted constants.
+
+    Attributes
+    ----------
+    id : str
+        As ``--backend`` and ``--emit`` take it.
+    names : tuple of str
+        Words by which a publication names it, in lower case.
+    publishers : tuple of str
+        Who publishes figures with it without naming it, in lower case.
+    reads_prompts_first : bool
+        Whether all prompts that wait are read before decoding goes on.
+    has_narrow_cache : bool
+        Whether InferenceX's recipes keep the cache in 8 bits where the weights have 8 or 4 (not recorded per row).
+    memory_share : str
+        What its share of the memory means.
+    quantises_on_loading : bool
+        Whether it turns bf16 weights into fp8 by itself.
+    refusal : callable
+        Why it cannot run a layout; None where it can.
+    commands : callable or None
+        Lines that start a launch; None where it has no launcher here.
+    """
+
+    id: str
+    names: tuple[str, ...] = ()
+    publishers: tuple[str, ...] = ()
+    reads_prompts_first: bool = False
+    has_narrow_cache: bool = False
+    memory_share: str = ""
+    quantises_on_loading: bool = True
+    refusal: Callable[[Layout], str | None] = any_layout
+    commands: Callable[[Launch], list[str]] | None = None
+
+    @property
+    def can_launch(self) -> bool:
+        """Whether there is a launcher."""
+        return self.commands is not None
+
+    def problem(self, layout: Layout) -> str | None:
+        """Say why the engine cannot run a layout.
+
+        Parameters
+        ----------
+        layout : Layout
+            Integer degrees.
+
+        Returns
+        -------
+        str or None
+            One sentence; None where it can.
+        """
+        ep, stage = int(layout.ep), int(layout.n_gpus_per_stage)
+        if ep not in (1, stage):
+            return f"the engine spreads experts over all {stage} GPUs of a stage (ep{stage}) or none, not over {ep}"
+        return self.refusal(layout)
+
+    def launched(self, launch: Launch) -> list[str]:
+        """Write the command for a launch.
+
+        Parameters
+        ----------
+        launch : Launch
+            What it is to run.
+
+        Returns
+        -------
+        list of str
+            Lines of shell, with comments.
+
+        Raises
+        ------
+        InputError
+            No launcher, or a layout that it cannot run.
+        """
+        if self.commands is None:
+            raise InputError(f"--emit {self.id}: no launch command is known for it")
+        if problem := self.problem(launch.layout):
+            raise InputError(f"--emit {self.id}: layout {launch.layout}: {problem}")
+        return self.commands(launch)
+
+
+def shell(program: str, options: Sequence[str]) -> list[str]:
+    r"""Write a command over several lines.
+
+    Parameters
+    ----------
+    program : str
+        The command.
+    options : sequence of str
+        One per line.
+
+    Returns
+    -------
+    list of str
+        Lines that end in a backslash but for the last.
+
+    Examples
+    --------
+    >>> print("\n".join(shell("vllm serve m", ["--a 1", "--b 2"])))
+    vllm serve m \
+      --a 1 \
+      --b 2
+    """
+    return [f"{program} \\", *(f"  {one} \\" for one in options[:-1]), f"  {options[-1]}"]
+
+
+def on_several_hosts(layout: Layout, arguments: str) -> list[str]:
+    """Say what a replica over several hosts needs; how many GPUs a host has is not known here.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the replica.
+    arguments : str
+        The engine's arguments for it.
+
+    Returns
+    -------
+    list of str
+        A comment, or nothing.
+
+    Examples
+    --------
+    >>> on_several_hosts(Layout(tp=8), "--nnodes")
+    []
+    """
+    if layout.n_gpus <= LARGEST_HOST:
+        return []
+    return [f"# {layout.n_gpus} GPUs on more than one host: the same command on each, with {arguments}"]
