@@ -20,7 +20,7 @@ from computeledger.validation.training.calibration_file import SLACK, calibratio
 from computeledger.validation.training.constants import CONSTANTS, fit_constants, plain
 from computeledger.validation.training.fit import TrainingFit, conformal_factor, fit_training
 from computeledger.validation.training.points import compare_training, predict_runs
-from computeledger.validation.training.rows import is_training_table, read_training_table, training_runs
+from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import describe_run
 
 DATA = Path(os.environ.get("COMPUTELEDGER_DATA", "../shared/data"))
@@ -163,7 +163,6 @@ def test_validate_reads_the_table_by_its_columns(tmp_path: Path, capsys: pytest.
     document = json.loads(capsys.readouterr().out)
     assert set(document["by"]) == {"source", "model_kind"}
     assert document["step_time"]["n"] == len(SELENE_STEPS)
-    assert not is_training_table(["isl", "osl"])
     path.write_text("source,model\n")
     with pytest.raises(InputError, match="missing"):
         read_training_table(path)

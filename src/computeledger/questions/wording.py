@@ -206,19 +206,6 @@ def fact_words(name: str) -> str:
     return text
 
 
-def price_words(price: Mapping[str, Any]) -> str:
-    """Where the price of a GPU-hour comes from.
-
-    Examples
-    --------
-    >>> price_words({"origin": "given", "edition": None})
-    'price: as given'
-    """
-    if price["origin"] == "given":
-        return "price: as given"
-    return f"price: {price['given']}, {price['source']} of {price['date']}"
-
-
 def percent(share: Any) -> str:
     """The median of a share.
 

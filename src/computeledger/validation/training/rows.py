@@ -27,17 +27,6 @@ NEEDED = ("source", "model", "hardware", "n_gpus", "seq_len", "precision", "metr
 METRICS = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s_total", "TFLOPs_per_gpu", "MFU")
 
 
-def is_training_table(columns: Sequence[str]) -> bool:
-    """Tell a table of training runs by its columns.
-
-    Examples
-    --------
-    >>> is_training_table(["model_path", "silicon_ttft_ms"])
-    False
-    """
-    return set(NEEDED) <= set(columns)
-
-
 def read_training_table(path: str | Path) -> list[dict[str, str]]:
     """Read a table of measured training runs.
 
