@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
+    from computeledger.questions.answers.claims import claims
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.facts import diff_facts, search_facts
+    from computeledger.questions.answers.fit import fit
     from computeledger.questions.answers.frontier import backtest, forecast, growth, sites, systems
     from computeledger.questions.answers.frontier_runs import flop_sheet, schedule, spread
     from computeledger.questions.answers.invert import invert
@@ -42,9 +44,12 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.simulate_rl import simulate_rl
     from computeledger.questions.answers.simulate_serve import simulate_serve
     from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.answers.validate import validate
     from computeledger.questions.calibrate import CalibrateQuestion
+    from computeledger.questions.claims import ClaimsQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.documents.records import plan_document
+    from computeledger.questions.fit import FitQuestion
     from computeledger.questions.frontier import (
         BacktestQuestion,
         FlopSheetQuestion,
@@ -63,6 +68,7 @@ if TYPE_CHECKING:
     from computeledger.questions.route import RouteQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
+    from computeledger.questions.validate import ValidateQuestion
     from computeledger.simulation.serving import ServingClock, simulate_serving
     from computeledger.simulation.step_times import Engine, timed_pool
     from computeledger.simulation.traces import read_trace
@@ -89,16 +95,21 @@ _HOMES = {
     "questions.answers.rl": ("rl",),
     "questions.answers.serve": ("serve",),
     "questions.answers.sweep": ("sweep",),
+    "questions.answers.validate": ("validate",),
     "questions.documents.records": ("plan_document",),
     "questions.reconcile": ("ReconcileQuestion",),
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
     "questions.answers.plan": ("plan",),
+    "questions.answers.claims": ("claims",),
     "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
     "questions.answers.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
+    "questions.answers.fit": ("fit",),
+    "questions.answers.facts": ("diff_facts", "search_facts"),
+    "questions.fit": ("FitQuestion",),
     "questions.answers.frontier": ("backtest", "forecast", "growth", "sites", "systems"),
     "questions.answers.frontier_runs": ("flop_sheet", "schedule", "spread"),
     "questions.answers.rl_returns": ("rl_returns",),
@@ -113,11 +124,11 @@ _HOMES = {
         "SpreadQuestion",
         "SystemsQuestion",
     ),
-    "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.answers.simulate_rl": ("simulate_rl",),
     "questions.answers.simulate_serve": ("simulate_serve",),
     "questions.answers.prices": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
+    "questions.claims": ("ClaimsQuestion",),
     "questions.calibrate": ("CalibrateQuestion",),
     "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
     "questions.cost": ("CostQuestion",),
@@ -127,6 +138,7 @@ _HOMES = {
     "workloads.questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
     "questions.sweep": ("SweepQuestion",),
+    "questions.validate": ("ValidateQuestion",),
     "physics.calibration.efficiency": ("Efficiency", "efficiency"),
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
@@ -149,12 +161,14 @@ __all__ = [
     "Batch",
     "BillQuestion",
     "CalibrateQuestion",
+    "ClaimsQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
     "Engine",
     "Fact",
     "FactError",
+    "FitQuestion",
     "FlopSheetQuestion",
     "ForecastQuestion",
     "GrowthQuestion",
@@ -188,11 +202,13 @@ __all__ = [
     "SweepQuestion",
     "System",
     "SystemsQuestion",
+    "ValidateQuestion",
     "allocate",
     "backtest",
     "bibtex",
     "bill",
     "calibrate",
+    "claims",
     "cost",
     "diff_facts",
     "efficiency",
@@ -200,6 +216,7 @@ __all__ = [
     "estimate_pretraining",
     "estimate_rl",
     "estimate_serving",
+    "fit",
     "flop_sheet",
     "forecast",
     "growth",
@@ -238,6 +255,7 @@ __all__ = [
     "sweep",
     "systems",
     "timed_pool",
+    "validate",
 ]
 
 

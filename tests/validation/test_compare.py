@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from computeledger.errors import InputError
-from computeledger.questions.answers.validate import answer_validate
+from computeledger.questions.answers.validate import validate
 from computeledger.validation.compare import Comparison, comparison_document, deviations, merged, summarize
 from computeledger.validation.drawing import drawn
 from computeledger.validation.measured_table import curated_rows, read_rows
@@ -88,7 +88,7 @@ def test_unknown_columns_are_kept_for_slicing(tmp_path: Path) -> None:
         writer = csv.DictWriter(stream, [*NEEDED, "cluster"])
         writer.writeheader()
         writer.writerow({**ROW, "cluster": "north"})
-    document = answer_validate(str(file), "cluster", 64, 0)
+    document = validate(data=str(file), by="cluster", samples=64).to_dict()
     assert document["by"]["cluster"]["north"]["tpot"]["n"] == 1
 
 
@@ -157,7 +157,7 @@ def test_the_shipped_set_is_diverse_sourced_and_drawn_by_its_rule() -> None:
 @pytest.mark.skipif(not POINTS.exists(), reason="the measured points are not beside this checkout")
 def test_measured_points() -> None:
     """Nothing but the interval's width is fitted; another unfitted model of the same kind reached 11.7 % and 35 %."""
-    tpot = answer_validate(str(POINTS), "system", 256, 0)["tpot"]
+    tpot = validate(data=str(POINTS), by="system", samples=256).to_dict()["tpot"]
     assert tpot["n"] > 2000
     assert tpot["median_abs_error"] < 0.13
     assert tpot["p90_abs_error"] < 0.42

@@ -24,7 +24,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing with its caption."""
+    """A drawing with its caption; of several variants a report lets the reader choose one, the first at first."""
 
     name: str
     title: str
@@ -33,6 +33,7 @@ class Plot:
     key: str = ""
     is_wide: bool = False
     text: str = ""
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Cell:
     href: str = ""
     below: str = ""
     share: float | None = None
+    id: str = ""
     details: str = ""
 
 

@@ -25,7 +25,7 @@ def working_view(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     found = [
         {"name": one["name"], "title": _title(one["name"]), "formula": one["formula"], **_said(one),
-         "terms": [{"name": term["name"], **_said(term), **_ground(term["origin"], term["ground"])}
+         "terms": [{"name": term["name"], **_said(term), **ground_words(term["origin"], term["ground"])}
                    for term in one["terms"]]}
         for one in document.get("working", ())
     ]  # fmt: skip
@@ -41,7 +41,11 @@ def _below(document: Mapping[str, Any]) -> list[dict[str, str]]:
     factors = [{"name": name, **one} for name, one in document.get("efficiency", {}).items()]
     rows = document.get("breakdown", {}).get("constants", factors)
     return [
-        {"name": one["name"].replace("_", " "), **_known(one), **_ground(one["kind"], f"{one['source']}, {one['why']}")}
+        {
+            "name": one["name"].replace("_", " "),
+            **_known(one),
+            **ground_words(one["kind"], f"{one['source']}, {one['why']}"),
+        }
         for one in rows
     ]
 
@@ -72,7 +76,7 @@ def _said(one: Mapping[str, Any]) -> dict[str, str]:
     return {"text": words(point(one["value"]), one["unit"]), "band": interval_words(one["value"], one["unit"])}
 
 
-def _ground(origin: str, ground: str) -> dict[str, str]:
+def ground_words(origin: str, ground: str) -> dict[str, str]:
     """Where an input comes from: its source where it has one, the reason or the plan's key otherwise."""
     key, _, rest = ground.partition(", ")
     source = load_sources().get(key)

@@ -15,18 +15,6 @@ from computeledger.files import read_table
 MOST_CELL_CHARACTERS = 4000
 
 
-def read_measured(path: str | Path, needed: Sequence[str]) -> list[dict[str, str]]:
-    """Read a CSV whose rows all state certain columns.
-
-    Examples
-    --------
-    >>> read_measured("nowhere.csv", ["model"])
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.csv: no such file
-    """
-    return [row for _, row in read_table(Path(path), needed)]
-
-
 def curated_rows(name: str) -> list[dict[str, str]]:
     """Read one of the shipped tables.
 
@@ -40,8 +28,8 @@ def curated_rows(name: str) -> list[dict[str, str]]:
     return [{name: cell.strip() for name, cell in row.items()} for row in table]
 
 
-def read_rows(path: str | Path) -> list[dict[str, str]]:
-    """Read any table of measurements.
+def read_rows(path: str | Path, needed: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Read a table of measurements that has certain columns.
 
     Examples
     --------
@@ -50,7 +38,7 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
     computeledger.errors.InputError: nowhere.csv: no such file
     """
     rows = []
-    for line, row in read_table(Path(path)):
+    for line, row in read_table(Path(path), needed):
         if any(len(cell) > MOST_CELL_CHARACTERS for cell in row.values()):
             raise InputError(f"{path}:{line}: a cell of more than {MOST_CELL_CHARACTERS:,} characters")
         rows.append({name: cell.strip() for name, cell in row.items()})

@@ -9,7 +9,7 @@ import numpy as np
 
 from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
-from computeledger.questions.documents.validation import quantity_words, row_words
+from computeledger.questions.answers.validate import row_words
 from computeledger.questions.wording import percent, span, words
 from computeledger.validation.compare import Comparison, Deviation, deviations
 from computeledger.validation.suspects import COLUMN
@@ -23,6 +23,20 @@ PLOT_HEIGHT = 520
 LONGEST_NAME = 31
 #: Beyond this many points the interval whiskers turn fainter.
 CROWD = 300
+#: Quantities in words; another one is shown by its own name.
+_QUANTITIES = {
+    "tpot": "time per output token",
+    "ttft": "time to first token",
+    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
+    "input_tokens_per_s_per_gpu": "input tokens/s per GPU",
+    "memory_bytes": "memory",
+    "n_nodes": "nodes",
+}
+
+
+def quantity_words(name: str) -> str:
+    """Name of a measured quantity as people read it."""
+    return _QUANTITIES.get(name, name.replace("_", " "))
 
 
 def scatter_figure(comparison: Comparison, quantity: str, column: str) -> Spec:

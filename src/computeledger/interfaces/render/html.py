@@ -12,7 +12,11 @@ def report(view: View) -> str:
     """The whole page, with styles, drawings and data inside; without plots it runs no script."""
     title = view.title or view.headline
     data = {
-        "figures": {one.name: one.figure for one in view.plots},
+        "figures": {
+            "/".join(filter(None, (one.name, name))): figure
+            for one in view.plots
+            for name, figure in (one.variants or {"": one.figure}).items()
+        },
         "config": plot_parts.CONFIG,
         "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)},
     }

@@ -4,7 +4,8 @@
   const root = document.documentElement;
   const { figures, config, templates } = JSON.parse(document.getElementById("data").textContent);
   const canvases = [...document.querySelectorAll("[data-plot]")];
-  const keyOf = globalThis.plotKey ?? ((canvas) => canvas.dataset.plot);
+  const variant = (canvas) => canvas.parentElement.querySelector("select")?.value;
+  const keyOf = (canvas) => [canvas.dataset.plot, variant(canvas)].filter(Boolean).join("/");
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const onPaper = (layout) => ({ width: 670, height: Math.min(layout.meta?.paper ?? layout.height, 900), autosize: false });
 
@@ -17,7 +18,7 @@
   root.style.setProperty("--sheet", JSON.stringify(document.title));
   onScreen().then(() => { root.dataset.drawn = canvases.length; });
   dark.addEventListener("change", onScreen);
-  addEventListener("redraw", onScreen);
+  document.querySelectorAll("figure select").forEach((one) => one.addEventListener("change", onScreen));
   addEventListener("beforeprint", () => { draw("light", onPaper); });
   addEventListener("afterprint", onScreen);
 })();

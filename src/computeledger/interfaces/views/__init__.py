@@ -11,11 +11,13 @@ from computeledger.interfaces.view import View
 _MODULES = {
     "AllocateAnswer": "allocate",
     "BacktestAnswer": "frontier",
+    "ClaimsAnswer": "claims",
     "BillAnswer": "prices",
     "BooksAnswer": "books",
     "CalibrateAnswer": "calibrate",
     "ClaimAnswer": "frontier",
     "CostAnswer": "cost",
+    "FitAnswer": "fit",
     "CoverageAnswer": "rl_returns",
     "DiffAnswer": "facts",
     "EntryAnswer": "books",
@@ -50,6 +52,8 @@ _MODULES = {
     "SpreadAnswer": "frontier_runs",
     "SweepAnswer": "sweep",
     "SystemsAnswer": "frontier",
+    "PriceCheckAnswer": "validate",
+    "ValidateAnswer": "validate",
 }
 
 

@@ -73,7 +73,8 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         title=document["title"],
         asked=_asked(document),
         headline=_headline(document),
-        notes=tuple(_notes(document)),
+        notes=tuple(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
+        facts=tuple(_facts(document)),
         tiles=tuple(_tile(document, *one) for one in _TILES),
         plots=_plots(document, ledger),
         tables=(_ledger(document), *_shares(document), *_balance(document), *_drivers(document)),
@@ -124,17 +125,20 @@ def _largest(shares: Mapping[str, Any]) -> list[str]:
     return [name for name, share in shares.items() if point(share) > top - 0.01]
 
 
-def _notes(document: Mapping[str, Any]) -> list[str]:
-    out = [f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()]
-    out += choice_words(document["phases"])
+def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was chosen for each phase, and what the model says beside a plan's own figures."""
+    out = []
+    for said in choice_words(document["phases"]):
+        label, _, text = said.partition(": ")
+        out.append((label, text))
     for name, phase in document["phases"].items():
         details = phase["details"]
         modelled = details.get("modelled_gpu_hours")
         if modelled is not None and point(modelled) != point(phase["gpu_hours"]):
-            out.append(f"{PHASE_NAMES[name]}: the model gives {_in_band(modelled, 'GPU-hours')}")
+            out.append((PHASE_NAMES[name], f"the model gives {_in_band(modelled, 'GPU-hours')}"))
         if "unpaid_gpu_time_fraction" in details:
             share = _in_band(details["unpaid_gpu_time_fraction"], "fraction")
-            out.append(f"{PHASE_NAMES[name]}: of its GPU-time nobody pays for {share}")
+            out.append((PHASE_NAMES[name], f"of its GPU-time nobody pays for {share}"))
     return out
 
 

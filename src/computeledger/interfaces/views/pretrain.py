@@ -54,8 +54,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
     document = answer.to_dict(working=working)
     step = document.get("step")
     return View(
-        title=f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}, "
-        f"{document['layout']}, {_how_words(document)}",
+        title=f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}",
         asked=_asked(document),
         headline=_headline(document),
         tiles=tuple(tile(document, *one) for one in _TILES),
@@ -98,6 +97,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     is_rounded = abs(asked / batch - 1) > _ROUNDED_FRACTION
     remark = f" (rounded from {format_si(asked)}, so that it divides over ranks)" if is_rounded else ""
     return (
+        f"{document['layout']}, {_how_words(document)}",
         f"{format_si(point(document['tokens']))} tokens",
         width_words([document["precision"]], document["multiplied_in"]),
         f"sequence {format_si(document['sequence_tokens'])}",

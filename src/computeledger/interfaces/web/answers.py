@@ -13,8 +13,9 @@ from computeledger.errors import InputError, shown
 from computeledger.files import without_user_files
 from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.pages import page_named
-from computeledger.interfaces.web.spec import ControlError, Page, blamed, checked
+from computeledger.interfaces.web.spec import Answer, ControlError, Page, blamed, checked
 from computeledger.interfaces.working import working_view
+from computeledger.questions.answer import Answer as CommandAnswer
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
@@ -90,10 +91,16 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     values = checked(page, asked)
     answer = page.answer(values, working)
     if working:
-        return _json({"working": working_view(answer.document), "command": answer.command})
+        return _json({"working": _working(answer), "command": answer.command})
     view = _fields(page.view(answer))
     resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
+
+
+def _working(answer: Answer) -> Any:
+    if isinstance(answer.source, CommandAnswer):
+        return answer.source.view(working=True).working
+    return working_view(answer.document)
 
 
 def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:

@@ -38,7 +38,7 @@ def control_of(one: Field, look: Mapping[str, Any]) -> Control:
         "low": low,
         "high": high,
         "whole": one.dimension in (WHOLE, "tokens"),
-        "choices": one.choices,
+        "choices": ("", *one.choices) if one.choices and one.default is None else one.choices,
         "blank": one.blank or "searched",
         "help": one.help,
         "group": one.group,

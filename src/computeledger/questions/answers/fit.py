@@ -1,22 +1,33 @@
-"""From parsed options to a finished fit as a document, and the file it would write."""
+"""Answer what the measured tables say of a calibration: its constants, how well they are known, errors, its file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from computeledger.errors import InputError, nearest
+from computeledger.errors import InputError
+from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import load_factors, middle
-from computeledger.questions.answers.fit_neighbours import fit_neighbours
-from computeledger.questions.answers.fit_rl import fit_of_rl
-from computeledger.questions.answers.fit_training import fit_of_training
-from computeledger.questions.documents.fit import summary_of_errors
-from computeledger.validation.serving.fit import ServingFit, calibration_text, fit_serving, prior_sd
+from computeledger.physics.calibration.rl import FITTED
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.fit import FitQuestion
+from computeledger.validation.compare import Array
+from computeledger.validation.rl import fit as fit_rl
+from computeledger.validation.rl.fit import RLFit
+from computeledger.validation.serving import fit as fit_serving
+from computeledger.validation.serving.fit import ServingFit
+from computeledger.validation.serving.neighbours import NeighbourFit, fit_neighbours, neighbours_text
+from computeledger.validation.training.calibration_file import calibration_toml
+from computeledger.validation.training.fit import TrainingFit, fit_training
+from computeledger.writing import write_file
 
-_LEFT_OUT = {
+Fits: TypeAlias = "ServingFit | TrainingFit | RLFit | NeighbourFit"
+_OF_SERVING = {
     "everything": "nothing fitted: the assumed constants",
     "nothing": "fitted, on the same points",
     "fifth": "a fifth of the points left out",
@@ -24,70 +35,184 @@ _LEFT_OUT = {
     "model": "one architecture left out",
     "chip": "one generation of chips left out",
 }
+_OF_RL = {
+    "no constants": "nothing that RL adds",
+    "priors": "nothing fitted: the assumed constants",
+    "nothing": "fitted, on the same runs",
+    "run": "a configuration left out",
+    "model": "a model left out",
+    "chip": "a system left out",
+}
 
 
-def answer_fit(what: str, data_folder: str, quick: bool) -> tuple[dict[str, Any], str]:
-    """Answer ``computeledger fit``: the document, and the calibration's text where everything was left out in turn."""
-    fits: dict[str, Callable[[Path, bool], tuple[dict[str, Any], str]]] = {
-        "serving": _serving,
-        "training": fit_of_training,
-        "rl": fit_of_rl,
-        "neighbours": fit_neighbours,
-    }
-    if what not in fits:
-        raise InputError(f"fit {what!r}: {nearest(what, fits)}")
-    folder = Path(data_folder)
+@dataclass(frozen=True, eq=False, slots=True)
+class FitAnswer(Answer):
+    """A finished fit, and the calibration file that it gives; empty where nothing was left out in turn."""
+
+    question: FitQuestion
+    fit: Fits
+    calibration: str
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger fit --json`` prints it."""
+        del working
+        return {"fit": self.question.what, **_DOCUMENTS[type(self.fit)](self.fit)}
+
+
+def fit(question: FitQuestion | None = None, /, **given: Given) -> FitAnswer:
+    """Derive a shipped calibration again from measured tables: constants, how well they are known, intervals.
+
+    Parameters
+    ----------
+    question : FitQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str or bool
+        Fields of :class:`~computeledger.questions.fit.FitQuestion`.
+
+    Returns
+    -------
+    FitAnswer
+        Its ``calibration`` is the text of the file that the package ships.
+
+    Raises
+    ------
+    InputError
+        For an unknown calibration or a folder without the tables.
+
+    Examples
+    --------
+    >>> fit(what="serving", data="nowhere")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: data nowhere: no such folder
+    """
+    return from_python(FitQuestion, answer_fit, question, given)
+
+
+def answer_fit(question: FitQuestion) -> FitAnswer:
+    """Answer ``computeledger fit``, and write the calibration where that is asked for."""
+    folder = Path(question.data)
     if not folder.is_dir():
-        raise InputError(f"--data {data_folder}: no such folder")
-    return fits[what](folder, quick)
+        raise InputError(f"--data {question.data}: no such folder")
+    answer = FitAnswer(question, *_FITS[question.what](folder, question.quick))
+    if question.write is not None:
+        write_file(question.write, answer.calibration)
+    return answer
 
 
-def _serving(folder: Path, quick: bool) -> tuple[dict[str, Any], str]:
-    found = fit_serving(folder / "measured" / "serving_points.csv", () if quick else ("fifth", "pair", "model", "chip"))
-    document = {
-        "fit": "serving",
-        "n": len(found.points),
-        "n_constants": len(found.names),
-        "constants": _constants(found),
-        "errors": _errors(found),
-    }
-    return document, "" if quick else calibration_text(found)
+def _fit_serving(folder: Path, quick: bool) -> tuple[ServingFit, str]:
+    left_out = () if quick else ("fifth", "pair", "model", "chip")
+    made = fit_serving.fit_serving(folder / "measured" / "serving_points.csv", left_out)
+    return made, "" if quick else fit_serving.calibration_text(made)
 
 
-def _constants(found: ServingFit) -> list[dict[str, Any]]:
-    out = []
-    for place, one in enumerate(found.names):
-        prior = middle(load_factors("assumed")[one.constant].value)
-        before, after = prior_sd(one.constant), float(found.fitted.sd[place])
-        out.append(
+def _fit_training(folder: Path, _quick: bool) -> tuple[TrainingFit, str]:
+    made = fit_training(folder)
+    return made, calibration_toml(made, date.today().isoformat())
+
+
+def _fit_rl(folder: Path, _quick: bool) -> tuple[RLFit, str]:
+    made = fit_rl.fit_rl(folder)
+    return made, fit_rl.calibration_text(made)
+
+
+def _fit_neighbours(folder: Path, quick: bool) -> tuple[NeighbourFit, str]:
+    made = fit_neighbours(folder / "measured" / "serving_points.csv", quick)
+    return made, "" if quick else neighbours_text(made)
+
+
+_FITS: Mapping[str, Callable[[Path, bool], tuple[Fits, str]]] = {
+    "serving": _fit_serving,
+    "training": _fit_training,
+    "rl": _fit_rl,
+    "neighbours": _fit_neighbours,
+}
+
+
+def _serving(made: ServingFit) -> dict[str, Any]:
+    constants = []
+    for place, one in enumerate(made.names):
+        assumed = load_factors("assumed")[one.constant]
+        prior, before, after = middle(assumed.value), fit_serving.prior_sd(one.constant), float(made.fitted.sd[place])
+        constants.append(
             {
                 "constant": one.constant,
                 "engine": one.engine,
                 "prior": prior,
-                "value": prior * float(np.exp(found.fitted.change[place])),
+                "value": prior * float(np.exp(made.fitted.change[place])),
                 "prior_sd": before,
                 "sd": after,
                 "identified_fraction": max(0.0, 1 - (after / before) ** 2),
-                "what": load_factors("assumed")[one.constant].why,
+                "what": assumed.why,
             }
         )
-    return out
+    kinds = np.array([one.kind for one in made.points])
+    errors = [
+        _of_two(label, kind, made.residuals[name][:, kinds == kind])
+        for name, label in _OF_SERVING.items()
+        for kind in ("aggregated", "disaggregated")
+        if name in made.residuals and np.any(kinds == kind)
+    ]
+    if (beside := made.residuals["incomplete"]).size:
+        errors.append(_of_two(_OF_SERVING["nothing"], "incomplete record, not fitted", beside))
+    return {"n": len(made.points), "n_constants": len(made.names), "constants": constants, "errors": errors}
 
 
-def _errors(found: ServingFit) -> list[dict[str, Any]]:
-    kinds = np.array([one.kind for one in found.points])
-    out = []
-    for name, label in _LEFT_OUT.items():
-        for kind in ("aggregated", "disaggregated"):
-            if name in found.residuals and np.any(kinds == kind):
-                rows = found.residuals[name][:, kinds == kind]
-                out.append({"left_out": label, "kind": kind, "n": rows.shape[1], **_two(rows)})
-    beside = found.residuals["incomplete"]
-    if beside.size:
-        record = {"left_out": _LEFT_OUT["nothing"], "kind": "incomplete record, not fitted", "n": beside.shape[1]}
-        out.append({**record, **_two(beside)})
-    return out
+def _of_two(label: str, kind: str, rows: Array) -> dict[str, Any]:
+    tpot, ttft = (_summary(row) for row in rows)
+    return {"left_out": label, "kind": kind, "n": rows.shape[1], "tpot": tpot, "ttft": ttft}
 
 
-def _two(rows: Any) -> dict[str, Any]:
-    return {name: summary_of_errors(np.expm1(row)) for name, row in zip(("tpot", "ttft"), rows, strict=True)}
+def _training(made: TrainingFit) -> dict[str, Any]:
+    return {
+        "n_constants": len(made.constants),
+        "constants": [asdict(one) for one in made.constants],
+        "interval_factors": dict(made.ratios),
+        "errors": {
+            name: {value: asdict(summary) for value, summary in slices.items()} for name, slices in made.tables.items()
+        },
+    }
+
+
+def _rl(made: RLFit) -> dict[str, Any]:
+    constants = []
+    for place, name in enumerate(FITTED):
+        prior, width = fit_rl.prior_of(name)
+        value, sd = prior * float(np.exp(made.fitted.change[place])), float(made.fitted.sd[place])
+        constants.append({"constant": name, "prior": prior, "value": value, "prior_sd": width, "sd": sd})
+    parts = {"all inputs stated": slice(0, made.n_stated), "split assumed": slice(made.n_stated, None)}
+    errors = [
+        {"left_out": label, "runs": name, "n": len(row[part]), "step_time": _summary(row[part])}
+        for key, label in _OF_RL.items()
+        if (row := made.residuals.get(key)) is not None
+        for name, part in parts.items()
+    ]
+    return {"n": len(made.runs), "n_constants": len(FITTED), "constants": constants, "errors": errors}
+
+
+def _neighbours(made: NeighbourFit) -> dict[str, Any]:
+    laws = [{"n": law.n, "errors": asdict(law.errors)} for law in (made.law, *made.left_out)]
+    covered = [{f"coverage_{100 * level:.0f}": share for level, share in law.coverage.items()}
+               for law in (made.law, *made.left_out)]  # fmt: skip
+    left_out = [{"architectures": list(one.architectures), **law, **share}
+                for one, law, share in zip(made.left_out, laws[1:], covered[1:], strict=True)]  # fmt: skip
+    return {**laws[0], "coverage": covered[0], "left_out": left_out}
+
+
+_DOCUMENTS: Mapping[type[Any], Callable[[Any], dict[str, Any]]] = {
+    ServingFit: _serving,
+    TrainingFit: _training,
+    RLFit: _rl,
+    NeighbourFit: _neighbours,
+}
+
+
+def _summary(residuals: Array) -> dict[str, float]:
+    """Median, mean and 90th percentile of relative errors, and the median of predicted over measured."""
+    error = np.expm1(residuals)
+    size = np.abs(error)
+    return {
+        "median_abs_error": float(np.median(size)),
+        "mean_abs_error": float(np.mean(size)),
+        "p90_abs_error": float(np.quantile(size, 0.9)),
+        "bias": float(np.median(1 + error)),
+    }

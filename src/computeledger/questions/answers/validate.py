@@ -1,33 +1,187 @@
-"""From parsed options to predictions beside measurements."""
+"""Answer how far predictions lie from measurements: summaries, groups in doubt, the farthest rows and why."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from computeledger.questions.documents.validation import validation_document
-from computeledger.validation.compare import Comparison
-from computeledger.validation.prices import check_prices
+import numpy as np
+
+from computeledger.fields import Given
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.validate import ValidateQuestion
+from computeledger.validation.compare import (
+    SHARES,
+    Comparison,
+    Deviation,
+    comparison_document,
+    deviations,
+    summaries,
+)
+from computeledger.validation.prices import PriceCheck, check_prices
+from computeledger.validation.serving.anchor_gain import anchor_gain
+from computeledger.validation.suspects import COLUMN, load_suspects, suspect_mask
 from computeledger.validation.tables import compare_curated, compare_table
 
-
-def answer_validate(data_file: str | None, by: str, samples: int, seed: int) -> dict[str, Any]:
-    """Answer ``computeledger validate --json``."""
-    return validation_document(compare_measured(data_file, samples, seed), columns_of(by))
-
-
-def answer_validate_prices(data_file: str | None) -> dict[str, Any]:
-    """Answer ``computeledger validate --prices``."""
-    return asdict(check_prices(data_file))
+_LABELS = (("model_path", "model"), ("system", "hardware"), ("backend",), ("mode",), ("parallelism",))
+#: Columns of degrees that name a layout in one word.
+_DEGREES = {"tp_size": "tp", "pp_size": "pp", "attention_dp_size": "dp", "moe_ep_size": "ep"}
 
 
-def compare_measured(data_file: str | None, samples: int, seed: int) -> Comparison:
-    """Predict a table of the user's, told by its columns, or the shipped measurements."""
-    if data_file is None:
-        return compare_curated(samples, seed)
-    return compare_table(data_file, samples, seed)
+@dataclass(frozen=True, eq=False, slots=True)
+class ValidateAnswer(Answer):
+    """Predictions beside measurements."""
+
+    question: ValidateQuestion
+    comparison: Comparison
+
+    @property
+    def read_from(self) -> str | None:
+        """The measurements, over which no report is written."""
+        return self.question.data
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger validate --json`` prints it; the farthest rows come along where they are asked for."""
+        del working
+        return self.summarized(self.question.by, self.question.worst or 0)
+
+    def summarized(self, by: Sequence[str], worst: int) -> dict[str, Any]:
+        """Errors over all rows and by columns, groups in doubt, what an anchor is worth, the farthest rows."""
+        comparison = self.comparison
+        document = comparison_document(comparison, by)
+        suspects, anchors = _suspects(comparison), _anchors(comparison)
+        if suspects["groups"] or anchors:
+            skipped = sum(comparison.skipped.values())
+            document["rows"] = {"n": len(comparison.rows), "skipped": skipped, "suspects": suspects, "anchors": anchors}
+        if worst:
+            document["worst"] = {
+                name: [_deviation(comparison, one) for one in deviations(comparison, name)[:worst]]
+                for name in comparison.measured
+            }
+        return document
 
 
-def columns_of(by: str) -> list[str]:
-    """Columns to slice by, as the option lists them."""
-    return [name.strip() for name in by.split(",") if name.strip()]
+@dataclass(frozen=True, eq=False, slots=True)
+class PriceCheckAnswer(Answer):
+    """How well prices tell the size of a model."""
+
+    question: ValidateQuestion
+    check: PriceCheck
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger validate --prices --json`` prints it."""
+        del working
+        return asdict(self.check)
+
+
+def validate(question: ValidateQuestion | None = None, /, **given: Given) -> ValidateAnswer | PriceCheckAnswer:
+    """Predictions beside published measurements: errors, bias and how often an interval holds the measurement.
+
+    Parameters
+    ----------
+    question : ValidateQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, int or sequence of str
+        Fields of :class:`~computeledger.questions.validate.ValidateQuestion`.
+
+    Returns
+    -------
+    ValidateAnswer or PriceCheckAnswer
+        Errors over all rows, by slice and by row; the second where ``prices`` is set.
+
+    Raises
+    ------
+    InputError
+        For a table that cannot be read, or columns that it lacks.
+
+    Examples
+    --------
+    >>> answer = validate(samples=64, by="mode")
+    >>> by_mode = answer.to_dict()["by"]["mode"]
+    >>> by_mode["agg"]["tpot"]["median_abs_error"] < by_mode["disagg"]["tpot"]["median_abs_error"]
+    True
+    """
+    return from_python(ValidateQuestion, answer_validate, question, given)
+
+
+def answer_validate(question: ValidateQuestion) -> ValidateAnswer | PriceCheckAnswer:
+    """Answer ``computeledger validate``: a table of the user's, told by its columns, or the shipped measurements."""
+    if question.prices:
+        return PriceCheckAnswer(question, check_prices(question.data))
+    if question.data is None:
+        return ValidateAnswer(question, compare_curated(question.samples, question.seed))
+    return ValidateAnswer(question, compare_table(question.data, question.samples, question.seed))
+
+
+def row_words(row: Mapping[str, str]) -> str:
+    """A row in one line: model, machine, engine, layout, load; the first cells of a table of another kind."""
+    parts = [next((row[name] for name in names if row.get(name)), "") for names in _LABELS]
+    if row.get("model_path"):
+        parts[0] = parts[0].rpartition("/")[2]
+    degrees = [
+        f"{short}{float(row[name]):.0f}"
+        for name, short in _DEGREES.items()
+        if row.get(name) not in (None, "", "0.0", "1.0")
+    ]
+    parts.append("-".join(degrees))
+    if row.get("isl") or row.get("osl"):
+        parts.append(f"{row.get('isl') or '?'}/{row.get('osl') or '?'}")
+    load = row.get("batch_size") or row.get("batch_or_concurrency") or ""
+    parts.append(f"batch {load.removesuffix('.0')}" if load else "")
+    known = [part for part in parts if part]
+    return " · ".join(known if len(known) > 2 else [cell for cell in row.values() if cell][:5])
+
+
+def _deviation(comparison: Comparison, one: Deviation) -> dict[str, Any]:
+    row = comparison.rows[one.index]
+    explanation = comparison.explain(one.index, one.quantity) if comparison.explain is not None else None
+    document: dict[str, Any] = {
+        "row": row_words(row),
+        "id": row.get("id", ""),
+        "source": row.get("source") or row.get("silicon_data_source", ""),
+        "suspect": row.get(COLUMN, "no"),
+        "measured": one.measured,
+        "predicted": {f"p{round(100 * level):02d}": value for level, value in zip(SHARES, one.predicted, strict=True)},
+        "ratio": one.ratio,
+        "unit": comparison.units.get(one.quantity, ""),
+    }
+    if explanation is not None:
+        whole = sum(explanation.times_s.values())
+        document["breakdown"] = {
+            "of": explanation.what,
+            "bound": explanation.bound,
+            "assumed": list(explanation.assumed),
+            "parts": [
+                {"name": name, "time_s": time_s, "share_fraction": time_s / whole, "bound": explanation.bounds[name]}
+                for name, time_s in sorted(explanation.times_s.items(), key=lambda pair: -pair[1])
+            ],
+        }
+    return document
+
+
+def _anchors(comparison: Comparison) -> dict[str, Any]:
+    """What one measurement of a run does to the errors on the rest of it, by quantity."""
+    gains = {name: anchor_gain(comparison, name) for name in comparison.measured}
+    return {name: asdict(gain) for name, gain in gains.items() if gain is not None}
+
+
+def _suspects(comparison: Comparison) -> dict[str, Any]:
+    """Groups in doubt that the data hold, and the summaries without them."""
+    doubtful = suspect_mask(comparison.rows)
+    names = np.array([row.get(COLUMN, "no") for row in comparison.rows])
+    groups = [
+        {
+            "name": one.name,
+            "why": one.why,
+            "n": int(np.sum(names == one.name)),
+            "summaries": summaries(comparison, names == one.name),
+        }
+        for one in load_suspects()
+        if np.any(names == one.name)
+    ]
+    return {
+        "groups": groups,
+        "n": int(np.sum(doubtful)),
+        "without": summaries(comparison, ~doubtful) if len(names) else {},
+    }

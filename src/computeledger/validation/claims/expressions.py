@@ -1,14 +1,15 @@
 """Expressions of the claims: numbers, quantities, references to facts, and calls of the project's public formulas.
 
 A formula is looked up by name in the modules of :data:`FORMULAS` at the moment of the call, so that a claim has no
-arithmetic of its own, and the working that is shown is what was computed.
+arithmetic of its own beyond a product or a quotient, and the working that is shown is what was computed.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -39,6 +40,10 @@ FORMULAS = (
 )  # fmt: skip
 #: Arguments that are names and not quantities.
 _NAMES = ("law",)
+_OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "product": ("x", operator.mul),
+    "quotient": ("/", operator.truediv),
+}
 #: Bytes of a cached value where a claim does not say: bf16.
 _KV_BYTES_PER_VALUE = 2.0
 
@@ -68,7 +73,7 @@ def evaluate(expression: Any, argument: str = "") -> Evaluated:
     if isinstance(expression, str):
         return _text(expression, argument)
     if isinstance(expression, Mapping):
-        return _call(expression)
+        return _call(expression) if "formula" in expression else _of_two(expression)
     parts = [evaluate(part, argument) for part in expression]
     if not parts:
         raise FactError("an empty list is no expression")
@@ -92,6 +97,21 @@ def _call(expression: Mapping[str, Any]) -> Evaluated:
         raise FactError(f"formula {name}: {error}") from None
     number = np.asarray(function(**arguments), float)
     return Evaluated(float(number) if number.ndim == 0 else number, f"{name}({written})", _merged([*parts.values()]))
+
+
+def _of_two(expression: Mapping[str, Any]) -> Evaluated:
+    """A product or a quotient of two expressions."""
+    ((name, pair),) = expression.items() if len(expression) == 1 else [("", ())]
+    if name not in _OPERATORS or not isinstance(pair, list) or len(pair) != 2:
+        raise FactError(f"{dict(expression)!r}: formula, product = [A, B] or quotient = [A, B] is needed")
+    first, second = (evaluate(part) for part in pair)
+    sign, operate = _OPERATORS[name]
+    value = operate(np.asarray(first.value, float), np.asarray(second.value, float))
+    written = f" {sign} ".join(
+        f"({one.written})" if isinstance(part, Mapping) and "formula" not in part else one.written
+        for part, one in zip(pair, (first, second), strict=True)
+    )
+    return Evaluated(float(value) if value.ndim == 0 else value, written, _merged([first, second]))
 
 
 def _merged(parts: list[Evaluated]) -> dict[str, Fact]:

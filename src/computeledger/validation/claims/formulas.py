@@ -1,4 +1,4 @@
-"""Arithmetic that claims need between the project's own formulas: totals, ratios, rounding, an interval by sampling."""
+"""Arithmetic that claims need between the project's own formulas: means, rounding, an interval by sampling."""
 
 from __future__ import annotations
 
@@ -14,45 +14,11 @@ from computeledger.frontier.systems import described_system
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.blackboard import estimates as blackboard_estimates
 from computeledger.physics.blackboard import ledgers as blackboard
-from computeledger.physics.blackboard import training as blackboard_training
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.units import BITS_PER_BYTE
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
-
-
-def stated(value: Num) -> Num:
-    """A published value as it stands, for claims that an observation answers.
-
-    Examples
-    --------
-    >>> stated(3.5e26)
-    3.5e+26
-    """
-    return value
-
-
-def total(count: Num, each: Num) -> Num:
-    """A number of things times what one of them has.
-
-    Examples
-    --------
-    >>> total(72, 186e9)
-    13392000000000.0
-    """
-    return count * each
-
-
-def ratio(amount: Num, base: Num) -> Num:
-    """One amount over another.
-
-    Examples
-    --------
-    >>> ratio(150e12, 2e12)
-    75.0
-    """
-    return amount / base
 
 
 def geometric_mean(value: Num) -> float:
@@ -99,17 +65,6 @@ def backward_flop(n_params_active: Num, tokens: Num) -> Num:
     4.0
     """
     return blackboard.pretraining_flop(n_params_active, tokens) - blackboard.inference_flop(n_params_active, tokens)
-
-
-def params_from_flop(flop: Num, tokens: Num) -> Num:
-    """Active parameters that a training budget pays for at a number of tokens, ``N = C / (6 D)``.
-
-    Examples
-    --------
-    >>> f"{params_from_flop(1e20, 62e9):.3g}"
-    '2.69e+08'
-    """
-    return blackboard_training.tokens_from_flop(flop, tokens)
 
 
 def bits_per_s(rate_bytes_per_s: Num) -> Num:

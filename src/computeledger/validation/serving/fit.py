@@ -20,7 +20,7 @@ from computeledger.physics.calibration.training import chip_family
 from computeledger.units import KILO
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
-from computeledger.validation.measured_table import read_measured
+from computeledger.validation.measured_table import read_rows
 from computeledger.validation.serving import open_points
 from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
@@ -191,7 +191,7 @@ def _elsewhere(
 ) -> dict[str, tuple[Array, list[str]]]:
     """Residuals on chips that were not fitted, where the folder has such figures."""
     path = Path(table).parent / "serving_open.csv"
-    rows = read_measured(path, open_points.NEEDED) if path.is_file() else []
+    rows = read_rows(path, open_points.NEEDED) if path.is_file() else []
     return open_points.open_residuals(rows, engines_of(names, fitted.change[None, :]), chips_of(points))
 
 

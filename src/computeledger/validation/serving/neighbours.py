@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import date
 from itertools import product
 from pathlib import Path
 
@@ -24,6 +25,9 @@ DEPLOYMENT = ("model_path", "system", "backend", "backend_version", "precision",
 DEGREES = ("tp_size", "pp_size", "attention_dp_size", "moe_ep_size")
 #: Fewest pairs that a fit makes sense of.
 FEWEST_PAIRS = 50
+_LEVELS = (0.8, 0.9)
+#: Groups of architectures that are left out in turn.
+_FOLDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +126,75 @@ def neighbour_coverage(pairs: NeighbourPairs, errors: NeighbourErrors, level: fl
     scale = errors.scale(pairs.layout_doublings, pairs.batch_doublings)
     inside = 2 * student_2_cdf(np.abs(pairs.log_error) / scale) - 1 <= level
     return float(np.mean(inside))
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourLaw:
+    """A fitted law, and the share of pairs inside its intervals by level: of those it was fitted to, or of others."""
+
+    n: int
+    errors: NeighbourErrors
+    coverage: Mapping[float, float]
+    architectures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourFit:
+    """The law on all pairs, and the laws that left groups of architectures out."""
+
+    law: NeighbourLaw
+    left_out: tuple[NeighbourLaw, ...]
+
+
+def fit_neighbours(table: str | Path, quick: bool) -> NeighbourFit:
+    """Fit the law of neighbours' errors; with architectures left out in turn unless it is to be quick.
+
+    Examples
+    --------
+    >>> fit_neighbours("nowhere.csv", quick=True)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.csv: no such file
+    """
+    pairs = read_neighbour_pairs(table)
+    law = _law(pairs, fit_neighbour_errors(pairs))
+    if quick:
+        return NeighbourFit(law, ())
+    families = sorted({one.family for one in sort_points(read_points(table))[0] if one.kind == "aggregated"})
+    left_out = []
+    for fold in range(_FOLDS):
+        out = families[fold::_FOLDS]
+        errors = fit_neighbour_errors(read_neighbour_pairs(table, but=out))
+        left_out.append(_law(read_neighbour_pairs(table, only=out), errors, tuple(out)))
+    return NeighbourFit(law, tuple(left_out))
+
+
+def _law(pairs: NeighbourPairs, errors: NeighbourErrors, architectures: tuple[str, ...] = ()) -> NeighbourLaw:
+    coverage = {level: neighbour_coverage(pairs, errors, level) for level in _LEVELS}
+    return NeighbourLaw(int(pairs.log_error.size), errors, coverage, architectures)
+
+
+def neighbours_text(fit: NeighbourFit) -> str:
+    """Write a fit as the file that the package ships.
+
+    Examples
+    --------
+    >>> law = NeighbourLaw(99, NeighbourErrors(0.006, 0.003, 0.03), {0.8: 0.81, 0.9: 0.92}, ("LLAMA",))
+    >>> neighbours_text(NeighbourFit(law, (law,))).splitlines()[1]
+    'layout_square = 0.006'
+    """
+    shares = [one.coverage[0.9] for one in fit.left_out]
+    pooled = sum(one.coverage[0.9] * one.n for one in fit.left_out) / sum(one.n for one in fit.left_out)
+    seen = fit.law.coverage
+    inside = f"80 and 90 % intervals of a measured ratio cover {seen[0.8]:.0%} and {seen[0.9]:.0%}"
+    outside = f"on architectures left out of this law's fit 90 % intervals cover {pooled:.0%} of all pairs"
+    groups = f"{min(shares):.0%} to {max(shares):.0%} by group of architectures"
+    pairs = f"{fit.law.n:,} pairs of aggregated InferenceX points of one model, GPU, engine version, precision and"
+    lines = [
+        "# Error of a predicted ratio of two options of one deployment: written by `computeledger fit neighbours`.",
+        *(f"{name} = {value:.3g}" for name, value in asdict(fit.law.errors).items()),
+        f'data = "{pairs} lengths, predicted with the fitted constants of each engine"',
+        'source = "aiconfigurator"',
+        f'residual = "{inside}; {outside}, {groups}"',
+        f'date = "{date.today().isoformat()}"',
+    ]
+    return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.units import SMALLEST
 from computeledger.validation.compare import MOST_MEASURED
-from computeledger.validation.measured_table import read_measured
+from computeledger.validation.measured_table import read_rows
 from computeledger.workloads.engines import engines
 from computeledger.workloads.serving.intervals import model_family
 
@@ -66,7 +66,7 @@ def read_points(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    return read_measured(path, NEEDED)
+    return read_rows(path, NEEDED)
 
 
 @dataclass(frozen=True, slots=True)

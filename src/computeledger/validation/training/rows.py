@@ -17,7 +17,7 @@ from computeledger.physics.training.counts import trained_layers
 from computeledger.physics.transformer import training_flop_per_token
 from computeledger.units import GIB, KILO, TERA
 from computeledger.validation.compare import MOST_MEASURED
-from computeledger.validation.measured_table import read_measured
+from computeledger.validation.measured_table import read_rows
 from computeledger.validation.training.sources import SkippedRunError, TrainingRun, describe_run, release_of
 
 #: Megatron-Bridge container from which GPT-OSS counts more FLOP per token, and by how much (27.15 to 32.6 GFLOP).
@@ -36,7 +36,7 @@ def read_training_table(path: str | Path) -> list[dict[str, str]]:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    return read_measured(path, NEEDED)
+    return read_rows(path, NEEDED)
 
 
 def training_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[TrainingRun], Counter[str]]:

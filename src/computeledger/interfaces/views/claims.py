@@ -1,0 +1,151 @@
+"""The view of claims: what was said, what the formulas give, the verdict and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots.bars import strip_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.working import ground_words
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import joined
+from computeledger.sources import load_sources
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_percent, format_si, format_usd
+
+#: By verdict, what does not hold first: the heading, one claim, several claims, and what the verdict means.
+_VERDICTS = {
+    "fails": ("does not hold", "does not hold", "do not hold", "the formula gives something else"),
+    "holds_if": ("holds if", "holds under a condition", "hold under a condition",
+                 "as stated it does not hold; under a named condition it does"),
+    "holds": ("holds", "holds", "hold", "the formula gives what was said, within the rounding that the words allow"),
+    "input": ("input", "is an input", "are inputs", "taken as given; no formula here decides it"),
+    "not_checkable": ("not checkable", "cannot be checked", "cannot be checked",
+                      "too little is stated to recompute it"),
+}  # fmt: skip
+#: Up to this many claims come with their working unasked.
+_WITH_WORKING = 4
+#: What a count is of, where it is many.
+_PLURAL = {"chip": "chips", "GPU": "GPUs", "token": "tokens", "yr": "years", "param": "params"}
+_HINT = "computeledger claims ID shows a claim's formula, inputs and sources; --verdict fails shows what does not hold"
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Claims by verdict, what does not hold first."""
+    claims = answer.to_dict(working=working)["claims"]
+    counts = Counter(one["verdict"] for one in claims)
+    said = [f"{counts[name]} {one[1 if counts[name] == 1 else 2]}" for name, one in _VERDICTS.items() if counts[name]]
+    headline = f"{len(claims)} claim{'s' if len(claims) != 1 else ''}{': ' if said else ''}{', '.join(said)}."
+    few = len(claims) <= _WITH_WORKING
+    shares = {one[0]: counts[name] / max(len(claims), 1) for name, one in _VERDICTS.items()}
+    return View(
+        title="Claims, recomputed",
+        headline=headline,
+        tiles=tuple(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
+        plots=(Plot("verdicts", "Verdicts", "Shares of the claims shown.", strip_figure(shares)),),
+        tables=(_table(claims),) if claims else (),
+        notes=() if few or working else (_HINT,),
+        working=tuple(_working(one) for one in claims) if working or few else (),
+        overline="claims",
+        sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
+        tile_heading="meaning",
+    )
+
+
+def _table(claims: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[list[str | Cell]] = [
+        [
+            Cell(one["id"], below=_VERDICTS[one["verdict"]][0], id=one["id"]),
+            _said(one),
+            Cell(_found(one), below=_as_stated(one)),
+            Cell(one["claim"], below=_reason(one)),
+        ]
+        for verdict in _VERDICTS
+        for one in claims
+        if one["verdict"] == verdict
+    ]
+    columns = ("claim", "said #", "recomputed #", "what it says, and why")
+    return Table("Claims", columns, rows, "claim", is_stacked=True)
+
+
+def _said(claim: Mapping[str, Any]) -> str:
+    return claim_numbers(claim["claimed"], claim["unit"], claim["relation"])
+
+
+def _found(claim: Mapping[str, Any]) -> str:
+    return claim_numbers(claim["recomputed"], claim["unit"])
+
+
+def _as_stated(claim: Mapping[str, Any]) -> str:
+    """What the formula gives as the claim stands, where the verdict rests on a condition."""
+    stated = claim["recomputed_as_stated"]
+    return "" if stated is None else f"as stated {claim_numbers(stated, claim['unit'])}"
+
+
+def _reason(claim: Mapping[str, Any]) -> str:
+    condition = f"Holds if {claim['condition']}. " if claim["condition"] else ""
+    return f"{condition}{claim['reason']} [{claim['document']}]"
+
+
+def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The formula that a claim is held against, figures beside it, and the facts that it takes."""
+    ends = [claim["expected_low"], claim["expected_high"]]
+    terms = []
+    if None not in ends:
+        terms.append(_term("expected", claim_numbers(ends, claim["unit"]), "by an independent calculation"))
+    terms += [_term(one["label"], claim_numbers(one["value"], one["unit"]), one["working"]) for one in claim["beside"]]
+    for fact in claim["facts"]:
+        note = f" ({fact['note']})" if fact["note"] else ""
+        ground = ground_words("fact", f"{fact['source']}, {fact['locator']}, {fact['date']}{note}")
+        terms.append({"name": fact["name"], "text": fact["given"], "band": "", **ground})
+    return {
+        "name": f"{claim['id']}.claim", "title": f"{claim['id']}: {_VERDICTS[claim['verdict']][0]}",
+        "text": _found(claim), "band": _as_stated(claim), "formula": claim["working"] or "no formula", "terms": terms,
+    }  # fmt: skip
+
+
+def _term(name: str, text: str, ground: str) -> dict[str, str]:
+    return {"name": name, "text": text, "band": "", "origin": "figure", "ground": ground, "source": "", "href": ""}
+
+
+def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: str = "equals") -> str:
+    """A number or a range of a claim, a dash where there is none.
+
+    Examples
+    --------
+    >>> claim_numbers(3.2856e24, "FLOP"), claim_numbers(62500.0, "USD/GPU"), claim_numbers(2.76e-5, "probability")
+    ('3.29e24 FLOP', '$62.5K/GPU', '0.0028 %')
+    >>> claim_numbers([0.0233, 0.0392], "s"), claim_numbers(2e5, "H100e", "at_most"), claim_numbers(None, "s")
+    ('23.3 – 39.2 ms', 'at most 200K H100e', '–')
+    """
+    if value is None:
+        return "–"
+    words = {"at_least": "at least ", "at_most": "at most "}.get(relation, "")
+    low, high = (_number(end, unit) for end in (value if isinstance(value, Sequence) else (value, value)))
+    return words + (joined(low, high) or low)
+
+
+def _number(value: float, unit: str) -> str:
+    amount, slash, over = unit.partition("/")
+    if unit in ("fraction", "probability"):
+        return format_percent(value)
+    if amount == "USD":
+        return format_usd(value) + slash + over
+    if unit == "s":
+        return _time(value)
+    if unit == "1/s":
+        return f"{format_si(value)}/s"
+    if amount in ("FLOP", "W", "byte", "bit"):
+        return format_si(value, {"byte": "B"}.get(amount, amount)) + slash + over
+    if amount in ("ratio", "-", "B0", "C_RL", "D_inf") or unit == "batch reduction":
+        return format_si(value)
+    return f"{format_si(value)} {_PLURAL.get(amount, amount)}{slash}{over}"
+
+
+def _time(value: float) -> str:
+    for size, name in ((DAY_S, "days"), (HOUR_S, "h"), (MINUTE_S, "min")):
+        if value >= size:
+            number = format_si(value / size)
+            return f"{number} {name.removesuffix('s') if number == '1' else name}"
+    return format_si(value, "s")

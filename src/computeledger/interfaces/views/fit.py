@@ -1,0 +1,113 @@
+"""The views of fits: constants with how well the data fix them, and errors by what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.view import Cell, Table, Tile, View, share_cell
+from computeledger.physics.calibration.efficiency import factor_dimension
+from computeledger.questions.answers.fit import FitAnswer
+from computeledger.questions.wording import percent, show
+from computeledger.units import format_count
+
+Document = Mapping[str, Any]
+_SIZES = ("median_abs_error", "mean_abs_error", "p90_abs_error")
+_NEIGHBOURS = "Error of a predicted ratio: squares of its scale in the logarithm"
+
+
+def view(answer: FitAnswer, working: bool) -> View:
+    """Of serving, training, RL or neighbours; a fit has no working of its own."""
+    document = answer.to_dict(working=working)
+    tables, notes = _VIEWS[document["fit"]](document)
+    written = answer.question.write
+    n_constants = document.get("n_constants", len(document["errors"]))
+    tiles = [Tile("constants", str(n_constants))]
+    if "n" in document:
+        tiles.append(Tile("measurements", f"{document['n']:,}"))
+    return View(
+        title=f"Fit of {answer.question.what}",
+        headline=f"{format_count(n_constants, 'constant')} derived from the tables of {answer.question.data}.",
+        tiles=tuple(tiles),
+        tables=tuple(tables),
+        notes=tuple(notes),
+        grounds=(f"calibration: {written}",) if written is not None else (),
+        overline=f"fit {answer.question.what}",
+        tile_heading="",
+    )
+
+
+def _three(one: Mapping[str, float]) -> str:
+    return f"{' / '.join(percent(one[name]) for name in _SIZES)}  bias {one['bias']:.2f}"
+
+
+def _unit(constant: str) -> str:
+    return "s" if factor_dimension(constant) == "s" else ""
+
+
+def _serving(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
+    columns = ("constant", "engine", "assumed #", "fitted #", "known to #", "the data say", "what it is")
+    constants: list[list[str | Cell]] = [
+        [one["constant"], one["engine"], *_before_and_after(one),
+         share_cell(one["identified_fraction"], percent(one["identified_fraction"])), one["what"]]
+        for one in document["constants"]
+    ]  # fmt: skip
+    errors = [
+        (one["left_out"], one["kind"], f"{one['n']:,}", _three(one["tpot"]), _three(one["ttft"]))
+        for one in document["errors"]
+    ]
+    heads = ("left out", "kind", "points #", "time per output token #", "time to first token #")
+    title = "Errors, predicted over measured - 1: median / mean / 90th percentile"
+    note = "the data say: how much of the assumed range's variance the measurements removed"
+    return (Table("Constants", columns, constants, note=note), Table(title, heads, errors)), ()
+
+
+def _before_and_after(one: Document) -> tuple[str, str, str]:
+    unit = _unit(one["constant"])
+    return show(one["prior"], unit), show(one["value"], unit), f"±{percent(one['sd'])}"
+
+
+def _training(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
+    constants = [
+        (one["name"], show(one["value"], _unit(one["name"])), f"±{percent(one['relative_error'])}",
+         f"{one['n_runs']:,}", f"{one['partner']} ({one['correlation']:+.2f})")
+        for one in document["constants"]
+    ]  # fmt: skip
+    errors = [
+        (name.replace("_", " "), value, str(one["n"]), *(percent(one[key]) for key in _SIZES))
+        for name, slices in document["errors"].items()
+        for value, one in slices.items()
+    ]
+    factors = ", ".join(f"{name} {factor:.2f}" for name, factor in document["interval_factors"].items())
+    columns = ("constant", "fitted #", "known to #", "runs it moves #", "trades most with")
+    heads = ("table", "slice", "n #", "median #", "mean #", "p90 #")
+    tables = Table("Constants", columns, constants), Table("Errors, predicted over measured - 1", heads, errors)
+    return tables, (f"90 % interval, x/÷: {factors}",)
+
+
+def _rl(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
+    constants = [(one["constant"], *_before_and_after(one)) for one in document["constants"]]
+    errors = [(one["left_out"], one["runs"], str(one["n"]), _three(one["step_time"])) for one in document["errors"]]
+    columns = ("constant", "assumed #", "fitted #", "known to #")
+    title = "Errors of the step time: median / mean / 90th percentile"
+    return (
+        Table("Constants", columns, constants),
+        Table(title, ("left out", "runs", "n #", "step time #"), errors),
+    ), ()
+
+
+def _neighbours(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
+    """The law, and how it covers what it has not seen."""
+    laws = [("nothing", document | document["coverage"])]
+    laws += [(", ".join(one["architectures"]), one) for one in document["left_out"]]
+    rows = [
+        (left_out, f"{one['n']:,}", *(f"{value:.2g}" for value in one["errors"].values()),
+         *(percent(one[f"coverage_{level}"]) for level in (80, 90)))
+        for left_out, one in laws
+    ]  # fmt: skip
+    columns = ("left out", "pairs #", "per doubling of the layout #", "of the batch #", "far apart #", "in 80 % #",
+               "in 90 % #")  # fmt: skip
+    return (Table(_NEIGHBOURS, columns, rows),), ()
+
+
+_VIEWS = {"serving": _serving, "training": _training, "rl": _rl, "neighbours": _neighbours}

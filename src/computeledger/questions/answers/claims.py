@@ -1,0 +1,108 @@
+"""Answer which claims of the source documents hold, each with its working."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from computeledger.fields import Given
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.claims import ClaimsQuestion
+from computeledger.validation.claims.check import CheckedClaim, Interval, check_claims
+from computeledger.validation.claims.expressions import Evaluated
+
+_OF_A_FACT = ("given", "source", "date", "locator", "note")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ClaimsAnswer(Answer):
+    """Claims with their verdicts."""
+
+    question: ClaimsQuestion
+    checked: tuple[CheckedClaim, ...]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger claims --json`` prints it; every claim comes with its working."""
+        del working
+        return {"claims": [_document(one) for one in self.checked]}
+
+
+def claims(question: ClaimsQuestion | None = None, /, **given: Given) -> ClaimsAnswer:
+    """Every quantitative claim of the source documents, recomputed by this project's formulas.
+
+    Parameters
+    ----------
+    question : ClaimsQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str or sequence of str
+        Fields of :class:`~computeledger.questions.claims.ClaimsQuestion`.
+
+    Returns
+    -------
+    ClaimsAnswer
+        Each claim with what was said, what the formulas give, and a verdict that follows from the two.
+
+    Raises
+    ------
+    InputError
+        For an unknown claim or verdict.
+
+    Examples
+    --------
+    >>> [one.verdict for one in claims(ids=["C132", "C103"]).checked]
+    ['holds_if', 'fails']
+    """
+    return from_python(ClaimsQuestion, answer_claims, question, given)
+
+
+def answer_claims(question: ClaimsQuestion) -> ClaimsAnswer:
+    """Answer ``computeledger claims``."""
+    checked = check_claims(question.ids)
+    return ClaimsAnswer(question, tuple(one for one in checked if question.verdict in (None, one.verdict)))
+
+
+def _document(checked: CheckedClaim) -> dict[str, Any]:
+    """One claim: ``recomputed`` is under the condition where the verdict is ``holds_if``."""
+    claim = checked.claim
+    conditional = checked.verdict == "holds_if"
+    evaluated = [*([checked.working] if checked.working else []), *(one.evaluated for one in checked.beside)]
+    return {
+        "id": claim.id,
+        "document": claim.document,
+        "kind": claim.kind,
+        "claim": claim.claim,
+        "claimed": _ends(claim.claimed),
+        "relation": claim.relation,
+        "tolerance_fraction": claim.tolerance_fraction,
+        "recomputed": _ends(checked.recomputed),
+        "condition": claim.condition if conditional else "",
+        "recomputed_as_stated": _ends(checked.as_stated) if conditional else None,
+        "expected_low": claim.expected_low,
+        "expected_high": claim.expected_high,
+        "unit": claim.unit,
+        "verdict": checked.verdict,
+        "reason": claim.reason,
+        "working": checked.working.written if checked.working is not None else "",
+        "beside": [_beside(one.label, one.unit, one.evaluated) for one in checked.beside],
+        "facts": _facts(evaluated),
+    }
+
+
+def _beside(label: str, unit: str, evaluated: Evaluated) -> dict[str, Any]:
+    ends = float(np.min(evaluated.value)), float(np.max(evaluated.value))
+    return {"label": label, "unit": unit, "value": _ends(ends), "working": evaluated.written}
+
+
+def _ends(interval: Interval | None) -> float | list[float] | None:
+    if interval is None:
+        return None
+    return interval[0] if interval[0] == interval[1] else list(interval)
+
+
+def _facts(evaluated: Iterable[Evaluated]) -> list[dict[str, Any]]:
+    """Published numbers behind a claim, each with its source."""
+    facts = {reference: asdict(fact) for one in evaluated for reference, fact in one.facts.items()}
+    return [{"name": name, **{key: fact[key] for key in _OF_A_FACT}} for name, fact in facts.items()]

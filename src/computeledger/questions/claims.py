@@ -1,0 +1,20 @@
+"""The question of ``computeledger claims``: whether the source documents' own figures hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from computeledger.fields import Asked, asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimsQuestion(Asked):
+    """Quantitative claims of the source documents, recomputed."""
+
+    ids: tuple[str, ...] = asked(
+        "texts", "Claims, such as C030.", (), aliases=("id",), label="One claim", group="Which", blank="all"
+    )
+    verdict: str | None = asked(
+        "text", "Only claims with this verdict.", choices=("holds", "holds_if", "fails", "input", "not_checkable"),
+        metavar="V", label="Verdict", group="Which", blank="all",
+    )  # fmt: skip
