@@ -81,9 +81,9 @@ def check_training(run: TrainingRun) -> None:
     medians = {f"efficiency.{name}": middle(one.value) for name, one in load_training_factors().items()}
     predicted = training_points.predict_runs([run], training_efficiency(draws=medians), 1)[0][0, 0]
     seen = replace(setting.scenario, batch=replace(setting.scenario.batch, stack=run.stack))
-    result = estimate_pretraining(seen, Machine(setting.run.typical.system, training=setting.run.typical.training))
+    result = estimate_pretraining(seen, Machine(setting.typical.system, training=setting.typical.training))
     assert median(result.step_s) == pytest.approx(predicted, rel=1e-6)
-    answered = median(estimate_pretraining(setting.scenario, setting.run.typical).step_s)
+    answered = median(estimate_pretraining(setting.scenario, setting.typical).step_s)
     assert answered == pytest.approx(predicted, rel=2e-2 if run.model.is_moe else 1e-3)
 
 
