@@ -41,49 +41,7 @@ _R = TypeVar("_R", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a question.
-
-    Attributes
-    ----------
-    name : str
-        As in Python; options are spelt with ``-``.
-    dimension : str
-        A dimension of :data:`computeledger.units.DIMENSIONS`, or ``whole``, ``text``, ``texts``, ``switch``.
-    help : str
-        One sentence, for the command's help, the control, the schema and the docs.
-    default : Any
-        None where the answer chooses.
-    is_required : bool
-        Whether it must be given.
-    unit : str or None
-        Of a bare number that is typed as text; None where a text must carry its unit.
-    least, most : float
-        Bounds, in the SI unit.
-    is_open : bool
-        Whether ``least`` itself is refused.
-    choices : tuple of str
-        Of a text.
-    metavar : str
-        What stands for the value in the command's help.
-    blank : str
-        What an empty value means, said beside the option and in the empty box.
-    aliases : tuple of str
-        Names of an earlier version, still taken.
-    label, group : str
-        Of the control in the app; a field without a label has none.
-    slider : tuple of float or None
-        Ends of the slider.
-    is_list : bool
-        Whether it takes several values, none of them a range: a text with commas, or a sequence.
-    is_single : bool
-        Whether a range is refused.
-    takes_number : bool
-        Whether a text may also be given as a number.
-    takes_record : bool
-        Whether what a file holds may be given in place of its path.
-    words : tuple of str
-        Texts that may stand in place of a quantity.
-    """
+    """One field of a question."""
 
     name: str
     dimension: str
@@ -121,20 +79,6 @@ class Field:
 def asked(dimension: str, help: str, default: Any = None, **declared: Any) -> Any:  # noqa: A002 (the field's own word)
     """Declare a field of a question.
 
-    Parameters
-    ----------
-    dimension, help : str
-        As :class:`Field` has them.
-    default : Any
-        ``...`` where it must be given; None where the answer chooses.
-    **declared : Any
-        The other attributes of :class:`Field`.
-
-    Returns
-    -------
-    Any
-        For a dataclass.
-
     Examples
     --------
     >>> @dataclass(frozen=True, kw_only=True)
@@ -152,20 +96,6 @@ def asked(dimension: str, help: str, default: Any = None, **declared: Any) -> An
 
 def shared(question: type[Record], name: str, **changed: Any) -> Any:
     """Declare a field that another question has too.
-
-    Parameters
-    ----------
-    question : type
-        That declares it.
-    name : str
-        Of the field there, and here.
-    **changed : Any
-        What differs: ``default`` and attributes of :class:`Field`.
-
-    Returns
-    -------
-    Any
-        For a dataclass.
 
     Examples
     --------
@@ -185,16 +115,6 @@ def shared(question: type[Record], name: str, **changed: Any) -> Any:
 @functools.cache
 def fields_of(question: type[Record]) -> dict[str, Field]:
     """Fields of a question by name, in the order of their declaration.
-
-    Parameters
-    ----------
-    question : type
-        A dataclass of fields made by :func:`asked`.
-
-    Returns
-    -------
-    dict of str to Field
-        As declared.
 
     Examples
     --------
@@ -222,25 +142,6 @@ class Asked:
 
 def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callable[[Field], str] | None = None) -> _R:
     """Make a question of what was given by name.
-
-    Parameters
-    ----------
-    question : type
-        A record of fields made by :func:`asked`.
-    given : mapping
-        By field; earlier names are taken too.
-    spelt : callable or None
-        How errors name a field; as in Python when left out.
-
-    Returns
-    -------
-    record
-        Checked.
-
-    Raises
-    ------
-    InputError
-        For a name that is no field, a field that is missing or a value that is not allowed.
 
     Examples
     --------
@@ -275,16 +176,6 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
 def python_spelling(message: str) -> str:
     """An error's words with fields as Python and plans spell them, not as options.
 
-    Parameters
-    ----------
-    message : str
-        As :meth:`Asked.check` words it.
-
-    Returns
-    -------
-    str
-        For Python callers and plans.
-
     Examples
     --------
     >>> python_spelling("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
@@ -295,25 +186,6 @@ def python_spelling(message: str) -> str:
 
 def read_value(one: Field, given: Given, spelt: str) -> Any:
     """Read and check the value of a field.
-
-    Parameters
-    ----------
-    one : Field
-        What may be given.
-    given : str, float, bool, Range, sequence of str or None
-        Text as people write it, or the value itself.
-    spelt : str
-        How an error names the field.
-
-    Returns
-    -------
-    Any
-        A number or range in SI units, a whole number, a text, a tuple of texts, a boolean, or None.
-
-    Raises
-    ------
-    InputError
-        With the name, what was given and what is allowed.
 
     Examples
     --------
@@ -434,16 +306,6 @@ def _problem(one: Field, value: float) -> str:
 def json_schema(question: type[Record]) -> dict[str, Any]:
     """JSON Schema of a question: for the app's API, for editors and for assistants.
 
-    Parameters
-    ----------
-    question : type
-        A record of fields made by :func:`asked`.
-
-    Returns
-    -------
-    dict
-        An object with a property for each field.
-
     Examples
     --------
     >>> @dataclass(frozen=True, kw_only=True)
@@ -467,16 +329,6 @@ _JSON_TYPES = {SWITCH: "boolean", TEXT: "string", WHOLE: "integer"}
 def said_default(one: Field) -> str:
     """What stands where a field is left out, for help and docs.
 
-    Parameters
-    ----------
-    one : Field
-        Of a question, or key of a plan.
-
-    Returns
-    -------
-    str
-        Empty where nothing does.
-
     Examples
     --------
     >>> [said_default(Field("n", "whole", "", 4, blank=blank)) for blank in ("", "as it was")]
@@ -489,16 +341,6 @@ def said_default(one: Field) -> str:
 
 def property_of(one: Field) -> dict[str, Any]:
     """JSON Schema of one field.
-
-    Parameters
-    ----------
-    one : Field
-        Of a question, or key of a plan.
-
-    Returns
-    -------
-    dict
-        Type, bounds, choices and default.
 
     Examples
     --------

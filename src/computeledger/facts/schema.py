@@ -201,19 +201,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class PriceEdition:
-    """GPU-hour prices as of one date; immutable once published.
-
-    Attributes
-    ----------
-    id : str
-        Edition, such as ``2026-11``.
-    usd_per_gpu_hour : mapping of str to mapping of str to Fact
-        Accelerator id -> kind (``rent``, ``reserve``) -> price [USD/h].
-    electricity_usd_per_kwh : Fact
-        Industrial electricity [USD/kWh].
-    extra : mapping of str to Fact
-        Further prices by dotted name, which ends in its unit: ``purchase_usd_per_gpu.h100-sxm5-80gb``.
-    """
+    """GPU-hour prices as of one date; immutable once published."""
 
     id: str
     usd_per_gpu_hour: Mapping[str, Mapping[str, Fact]]
@@ -226,29 +214,6 @@ class OwnershipEdition:
     """What owning a GPU takes, as of one date; immutable once published.
 
     The price of electricity is not here: it belongs to the price edition.
-
-    Attributes
-    ----------
-    id : str
-        Edition, such as ``2026-11``.
-    capex_usd_per_gpu : mapping of str to Fact
-        Accelerator id -> purchase with its share of servers, network and building [USD].
-    capex_usd_per_w : Fact
-        The same per watt of IT power, for accelerators that have no figure of their own [USD/W].
-    life_years : Fact
-        Years of service [year].
-    cost_of_capital_fraction : Fact
-        Interest and return per year [-].
-    occupancy_fraction : Fact
-        Sold hours over owned hours [-].
-    operation_usd_per_gpu_year : Fact
-        Staff, repair, space [USD/year].
-    pue_ratio : Fact
-        Facility power over IT power [-].
-    it_over_tdp_ratio : Fact
-        IT power of a chip with its share of server and network over its TDP [-].
-    carbon_kg_per_kwh : Fact
-        Carbon dioxide of the grid [kg/kWh].
     """
 
     id: str
@@ -265,19 +230,7 @@ class OwnershipEdition:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One kind of memory or storage below the GPU's own.
-
-    Attributes
-    ----------
-    id, name : str
-        Key in the edition, and what one unit is.
-    capacity_bytes : Fact
-        Of one unit [byte].
-    read_bytes_per_s : Fact
-        Sustained sequential read of one unit [byte/s].
-    usd_per_byte : Fact
-        Purchase price [USD/byte].
-    """
+    """One kind of memory or storage below the GPU's own."""
 
     id: str
     name: str
@@ -293,15 +246,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class TierEdition:
-    """Memory and storage tiers as of one date; immutable once published.
-
-    Attributes
-    ----------
-    id : str
-        Edition, such as ``2026-11``.
-    tiers : mapping of str to Tier
-        By id, such as ``ddr5-server``.
-    """
+    """Memory and storage tiers as of one date; immutable once published."""
 
     id: str
     tiers: Mapping[str, Tier]

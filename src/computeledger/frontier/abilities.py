@@ -18,30 +18,7 @@ from computeledger.physics.critical_batch import critical_batch_tokens, exponent
 
 @dataclass(frozen=True, slots=True)
 class Trainable:
-    """A run that fills the system's time.
-
-    Attributes
-    ----------
-    flop : float or ndarray
-        Of the run [FLOP].
-    n_params_active, n_params_total : float or ndarray
-        Multiplied per token, and stored [-].
-    tokens : float or ndarray
-        Trained on [token].
-    critical_batch_tokens : float or ndarray
-        Largest batch that costs no loss per token, at the end of the run; samples, as its growth beyond what was
-        measured is unsure [token].
-    steps : float or ndarray
-        Optimiser steps at that batch [-].
-    step_s : float or ndarray
-        Time that a step may take for the run to end in time [s].
-    epochs : float or ndarray
-        Passes over the stock of text, at its middle estimate [-].
-    dense_equivalent_flop : float or ndarray
-        What a dense model of the same loss would take [FLOP].
-    absorbs_fraction : float or ndarray
-        Of the stock of text, held by heart at the capacity of its parameters; above 1 all of it would fit [-].
-    """
+    """A run that fills the system's time."""
 
     flop: Num
     n_params_active: Num
@@ -57,17 +34,7 @@ class Trainable:
 
 @dataclass(frozen=True, slots=True)
 class Sparsity:
-    """How a mixture of experts differs from a dense model; the default is the dense model.
-
-    Attributes
-    ----------
-    total_over_active_ratio : float
-        Total over active parameters [-].
-    tokens_ratio : float
-        Tokens per active parameter over the dense optimum [-].
-    compute_ratio : float
-        Compute that a dense model of the same loss takes over its own [-].
-    """
+    """How a mixture of experts differs from a dense model; the default is the dense model."""
 
     total_over_active_ratio: float = 1.0
     tokens_ratio: float = 1.0
@@ -85,20 +52,6 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
     """Compute-optimal model of a training budget: ``N = sqrt(C / (6 r))``, ``D = r N``.
 
     ``r`` is the tokens per parameter of the loss law at the optimum, times ``tokens_ratio``.
-
-    Parameters
-    ----------
-    flop : float or ndarray
-        Budget [FLOP].
-    duration_s : float
-        Length of the run [s].
-    sparsity : Sparsity, optional
-        Of a mixture of experts; a dense model when left out.
-
-    Returns
-    -------
-    Trainable
-        Model, tokens, batch and step.
 
     Examples
     --------
@@ -132,16 +85,6 @@ def trainable(flop: Num, duration_s: float, sparsity: Sparsity | None = None) ->
 def optimal_tokens(n_params: float) -> float:
     """Tokens on which a dense model of a size is compute-optimal.
 
-    Parameters
-    ----------
-    n_params : float
-        Of the model [-].
-
-    Returns
-    -------
-    float
-        Tokens at which ``trainable`` of ``6 N D`` gives the model back [token].
-
     Examples
     --------
     >>> tokens = optimal_tokens(72.2e9)
@@ -165,25 +108,6 @@ def trains(
     system: TrainingSystem, duration_s: float, utilization_fraction: Num = PRETRAINING_UTILIZATION_FRACTION
 ) -> dict[str, Trainable]:
     """What a system trains in some time in bf16: a dense model and a mixture of experts.
-
-    Parameters
-    ----------
-    system : TrainingSystem
-        Described.
-    duration_s : float
-        Length of the run [s].
-    utilization_fraction : float or ndarray
-        Of the dense peak [-].
-
-    Returns
-    -------
-    dict of str to Trainable
-        ``dense`` and ``moe``.
-
-    Raises
-    ------
-    InputError
-        A run of no length.
 
     Examples
     --------

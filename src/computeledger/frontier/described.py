@@ -32,19 +32,7 @@ _COUNTED = ("chip", "gpu", "package", "superchip")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One generation of a described system.
-
-    Attributes
-    ----------
-    kind : str
-        ``chips``, ``chip``, ``it``, ``facility`` (power at that boundary), ``capex``, or ``rent`` (chips for rent).
-    amount : float
-        Chips, watts or dollars, by ``kind``, in its own unit.
-    accelerator_id : str
-        Exact id.
-    assumed : bool
-        Whether the accelerator was not named.
-    """
+    """One generation of a described system."""
 
     kind: str
     amount: float
@@ -56,22 +44,6 @@ def parse_description(text: str) -> tuple[Part, ...]:
     """Read a description of a system.
 
     ``[NUMBER UNIT] [boundary] [of ACCELERATOR_ID]``, several of them joined by ``+``.
-
-    Parameters
-    ----------
-    text : str
-        Such as ``"400 MW facility of gb200-gpu"``, ``"100K chips of h100-sxm5-80gb"``, ``"$10bn of gb200-gpu"``,
-        ``"7 buildings x 65 MW IT of trainium2"``, ``"$6bn a year at $2.50 per GPU-hour of h100-sxm5-80gb"``.
-
-    Returns
-    -------
-    tuple of Part
-        In the order written.
-
-    Raises
-    ------
-    InputError
-        Where a word is not understood, power has no boundary, or ``GB200`` does not say chip or superchip.
 
     Examples
     --------

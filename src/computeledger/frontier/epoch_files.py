@@ -30,19 +30,7 @@ _CHIP_COLUMNS = ("Data center", "Date", "Chip type", "Number of Units", "User")
 
 @dataclass(frozen=True, slots=True)
 class SiteDate:
-    """A site at a date, as published.
-
-    Attributes
-    ----------
-    name, date : str
-        Of the site, and ISO.
-    it_w, facility_w : float or None
-        Power of its servers and network, and with cooling and losses [W].
-    h100e_8bit : float or None
-        H100-equivalents at 8 bit [-].
-    capex_usd : float or None
-        Of all that stands, in dollars of 2025 [USD].
-    """
+    """A site at a date, as published."""
 
     name: str
     date: str
@@ -54,19 +42,7 @@ class SiteDate:
 
 @dataclass(frozen=True, slots=True)
 class ChipCount:
-    """Chips of one kind at a site from a date on.
-
-    Attributes
-    ----------
-    name, date : str
-        Of the site, and ISO.
-    chip : str
-        As the file names it.
-    count : float
-        Chips of this kind at the site [-].
-    user : str
-        Who computes there, as the file says it; may be empty.
-    """
+    """Chips of one kind at a site from a date on."""
 
     name: str
     date: str
@@ -77,23 +53,6 @@ class ChipCount:
 
 def checked_day(text: str, where: str) -> str:
     """Refuse a day that is none.
-
-    Parameters
-    ----------
-    text : str
-        ISO date; a time behind it is cut off.
-    where : str
-        For the message.
-
-    Returns
-    -------
-    str
-        ``YYYY-MM-DD``.
-
-    Raises
-    ------
-    InputError
-        Not a date.
 
     Examples
     --------
@@ -108,23 +67,6 @@ def checked_day(text: str, where: str) -> str:
 
 def read_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Rows of a CSV file with the columns that are needed.
-
-    Parameters
-    ----------
-    path : Path
-        Of the file.
-    needed : iterable of str
-        Columns.
-
-    Yields
-    ------
-    tuple of str and mapping
-        File and line, and the row.
-
-    Raises
-    ------
-    InputError
-        No such file, or a column that is missing.
 
     Examples
     --------
@@ -163,21 +105,6 @@ def _file(folder: Path, name: str) -> Path:
 def read_timelines(folder: Path) -> list[SiteDate]:
     """Read the timelines of the sites.
 
-    Parameters
-    ----------
-    folder : Path
-        That holds ``data_center_timelines.csv``.
-
-    Returns
-    -------
-    list of SiteDate
-        By site and date.
-
-    Raises
-    ------
-    InputError
-        No such file, other columns, or a row that cannot be read.
-
     Examples
     --------
     >>> read_timelines(Path("nowhere"))
@@ -201,21 +128,6 @@ def read_timelines(folder: Path) -> list[SiteDate]:
 def read_chips(folder: Path) -> list[ChipCount]:
     """Read the chips of the sites.
 
-    Parameters
-    ----------
-    folder : Path
-        That holds ``data_center_chip_quantities.csv``.
-
-    Returns
-    -------
-    list of ChipCount
-        By site and date; rows without a number or a site are left out.
-
-    Raises
-    ------
-    InputError
-        No such file, other columns, or a row that cannot be read.
-
     Examples
     --------
     >>> read_chips(Path("nowhere"))
@@ -238,11 +150,6 @@ def read_chips(folder: Path) -> list[ChipCount]:
 def shipped_sites() -> tuple[SiteDate, ...]:
     """Timelines of the copy that ships, without their notes.
 
-    Returns
-    -------
-    tuple of SiteDate
-        By site and date.
-
     Examples
     --------
     >>> next(one.facility_w for one in shipped_sites() if one.name == "Colossus 1" and one.date == "2024-09-02")
@@ -263,11 +170,6 @@ def shipped_sites() -> tuple[SiteDate, ...]:
 def shipped_chips() -> tuple[ChipCount, ...]:
     """Chips of the copy that ships, without their notes.
 
-    Returns
-    -------
-    tuple of ChipCount
-        By site and date.
-
     Examples
     --------
     >>> next(one.count for one in shipped_chips() if one.name == "Colossus 2" and one.date == "2025-10-19")
@@ -282,17 +184,7 @@ def shipped_chips() -> tuple[ChipCount, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A model's training run as Epoch estimates it.
-
-    Attributes
-    ----------
-    name, date, organization, confidence, source, accelerator : str
-        As published; ``accelerator`` in Epoch's words, may be empty.
-    training_flop : float
-        Estimate [FLOP].
-    n_chips, n_params, tokens, duration_s, mfu_fraction : float or None
-        Where known: chips [-], parameters stored [-], trained on [token], length of the run [s], utilisation [-].
-    """
+    """A model's training run as Epoch estimates it."""
 
     name: str
     date: str
@@ -314,16 +206,6 @@ _RUN_NUMBERS = ("n_chips", "n_params", "tokens", "mfu_fraction")
 @functools.cache
 def shipped_runs() -> tuple[TrainingRun, ...]:
     """Training runs that ship; where both copies hold a model, the later one.
-
-    Returns
-    -------
-    tuple of TrainingRun
-        By date.
-
-    Raises
-    ------
-    FactError
-        The shipped file is malformed.
 
     Examples
     --------

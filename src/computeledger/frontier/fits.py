@@ -19,15 +19,7 @@ SYSTEMS = compared_systems("model_weights")
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A model in a scale-up domain.
-
-    Attributes
-    ----------
-    model, system : str
-        Ids.
-    weights_fraction : float or ndarray
-        Weights over the domain's HBM; above 1 it does not fit, the rest holds caches [-].
-    """
+    """A model in a scale-up domain."""
 
     model: str
     system: str
@@ -38,20 +30,6 @@ def weights_fractions(
     models: Sequence[str | Model] = MODELS, systems: Sequence[str] = SYSTEMS, precision: str = "fp8"
 ) -> list[Fit]:
     """Share of each domain's HBM that each model's weights take.
-
-    Parameters
-    ----------
-    models : sequence of str or Model
-        Ids, or models that have a shape.
-    systems : sequence of str
-        Ids.
-    precision : str
-        In which the weights are stored.
-
-    Returns
-    -------
-    list of Fit
-        Every pair, model by model.
 
     Examples
     --------

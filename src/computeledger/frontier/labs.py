@@ -15,19 +15,7 @@ CONFIDENCE = {"confident": 0, "likely": 1, "speculative": 2, "estimate": 2, "": 
 
 @dataclass(frozen=True, slots=True)
 class LabDate:
-    """A lab at a date.
-
-    Attributes
-    ----------
-    lab, date : str
-        Name as the file has it, and ISO.
-    low, mid, high : float
-        H100-equivalents at 8 bit: of users the file is confident of; those it calls likely as well; all [-].
-    sites : tuple of str
-        That count.
-    projected : bool
-        Whether the date lies after the copy.
-    """
+    """A lab at a date."""
 
     lab: str
     date: str
@@ -41,16 +29,6 @@ class LabDate:
 def user_of(text: str) -> tuple[str, str]:
     """Split a user into name and confidence.
 
-    Parameters
-    ----------
-    text : str
-        Such as ``"OpenAI #confident"``.
-
-    Returns
-    -------
-    tuple of str
-        Name, and confidence without its mark; both may be empty.
-
     Examples
     --------
     >>> user_of("OpenAI #confident"), user_of("")
@@ -62,16 +40,6 @@ def user_of(text: str) -> tuple[str, str]:
 
 def lab_names(chips: Sequence[ChipCount]) -> list[str]:
     """Users that the file names; its remarks in their place are left out.
-
-    Parameters
-    ----------
-    chips : sequence of ChipCount
-        Data.
-
-    Returns
-    -------
-    list of str
-        Sorted.
 
     Examples
     --------
@@ -86,23 +54,6 @@ def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
     """Chips of a lab at every date at which one of its sites changes.
 
     A site's last count of a kind stands until the next one; the user of the last count has the site.
-
-    Parameters
-    ----------
-    lab : str
-        As the file names it, or a part of that, in any case.
-    chips : sequence of ChipCount
-        Data.
-
-    Returns
-    -------
-    list of LabDate
-        By date.
-
-    Raises
-    ------
-    InputError
-        A lab that no site names.
 
     Examples
     --------

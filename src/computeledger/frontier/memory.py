@@ -10,15 +10,7 @@ from computeledger.frontier.text import frontier_document
 
 @dataclass(frozen=True, slots=True)
 class HbmShare:
-    """HBM's share of a system's capital.
-
-    Attributes
-    ----------
-    at_cost_fraction : float
-        What the chip's maker pays for it [-].
-    with_margin_fraction : float
-        The same with the maker's gross margin on top, as it is passed on where the margin stays the same share [-].
-    """
+    """HBM's share of a system's capital."""
 
     at_cost_fraction: float
     with_margin_fraction: float
@@ -28,11 +20,6 @@ def hbm_share() -> HbmShare:
     """Work out HBM's share of capital, ``h g`` with the margin and ``h g (1 - m)`` at cost.
 
     ``h``: HBM in the cost of a chip's components; ``g``: chips in the capital of a site; ``m``: their maker's margin.
-
-    Returns
-    -------
-    HbmShare
-        Both readings.
 
     References
     ----------

@@ -22,15 +22,7 @@ _SIDES = (0.05, 0.5, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A figure of an earlier copy, beside the latest for the same site and day.
-
-    Attributes
-    ----------
-    copy_date, name, date : str
-        Of the earlier copy; of the site; the day, ISO.
-    earlier_w, later_w : float
-        Facility power, 0 where the later copy says that nothing ran yet [W].
-    """
+    """A figure of an earlier copy, beside the latest for the same site and day."""
 
     copy_date: str
     name: str
@@ -46,19 +38,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class SiteInterval:
-    """90 % interval of a site's power, from revisions.
-
-    Attributes
-    ----------
-    projected : bool
-        Whether for days after the copy.
-    not_running_fraction : float
-        Chance that the later copy has nothing running there yet [-].
-    low_ratio, middle_ratio, high_ratio : float
-        Later over earlier figure where something runs: 5, 50 and 95 % [-].
-    n, n_sites : int
-        Figures, and pairs of a copy and a site; each pair weighs the same [-].
-    """
+    """90 % interval of a site's power, from revisions."""
 
     projected: bool
     not_running_fraction: float
@@ -72,16 +52,6 @@ class SiteInterval:
 @functools.cache
 def shipped_revisions() -> tuple[Revision, ...]:
     """Three earlier copies beside the one that ships.
-
-    Returns
-    -------
-    tuple of Revision
-        Days up to :data:`COPY_DATE`, by copy, site and day.
-
-    Raises
-    ------
-    FactError
-        A site of an earlier copy that the latest does not have.
 
     Examples
     --------
@@ -104,23 +74,6 @@ def shipped_revisions() -> tuple[Revision, ...]:
 
 def fit_interval(revisions: Sequence[Revision], projected: bool) -> SiteInterval:
     """Quantiles of later over earlier figures; each site of a copy weighs the same.
-
-    Parameters
-    ----------
-    revisions : sequence of Revision
-        Of one or more copies.
-    projected : bool
-        Those of days after the copy, or those it had seen within a year before it.
-
-    Returns
-    -------
-    SiteInterval
-        In two parts: what does not run yet, and the size of what does.
-
-    Raises
-    ------
-    FactError
-        Without any.
 
     Examples
     --------
@@ -149,16 +102,6 @@ def _age_days(one: Revision) -> int:
 @functools.cache
 def site_interval(projected: bool) -> SiteInterval:
     """The interval that the shipped copies give.
-
-    Parameters
-    ----------
-    projected : bool
-        Whether for days after :data:`COPY_DATE`.
-
-    Returns
-    -------
-    SiteInterval
-        Of facility power.
 
     Examples
     --------

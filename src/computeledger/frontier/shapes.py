@@ -22,20 +22,6 @@ def shaped_model(name: str, n_params_active: float, n_params_total: float | None
     A layer multiplies ``11.75 D^2`` parameters and there are ``D / 128`` layers, so ``D = (128 N / 11.75)^(1/3)``. A
     mixture has 512 routed experts of which a token visits 8; a shared expert takes what is active beside them.
 
-    Parameters
-    ----------
-    name : str
-        Of the model.
-    n_params_active : float
-        Multiplied per token, 1e8 or more [-].
-    n_params_total : float, optional
-        Stored, up to 36 times as many; a dense model when left out [-].
-
-    Returns
-    -------
-    Model
-        With the parameters asked for, to a few per cent for small models, 0.1 % for large ones.
-
     Examples
     --------
     >>> from computeledger.physics.transformer import n_params_active, n_params_total

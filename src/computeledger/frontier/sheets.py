@@ -22,19 +22,7 @@ UTILIZATION = Range(0.19, 0.46, bounded=True)
 
 @dataclass(frozen=True, slots=True)
 class SheetLine:
-    """Training FLOP from one side.
-
-    Attributes
-    ----------
-    side, formula : str
-        ``parameters``, ``hardware``, ``price``, ``published`` or ``claimed``, and how.
-    flop : float or ndarray
-        Estimate [FLOP].
-    utilization_fraction : float or None
-        At which the hardware would give what parameters and tokens give, or what is claimed [-].
-    agrees : bool
-        Whether its 90 % interval holds the figure of parameters and tokens.
-    """
+    """Training FLOP from one side."""
 
     side: str
     formula: str
@@ -45,25 +33,7 @@ class SheetLine:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What is known of a run beside its model; None takes what the model's publisher says.
-
-    Attributes
-    ----------
-    accelerator_id : str
-        Chips of the run.
-    gpu_hours : float or None
-        Of pretraining [h].
-    usd : float or None
-        Its price [USD].
-    usd_per_gpu_hour : float
-        Price of an hour [USD/h].
-    precision : str
-        Whose peak the utilisation is of.
-    utilization_fraction : float or Range
-        Of that peak [-].
-    claimed_flop : float or None
-        What somebody says that the run took [FLOP].
-    """
+    """What is known of a run beside its model; None takes what the model's publisher says."""
 
     accelerator_id: str
     gpu_hours: float | None = None
@@ -78,23 +48,6 @@ def model_sheet(model_id: str, spending: Spending) -> list[SheetLine]:
     """Estimate a model's training FLOP from parameters and tokens, from hardware-time, and from its price.
 
     ``6 N D``; ``hours x 3600 x peak x utilisation``; the same for the hours that the dollars buy.
-
-    Parameters
-    ----------
-    model_id : str
-        A model whose publisher states its tokens.
-    spending : Spending
-        Chips, hours, price.
-
-    Returns
-    -------
-    list of SheetLine
-        One for each side that is known; the first is parameters and tokens.
-
-    Raises
-    ------
-    InputError
-        A model without published tokens.
 
     Examples
     --------
@@ -133,16 +86,6 @@ def model_sheet(model_id: str, spending: Spending) -> list[SheetLine]:
 def published_chip(model_id: str) -> str | None:
     """Chip that a model's published GPU-hours are hours of.
 
-    Parameters
-    ----------
-    model_id : str
-        Of a model.
-
-    Returns
-    -------
-    str or None
-        Id of an accelerator; None where no hours are published.
-
     Examples
     --------
     >>> published_chip("deepseek-v3"), published_chip("qwen3-32b")
@@ -164,13 +107,7 @@ def _line(side: str, formula: str, bought: tuple[float, float], used: Num, count
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Months from an order to a release; ranges are 90 % intervals.
-
-    Attributes
-    ----------
-    delivery_s, installation_s, pretraining_s, post_training_s : float or Range
-        One after the other [s].
-    """
+    """Months from an order to a release; ranges are 90 % intervals."""
 
     delivery_s: Uncertain = 0.0
     installation_s: Uncertain = 2 * MONTH_S
@@ -180,22 +117,6 @@ class Schedule:
 
 def release_dates(start: str, schedule: Schedule, n_samples: int = 4096, seed: int = 0) -> dict[str, tuple[str, ...]]:
     """Ends of the steps on the way to a release.
-
-    Parameters
-    ----------
-    start : str
-        Day of the first delivery or order, ISO.
-    schedule : Schedule
-        Lengths.
-    n_samples : int
-        Samples of uncertain lengths [-].
-    seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    dict of str to tuple of str
-        Step -> its end at 5, 50 and 95 %, ISO.
 
     References
     ----------

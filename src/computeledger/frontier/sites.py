@@ -26,23 +26,7 @@ _IMPLIED = {"TPU v5e": "tpu_v5e_flop_per_s", "Ascend 910C": "ascend_910c_flop_pe
 
 @dataclass(frozen=True, slots=True)
 class SiteRow:
-    """A site at a date.
-
-    Attributes
-    ----------
-    published : SiteDate
-        As Epoch has it.
-    chips : tuple of ChipCount
-        That are counted at the date; empty where none can be.
-    h100e_counted : float or None
-        Of the chips as the file counts them [-].
-    h100e_8bit : float or None
-        The same, scaled to the chips that the IT power of the date holds where the count would need another power [-].
-    reason : str
-        Why there is none, why it was scaled, or why it differs; empty where the count agrees.
-    projected : bool
-        Whether the date lies after the copy.
-    """
+    """A site at a date."""
 
     published: SiteDate
     chips: tuple[ChipCount, ...]
@@ -66,13 +50,7 @@ class SiteRow:
         return None if found is None or not published else found / published - 1.0
 
     def interval_w(self) -> tuple[float, float] | None:
-        """90 % interval of the facility power where something runs, from revisions of the data.
-
-        Returns
-        -------
-        tuple of float or None
-            Low and high end [W].
-        """
+        """90 % interval of the facility power where something runs, from revisions of the data."""
         if self.published.facility_w is None:
             return None
         fitted = site_interval(self.projected)
@@ -83,16 +61,6 @@ def flop_per_s_8bit(chip: str) -> float | None:
     """Rate at which Epoch's H100-equivalents count a chip: 8-bit floating point, else bf16.
 
     For two chips that is the rate that the timelines imply, a fit with its own source.
-
-    Parameters
-    ----------
-    chip : str
-        As Epoch's file names it.
-
-    Returns
-    -------
-    float or None
-        Rate, None for an unknown chip [FLOP/s].
 
     Examples
     --------
@@ -119,16 +87,6 @@ def _it_w(chip: str) -> Fact | None:
 
 def h100e_8bit(chips: Iterable[ChipCount]) -> float | None:
     """H100-equivalents of counted chips.
-
-    Parameters
-    ----------
-    chips : iterable of ChipCount
-        Of several kinds.
-
-    Returns
-    -------
-    float or None
-        At 8 bit; None where a chip is unknown [-].
 
     Examples
     --------
@@ -172,18 +130,6 @@ def site_rows(timelines: Sequence[SiteDate], chips: Sequence[ChipCount]) -> list
 
     A stage is what stands between two changes of the published capacity: where capacity changed after the last count,
     the files hold no count of that stage, and nothing is recomputed.
-
-    Parameters
-    ----------
-    timelines : sequence of SiteDate
-        From :func:`computeledger.frontier.epoch_files.read_timelines`.
-    chips : sequence of ChipCount
-        From :func:`computeledger.frontier.epoch_files.read_chips`.
-
-    Returns
-    -------
-    list of SiteRow
-        One for each site-date that publishes H100-equivalents.
 
     Examples
     --------
@@ -245,21 +191,7 @@ def _why(errors: tuple[float, float], share: float, counted: Sequence[ChipCount]
 
 @dataclass(frozen=True, slots=True)
 class ClaimedPower:
-    """A user's claim beside the data.
-
-    Attributes
-    ----------
-    name, date : str
-        Of the site, and ISO.
-    claimed_w, facility_w : float
-        As claimed, and as published for that date [W].
-    interval_w : tuple of float
-        90 % interval of the published figure, from revisions of the data [W].
-    reached : str
-        First date at which the data have what was claimed; empty where they never do.
-    verdict : str
-        ``holds``, ``too high`` or ``too low``.
-    """
+    """A user's claim beside the data."""
 
     name: str
     date: str
@@ -272,27 +204,6 @@ class ClaimedPower:
 
 def check_claimed_power(name: str, claimed_w: float, date: str, timelines: Sequence[SiteDate]) -> ClaimedPower:
     """Compare a claim about a site's facility power with the data at that date.
-
-    Parameters
-    ----------
-    name : str
-        Site, or a part of its name that is unique.
-    claimed_w : float
-        Facility power [W].
-    date : str
-        ISO.
-    timelines : sequence of SiteDate
-        Data.
-
-    Returns
-    -------
-    ClaimedPower
-        With the published figure and its interval.
-
-    Raises
-    ------
-    InputError
-        No site, or several, by that name, or none that early.
 
     Examples
     --------
@@ -320,20 +231,6 @@ def check_claimed_power(name: str, claimed_w: float, date: str, timelines: Seque
 
 def share_within(rows: Iterable[SiteRow], projected: bool = True, counted: bool = False) -> tuple[int, int]:
     """Count site-dates whose recomputed H100-equivalents agree.
-
-    Parameters
-    ----------
-    rows : iterable of SiteRow
-        Of sites.
-    projected : bool
-        Whether projections count as well.
-    counted : bool
-        Whether to judge the chips as counted instead of those that the power holds.
-
-    Returns
-    -------
-    tuple of int
-        Within the tolerance, and compared [-].
 
     Examples
     --------

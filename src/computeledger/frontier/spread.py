@@ -28,11 +28,6 @@ DOMAINS = (8, 72, 576)
 def fibre() -> Fact:
     """Rate of one pair of fibres over a long distance.
 
-    Returns
-    -------
-    Fact
-        With the range of field trials [byte/s].
-
     Examples
     --------
     >>> fibre().value
@@ -44,23 +39,7 @@ def fibre() -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A data-parallel run over sites.
-
-    Attributes
-    ----------
-    n_params : float or ndarray
-        Parameters whose gradients are exchanged [-].
-    step_s : float or ndarray
-        Optimiser step within a site [s].
-    n_sites : int
-        Two or more.
-    distance_metres : float
-        Of fibre between the furthest two, in metres [-].
-    local_steps : float or ndarray
-        Steps between exchanges, as in DiLoCo; 1 exchanges every step [-].
-    bytes_per_gradient : float or ndarray
-        4 as computed; 1 or less where compressed [byte].
-    """
+    """A data-parallel run over sites."""
 
     n_params: Num
     step_s: Num
@@ -72,25 +51,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class SpreadResult:
-    """What the links between sites need.
-
-    Attributes
-    ----------
-    exchange_bytes : float or ndarray
-        That a site sends, and receives, per exchange [byte].
-    least_bytes_per_s : float or ndarray
-        Each way, when the exchange may take the whole time between exchanges [byte/s].
-    bytes_per_s : float or ndarray
-        Each way, when it must take ``exchange_s`` [byte/s].
-    exchange_s : float or ndarray
-        Time of an exchange, with the way there and back [s].
-    step_s : float or ndarray
-        Mean step with nothing hidden [s].
-    slowdown_ratio : float or ndarray
-        Of the step [-].
-    fibres : float or ndarray
-        Pairs, at the rate of :func:`fibre` [-].
-    """
+    """What the links between sites need."""
 
     exchange_bytes: Num
     least_bytes_per_s: Num
@@ -105,23 +66,6 @@ def estimate_spread(spread: Spread, exchange_s: Num) -> SpreadResult:
     """Bandwidth for an exchange of gradients in a given time.
 
     ``bytes/s = exchange / (time - round trip)``; the mean step is ``step + time / local steps``.
-
-    Parameters
-    ----------
-    spread : Spread
-        The run.
-    exchange_s : float or ndarray
-        Time that an exchange may take, not overlapped [s].
-
-    Returns
-    -------
-    SpreadResult
-        Bandwidth, step, fibres.
-
-    Raises
-    ------
-    InputError
-        Fewer than two sites, or a time that the light alone takes.
 
     References
     ----------
@@ -164,18 +108,6 @@ def levers(spread: Spread, exchange_s: float) -> Mapping[str, SpreadResult]:
     times the chips the step stays, and the links need four times the rate. A step half as long, as a larger scale-up
     domain allows, needs twice the rate. A hundred local steps leave an exchange a hundred times as long.
 
-    Parameters
-    ----------
-    spread : Spread
-        The run as asked.
-    exchange_s : float
-        Time that an exchange may take [s].
-
-    Returns
-    -------
-    mapping of str to SpreadResult
-        By what is changed; the first is the run as asked.
-
     Examples
     --------
     >>> found = levers(Spread(405e9, 6.0), 1.0)
@@ -203,21 +135,7 @@ def levers(spread: Spread, exchange_s: float) -> Mapping[str, SpreadResult]:
 
 @dataclass(frozen=True, slots=True)
 class DomainStep:
-    """A run's step on one size of the scale-up domain, and what the links between sites then need.
-
-    Attributes
-    ----------
-    n_scale_up : int
-        GPUs in a domain [-].
-    layout : str
-        The fastest on one site's GPUs.
-    step_s, mfu_fraction : float
-        Of the operation model [s], [-].
-    result : SpreadResult or None
-        Of the links.
-    problem : str
-        Why there is none; empty where there is.
-    """
+    """A run's step on one size of the scale-up domain, and what the links between sites then need."""
 
     n_scale_up: int
     layout: str = ""
@@ -231,26 +149,6 @@ def steps_by_domain(
     model: Model, system: System, job: tuple[int, float], spread: Spread, share: float, domains: Sequence[int] = DOMAINS
 ) -> list[DomainStep]:  # fmt: skip
     """Step of each site's share of a batch by size of the scale-up domain, from the operation model.
-
-    Parameters
-    ----------
-    model : Model
-        What is trained.
-    system : System
-        Whose chips and links it runs on; other sizes of its domain are a what-if.
-    job : tuple of int and float
-        GPUs of one site, and tokens of its share of the batch [token].
-    spread : Spread
-        Sites, distance, local steps, compression; parameters and step are replaced.
-    share : float
-        Of a step that an exchange may take [-].
-    domains : sequence of int
-        GPUs in a domain [-].
-
-    Returns
-    -------
-    list of DomainStep
-        The system's own size among them.
 
     Examples
     --------

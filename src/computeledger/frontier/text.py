@@ -19,11 +19,6 @@ from computeledger.facts.schema import Fact
 def frontier_document() -> Document:
     """The facts of this layer as they are written.
 
-    Returns
-    -------
-    Document
-        The parsed file.
-
     Examples
     --------
     >>> frontier_document().table["chips"]["H100"]
@@ -34,11 +29,6 @@ def frontier_document() -> Document:
 
 def text_facts() -> Mapping[str, Fact]:
     """The stock of text and the worth of its repetition.
-
-    Returns
-    -------
-    mapping of str to Fact
-        By name.
 
     Examples
     --------
@@ -52,18 +42,6 @@ def text_facts() -> Mapping[str, Fact]:
 def epochs(tokens: Num, stock_tokens: Num) -> Num:
     """How often a run reads its text, ``D / U``; below 1 it does not need all of it.
 
-    Parameters
-    ----------
-    tokens : float or ndarray
-        Tokens trained on [token].
-    stock_tokens : float or ndarray
-        Unique tokens at hand [token].
-
-    Returns
-    -------
-    float or ndarray
-        Passes [-].
-
     Examples
     --------
     >>> epochs(600e12, 300e12)
@@ -74,18 +52,6 @@ def epochs(tokens: Num, stock_tokens: Num) -> Num:
 
 def worth_tokens_muennighoff_2023(tokens: Num, stock_tokens: Num) -> Num:
     """Unique tokens that a run with repetition is worth, ``U + U R (1 - exp(-(D / U - 1) / R))``.
-
-    Parameters
-    ----------
-    tokens : float or ndarray
-        Tokens trained on, ``D`` [token].
-    stock_tokens : float or ndarray
-        Unique tokens, ``U`` [token].
-
-    Returns
-    -------
-    float or ndarray
-        The same as ``tokens`` where nothing is repeated; at most ``U (1 + R)``, about 16 times the stock [token].
 
     References
     ----------
@@ -105,16 +71,6 @@ def absorbed_tokens_morris_2025(n_params_total: Num) -> Num:
     """Text that a model can hold by heart, ``3.6 N ln 2 / E``: its capacity over the information of a token.
 
     ``E`` is the irreducible loss of the law of Besiroglu et al., in nats per token: what no better model can guess.
-
-    Parameters
-    ----------
-    n_params_total : float or ndarray
-        Parameters stored; measured to 1.5e9 [-].
-
-    Returns
-    -------
-    float or ndarray
-        Capacity [token].
 
     References
     ----------

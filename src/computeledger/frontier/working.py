@@ -29,16 +29,6 @@ _RECORDS = {"FLOP": "epoch-frontier-models", "W": "epoch-data-centers"}
 def system_figures(system: TrainingSystem) -> tuple[Figure, ...]:
     """Show where a system's chips, power, money and peaks come from.
 
-    Parameters
-    ----------
-    system : TrainingSystem
-        Described.
-
-    Returns
-    -------
-    tuple of Figure
-        Chips first.
-
     Examples
     --------
     >>> from computeledger.frontier.systems import described_system
@@ -88,22 +78,6 @@ def run_figures(
     runs: Mapping[str, Trainable], system: TrainingSystem, given: tuple[float, Num], step_s: Mapping[str, Num | None]
 ) -> tuple[Figure, ...]:
     """Show where a run's model, tokens, batch and steps come from.
-
-    Parameters
-    ----------
-    runs : mapping of str to Trainable
-        ``dense`` and ``moe``.
-    system : TrainingSystem
-        That does it.
-    given : tuple of float
-        Length of the run [s] and utilisation [-].
-    step_s : mapping of str to float or None
-        What a step takes by the operation model at the critical batch [s].
-
-    Returns
-    -------
-    tuple of Figure
-        Of each run.
 
     References
     ----------
@@ -159,18 +133,6 @@ def _run(name: str, run: Trainable, of: tuple[TrainingSystem, float, Num], step_
 def served_figures(sampled_tokens_per_s: Num, output_tokens_per_s: Num, fit: Fit) -> tuple[Figure, ...]:
     """Show where the tokens that a system samples and serves come from.
 
-    Parameters
-    ----------
-    sampled_tokens_per_s, output_tokens_per_s : float or ndarray
-        By the first generation with the reference model [token/s].
-    fit : Fit
-        That model in the first scale-up domain.
-
-    Returns
-    -------
-    tuple of Figure
-        RL, serving, and what fits.
-
     Examples
     --------
     >>> [one.name for one in served_figures(1.0, 2.0, Fit("deepseek-v3", "h100-nvl8", 1.05))]
@@ -193,16 +155,6 @@ def served_figures(sampled_tokens_per_s: Num, output_tokens_per_s: Num, fit: Fit
 
 def reached_figures(reached: Reached) -> tuple[Figure, ...]:
     """Show where the date comes from at which a record reaches a value.
-
-    Parameters
-    ----------
-    reached : Reached
-        The forecast.
-
-    Returns
-    -------
-    tuple of Figure
-        Years until the date, where it is within sight, and the growth.
 
     References
     ----------
@@ -237,16 +189,6 @@ def reached_figures(reached: Reached) -> tuple[Figure, ...]:
 def growth_figures(fits: Mapping[str, Growth]) -> tuple[Figure, ...]:
     """Show where the growth of each quantity comes from.
 
-    Parameters
-    ----------
-    fits : mapping of str to Growth
-        By quantity.
-
-    Returns
-    -------
-    tuple of Figure
-        One each.
-
     Examples
     --------
     >>> from computeledger.frontier.growth import fitted_growth
@@ -270,18 +212,6 @@ def growth_figures(fits: Mapping[str, Growth]) -> tuple[Figure, ...]:
 
 def site_figures(rows: Sequence[SiteRow], within: tuple[int, int]) -> tuple[Figure, ...]:
     """Show how sites are recomputed from the chips that the files count.
-
-    Parameters
-    ----------
-    rows : sequence of SiteRow
-        Site-dates.
-    within : tuple of int
-        How many agree, and how many are compared [-].
-
-    Returns
-    -------
-    tuple of Figure
-        Power of the largest that stands, its H100-equivalents, and the share that agrees.
 
     References
     ----------

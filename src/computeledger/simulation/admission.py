@@ -57,13 +57,6 @@ from computeledger.simulation.state import (
 def admit(world: World, r: int) -> None:
     """Let in from the head of the line what there is room for.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -121,15 +114,6 @@ def _start_reading(world: World, r: int, q: int, cached_tokens: int) -> None:
 def start_writing(world: World, r: int, q: int, held_tokens: int) -> None:
     """A sequence joins the decode batch.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r, q : int
-        Replica and request [-].
-    held_tokens : int
-        In its cache [token].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -147,15 +131,6 @@ def start_writing(world: World, r: int, q: int, held_tokens: int) -> None:
 @kernel
 def release(world: World, r: int, q: int, held_tokens: int) -> None:
     """A sequence gives its memory back; its blocks stay in the cache, idle.
-
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r, q : int
-        Replica and request [-].
-    held_tokens : int
-        In its cache, shared ones among them [token].
 
     Examples
     --------
@@ -175,13 +150,6 @@ def release(world: World, r: int, q: int, held_tokens: int) -> None:
 def enqueue_first(world: World, r: int, q: int) -> None:
     """Put a request at the head of a replica's line.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r, q : int
-        Replica and request [-].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -200,18 +168,6 @@ def enqueue_first(world: World, r: int, q: int) -> None:
 @kernel
 def drop_first_waiting(world: World, r: int) -> int:
     """Take the first request out of a replica's line.
-
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica with a line [-].
-
-    Returns
-    -------
-    int
-        The request [-].
 
     Examples
     --------
@@ -234,13 +190,6 @@ def drop_first_waiting(world: World, r: int) -> int:
 def put_back_latest(world: World, r: int) -> None:
     """The sequence that was let in last waits again, at the head of the line, and will be read anew.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -257,18 +206,6 @@ def put_back_latest(world: World, r: int) -> None:
 @kernel
 def take_off_latest(world: World, r: int) -> int:
     """Take the sequence that was let in last off its replica; what it has written it keeps, its cache is lost.
-
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
-
-    Returns
-    -------
-    int
-        The request [-].
 
     Examples
     --------

@@ -31,16 +31,6 @@ _SEEN_EVENTS: dict[Callable[..., Any], int] = {}
 def kernel(function: Function) -> Function:
     """Mark a function that compiled kernels may call.
 
-    Parameters
-    ----------
-    function : callable
-        Loops over arrays and tuples of arrays; calls nothing but kernels and numpy.
-
-    Returns
-    -------
-    callable
-        The same function.
-
     Examples
     --------
     >>> kernel(abs) is abs
@@ -55,11 +45,6 @@ def kernel(function: Function) -> Function:
 def can_compile() -> bool:
     """Whether numba is here.
 
-    Returns
-    -------
-    bool
-        Without importing it.
-
     Examples
     --------
     >>> can_compile() in (True, False)
@@ -70,18 +55,6 @@ def can_compile() -> bool:
 
 def for_events(function: Function, n_events: int) -> Function:
     """Choose how to run a kernel: many short simulations are compiled for as one long one is.
-
-    Parameters
-    ----------
-    function : callable
-        A kernel of one argument.
-    n_events : int
-        Events it will go through now, roughly [-].
-
-    Returns
-    -------
-    callable
-        The function itself, or its machine code where that pays and numba is installed.
 
     Examples
     --------
@@ -95,18 +68,7 @@ def for_events(function: Function, n_events: int) -> Function:
 
 @functools.cache
 def compiled(function: Function) -> Function:
-    """Compile a kernel of one argument.
-
-    Parameters
-    ----------
-    function : callable
-        Marked by :func:`kernel`, as is everything it calls.
-
-    Returns
-    -------
-    callable
-        Machine code, made at the first call.
-    """
+    """Compile a kernel of one argument."""
     numba = importlib.import_module("numba")
     extending = importlib.import_module("numba.extending")
     # kernels allocate nothing, so that counting references to arrays would only cost time: four times as much in all

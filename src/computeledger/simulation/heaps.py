@@ -14,17 +14,6 @@ Times = NDArray[np.float64]
 def push(keys: NDArray[np.generic], values: NDArray[np.generic], n: int, key: float, value: int) -> None:
     """Put an entry into a heap.
 
-    Parameters
-    ----------
-    keys, values : ndarray
-        The heap's arrays; the smallest key stands first.
-    n : int
-        Entries before [-].
-    key : float
-        Of the new entry [-].
-    value : int
-        What it stands for [-].
-
     Examples
     --------
     >>> keys, values = np.zeros(4), np.zeros(4, int)
@@ -46,13 +35,6 @@ def push(keys: NDArray[np.generic], values: NDArray[np.generic], n: int, key: fl
 @kernel
 def pop(keys: NDArray[np.generic], values: NDArray[np.generic], n: int) -> None:
     """Take the first entry out of a heap.
-
-    Parameters
-    ----------
-    keys, values : ndarray
-        The heap's arrays.
-    n : int
-        Entries before, at least 1 [-].
 
     Examples
     --------
@@ -82,15 +64,6 @@ def pop(keys: NDArray[np.generic], values: NDArray[np.generic], n: int) -> None:
 def remove(keys: NDArray[np.generic], values: NDArray[np.generic], n: int, place: int) -> None:
     """Take any entry out of a heap.
 
-    Parameters
-    ----------
-    keys, values : ndarray
-        The heap's arrays.
-    n : int
-        Entries before [-].
-    place : int
-        Of the entry [-].
-
     Examples
     --------
     >>> keys, values = np.array([1.0, 2.0, 3.0]), np.array([8, 7, 6])
@@ -111,15 +84,6 @@ def remove(keys: NDArray[np.generic], values: NDArray[np.generic], n: int, place
 def put_end(tree: Times, leaf: int, end_s: float) -> None:
     """Set when a replica's run ends.
 
-    Parameters
-    ----------
-    tree : ndarray of float
-        Tournament tree [s].
-    leaf : int
-        Replica [-].
-    end_s : float
-        End of its run [s].
-
     Examples
     --------
     >>> tree = np.full(4, np.inf)
@@ -138,16 +102,6 @@ def put_end(tree: Times, leaf: int, end_s: float) -> None:
 @kernel
 def first_leaf(tree: Times) -> int:
     """Replica whose run ends first; of several, the first of them.
-
-    Parameters
-    ----------
-    tree : ndarray of float
-        Tournament tree [s].
-
-    Returns
-    -------
-    int
-        Its number [-].
 
     Examples
     --------

@@ -17,24 +17,7 @@ Counts = NDArray[np.int64]
 
 
 class PrefixCache(NamedTuple):
-    """Blocks by replica.
-
-    Attributes
-    ----------
-    block_tokens : int
-        Tokens of a block; 0 where there is no cache [token].
-    ids : ndarray of int
-        Block ids of all requests, one after the other.
-    first : ndarray of int
-        Where a request's ids begin; its end is the next request's beginning.
-    holds : ndarray of bool
-        Whether the request holds the block of that place in ``ids``.
-    blocks : ndarray of int
-        By replica and id: sequences that hold the block, -1 where it is not in the cache; and its neighbours in the
-        chain of idle blocks, from the longest unused to the last used.
-    chain : ndarray of int
-        By replica: ends of that chain, -1 where it is empty, and the tokens in it.
-    """
+    """Blocks by replica."""
 
     block_tokens: int
     ids: NDArray[np.int32]
@@ -50,20 +33,6 @@ OLDEST, NEWEST, IDLE = range(3)
 
 def make_cache(n_replicas: int, blocks: list[NDArray[np.int32]] | None, block_tokens: int) -> PrefixCache:
     """Make an empty cache.
-
-    Parameters
-    ----------
-    n_replicas : int
-        Rows [-].
-    blocks : list of ndarray of int, or None
-        Ids of each request's full prompt blocks; None where nothing is shared.
-    block_tokens : int
-        Tokens of a block [token].
-
-    Returns
-    -------
-    PrefixCache
-        Without a block in it.
 
     Examples
     --------
@@ -88,18 +57,6 @@ def make_cache(n_replicas: int, blocks: list[NDArray[np.int32]] | None, block_to
 def matched_blocks(cache: PrefixCache, r: int, q: int) -> int:
     """Blocks at the head of a request's prompt that a replica has.
 
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    r, q : int
-        Replica and request [-].
-
-    Returns
-    -------
-    int
-        Consecutive blocks from the first [-].
-
     Examples
     --------
     >>> cache = make_cache(1, [np.array([0, 1], np.int32)], 512)
@@ -122,20 +79,6 @@ def matched_blocks(cache: PrefixCache, r: int, q: int) -> int:
 def idle_blocks(cache: PrefixCache, r: int, q: int, n_blocks: int) -> int:
     """Blocks among a request's first ones that no sequence holds: taking them makes them live.
 
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    r, q : int
-        Replica and request [-].
-    n_blocks : int
-        How many to look at; all are in the cache [-].
-
-    Returns
-    -------
-    int
-        Those that are idle [-].
-
     Examples
     --------
     >>> cache = make_cache(1, [np.array([0, 1], np.int32)], 512)
@@ -155,15 +98,6 @@ def idle_blocks(cache: PrefixCache, r: int, q: int, n_blocks: int) -> int:
 @kernel
 def take_blocks(cache: PrefixCache, r: int, q: int, n_blocks: int) -> None:
     """Hold the first blocks of a request's prompt, which are in the cache.
-
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    r, q : int
-        Replica and request [-].
-    n_blocks : int
-        How many [-].
 
     Examples
     --------
@@ -187,18 +121,6 @@ def take_blocks(cache: PrefixCache, r: int, q: int, n_blocks: int) -> None:
 def put_blocks(cache: PrefixCache, r: int, q: int) -> int:
     """Put the blocks of a prompt that was read into the cache; what another sequence put there before stays its own.
 
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    r, q : int
-        Replica and request [-].
-
-    Returns
-    -------
-    int
-        Blocks of the request that are now shared [-].
-
     Examples
     --------
     >>> put_blocks(make_cache(1, [np.array([0, 1], np.int32)], 512), 0, 0)
@@ -219,18 +141,6 @@ def put_blocks(cache: PrefixCache, r: int, q: int) -> int:
 @kernel
 def drop_blocks(cache: PrefixCache, r: int, q: int) -> int:
     """Let go of a request's blocks: those that nobody else holds become idle, the last of the prompt first.
-
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    r, q : int
-        Replica and request [-].
-
-    Returns
-    -------
-    int
-        Blocks that became idle [-].
 
     Examples
     --------
@@ -256,18 +166,6 @@ def drop_blocks(cache: PrefixCache, r: int, q: int) -> int:
 def held_blocks(cache: PrefixCache, q: int) -> int:
     """Shared blocks that a request holds.
 
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    q : int
-        Request [-].
-
-    Returns
-    -------
-    int
-        Their number [-].
-
     Examples
     --------
     >>> cache = make_cache(1, [np.array([0, 1], np.int32)], 512)
@@ -286,15 +184,6 @@ def held_blocks(cache: PrefixCache, q: int) -> int:
 @kernel
 def evict(cache: PrefixCache, r: int, room_tokens: int) -> None:
     """Drop the longest unused idle blocks until the rest fits a room.
-
-    Parameters
-    ----------
-    cache : PrefixCache
-        Of all replicas.
-    r : int
-        Replica [-].
-    room_tokens : int
-        What live sequences leave [token].
 
     Examples
     --------

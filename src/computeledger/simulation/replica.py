@@ -90,15 +90,6 @@ from computeledger.simulation.steps import (
 def enqueue(world: World, r: int, q: int, now_s: float) -> None:
     """Give a request to a replica, which sees it at its next step boundary.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r, q : int
-        Replica and request [-].
-    now_s : float
-        The time [s].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -128,15 +119,6 @@ def enqueue(world: World, r: int, q: int, now_s: float) -> None:
 def interrupt(world: World, r: int, now_s: float) -> None:
     """End a replica's run at the first step boundary from now on.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
-    now_s : float
-        The time [s].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -158,13 +140,6 @@ def interrupt(world: World, r: int, now_s: float) -> None:
 @kernel
 def finish_run(world: World, r: int) -> None:
     """Carry out the run that a replica had planned; ``world.done`` lists what ended or is to be handed over.
-
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
 
     Examples
     --------
@@ -249,15 +224,6 @@ def evacuate(world: World, r: int, now_s: float) -> None:
 
     ``world.done`` then lists the live sequences, latest admitted first; those that wait stay in line.
 
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
-    now_s : float
-        The time [s].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -294,15 +260,6 @@ def evacuate(world: World, r: int, now_s: float) -> None:
 @kernel
 def stall(world: World, r: int, until_s: float) -> None:
     """Let a replica do nothing for a while, between two runs.
-
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    r : int
-        Replica [-].
-    until_s : float
-        When it goes on [s].
 
     Examples
     --------

@@ -42,19 +42,7 @@ _EVENTS_PER_ROLLOUT = 6
 
 @dataclass(frozen=True, slots=True)
 class RLClockResult(Displayed):
-    """What a simulated run did.
-
-    Attributes
-    ----------
-    scenario : RLClockScenario
-        What was asked.
-    rollouts : Rollouts
-        What was drawn.
-    run : RLRun
-        The state at the end, with every record.
-    end_s : float
-        End of the last training step [s].
-    """
+    """What a simulated run did."""
 
     scenario: RLClockScenario
     rollouts: Rollouts
@@ -90,13 +78,7 @@ class RLClockResult(Displayed):
         return np.asarray(self.run.fate[self.trained, loop.F_STEP] - self.world.req[self.trained, Q_BEGAN])
 
     def gpu_s(self) -> dict[str, float]:
-        """Split the run's GPU-time by phase.
-
-        Returns
-        -------
-        dict of str to float
-            Adds up to GPUs times wall time [s].
-        """
+        """Split the run's GPU-time by phase."""
         one, links = self.scenario, self.run.links
         busy = self.world.clock[:, [DECODE_BUSY, PREFILL_BUSY, LOST_TIME]].sum()
         tokens = self.rollouts.prompt_tokens + self.rollouts.output_tokens
@@ -119,18 +101,6 @@ class RLClockResult(Displayed):
         """Model FLOP of the trained steps and of every token sampled for them.
 
         ``2 N (sampled) + (2 passes + 6 updates kept) N (prompt + rollout)``
-
-        Parameters
-        ----------
-        n_params_active : float
-            ``N`` [parameter].
-        logprob_passes, updates_per_batch : float
-            Forward passes over every rollout, and updates over a kept one [-].
-
-        Returns
-        -------
-        float
-            Without attention and without what was done twice [FLOP].
         """
         seen = (self.rollouts.prompt_tokens + self.rollouts.output_tokens)[self.trained]
         kept = self.rollouts.is_kept[self.trained]
@@ -172,13 +142,7 @@ class RLClockResult(Displayed):
         return measures.percentiles(measures.latencies(self.world, ready), self.world.gaps)
 
     def records(self) -> dict[str, np.ndarray]:
-        """Every rollout that was released, as columns.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Times in s, lengths in tokens; a step of -1 is unfinished or untrained, -2 dropped.
-        """
+        """Every rollout that was released, as columns."""
         n = int(self.run.state[loop.RELEASED])
         req, when, rollouts, fate = (
             table[:n] for table in (self.world.req, self.world.when, self.run.rollouts, self.run.fate)
@@ -194,18 +158,7 @@ class RLClockResult(Displayed):
         }  # fmt: skip
 
     def timeline(self, n_points: int = 400) -> dict[str, Times]:
-        """How many rollouts wait for a place, are written, wait for a verdict and are verified, and wait for training.
-
-        Parameters
-        ----------
-        n_points : int
-            Moments, evenly over the run [-].
-
-        Returns
-        -------
-        dict of str to ndarray of float
-            ``time_s`` and the counts [s], [-].
-        """
+        """Rollouts over time: queued, decoding, waiting for a verdict, being verified, waiting for training."""
         at_s = np.linspace(0.0, self.end_s, n_points)
         when, rollouts = self.world.when, self.run.rollouts
         step = self.run.fate[:, loop.F_STEP]

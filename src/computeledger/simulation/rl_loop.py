@@ -58,18 +58,7 @@ OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, T
 
 
 class RLSettings(NamedTuple):
-    """What does not change in a simulation of RL.
-
-    Attributes
-    ----------
-    n_steps, batch, started, lag : int
-        Steps to train; rollouts a step trains on; rollouts started for it; largest lag [-].
-    in_flight, partial, reread : int
-        1 where live rollouts go on with new weights; where unfinished ones are kept for the next step; where their
-        caches are computed anew with new weights [-].
-    train_fixed_s, sync_s, repair_s : float
-        Of a step beside its rollouts; a replica takes to load weights; to come back after a failure [s].
-    """
+    """What does not change in a simulation of RL."""
 
     n_steps: int
     batch: int
@@ -84,33 +73,7 @@ class RLSettings(NamedTuple):
 
 
 class RLRun(NamedTuple):
-    """A simulation of RL, ready to run.
-
-    Attributes
-    ----------
-    world : World
-        Rollouts in order of release.
-    settings : RLSettings
-        What does not change.
-    state : ndarray of int
-        Entries as named above [-].
-    steps, rollouts, links : ndarray of float
-        Columns as named above [s].
-    fate : ndarray of int
-        Columns as named above [-].
-    left : ndarray of int
-        Rollouts that each batch still waits for, where order matters [-].
-    taken, ready, parked, queue : ndarray of int
-        Rollouts in the order they were trained on; verified and not yet trained on; kept for the next step;
-        released and not yet on a replica [-].
-    free_s : ndarray of float
-        When each verifier is free, as a heap [s].
-    verdicts_s, verdicts : ndarray
-        Heap of verdicts to come [s], and their rollouts, below -1 where they are still on their way to the verifiers
-        [-].
-    fail_gaps_s : ndarray of float
-        Time between failures, used one after the other [s].
-    """
+    """A simulation of RL, ready to run."""
 
     world: World
     settings: RLSettings
@@ -132,18 +95,7 @@ class RLRun(NamedTuple):
 
 @kernel
 def rl_loop(run: RLRun) -> float:
-    """Run until every step is trained and its weights are out.
-
-    Parameters
-    ----------
-    run : RLRun
-        Changed in place.
-
-    Returns
-    -------
-    float
-        The end [s].
-    """
+    """Run until every step is trained and its weights are out."""
     world, state = run.world, run.state
     tree = world.tree
     trainer_s, now_s = np.inf, 0.0

@@ -15,17 +15,7 @@ from computeledger.simulation.state import Counts, Pool, Times
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Rollouts of a run, in order of release.
-
-    Attributes
-    ----------
-    prompt_tokens, output_tokens : ndarray of int
-        Lengths [token].
-    verify_s : ndarray of float
-        Time a verifier spends on each, repeats included [s].
-    is_kept : ndarray of bool
-        Whether the update trains on it.
-    """
+    """Rollouts of a run, in order of release."""
 
     prompt_tokens: Counts
     output_tokens: Counts
@@ -35,17 +25,7 @@ class Rollouts:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """What a training step takes.
-
-    Attributes
-    ----------
-    n_gpus : float
-        That train [-].
-    fixed_s : float
-        Of a step beside its tokens [s].
-    logprob_s_per_token, update_s_per_token : float
-        Wall time of log-probs over a token of any rollout, of the update over a token of a kept one [s/token].
-    """
+    """What a training step takes."""
 
     n_gpus: float
     fixed_s: float
@@ -55,21 +35,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class WeightSync:
-    """How new weights reach the replicas.
-
-    Attributes
-    ----------
-    load_s : float
-        A replica stands still to take them [s].
-    is_in_flight : bool
-        Whether live rollouts go on with the new weights; otherwise they end with the old ones first.
-    rereads : bool
-        Whether the caches of live rollouts are computed anew with them.
-    n_remote : int
-        Replicas at another site [-].
-    remote_s, return_s : float
-        Until weights have arrived there; until a rollout has come back [s].
-    """
+    """How new weights reach the replicas."""
 
     load_s: float = 0.0
     is_in_flight: bool = True
@@ -81,33 +47,7 @@ class WeightSync:
 
 @dataclass(frozen=True, slots=True)
 class RLClockScenario:
-    """An RL run to simulate.
-
-    Attributes
-    ----------
-    pool : Pool
-        Replicas that generate.
-    n_gpus_per_replica, n_gpus_generation : float
-        Of one replica; of all of them, idle rest included [-].
-    trainer : Trainer
-        Its GPUs are the generators' own where ``is_colocated``.
-    is_colocated : bool
-        Whether generation and training take turns on the same GPUs.
-    n_steps, rollouts_per_step : int
-        Training steps, and rollouts each trains on [-].
-    policy_lag_steps : int
-        Largest policy lag [-].
-    n_verifiers : int
-        Rollouts that are verified at a time [-].
-    sync : WeightSync
-        Way of the weights.
-    started_ratio : float
-        Rollouts started over rollouts trained on; the rest is dropped, or kept where ``keeps_partial`` [-].
-    keeps_partial : bool
-        Whether rollouts unfinished at the end of a step go on in the next.
-    failure_s, repair_s : float
-        Mean time between failures of a replica, and until it is back [s].
-    """
+    """An RL run to simulate."""
 
     pool: Pool
     n_gpus_per_replica: float
@@ -149,16 +89,6 @@ class RLClockScenario:
 
 def check_run(one: RLClockScenario) -> None:
     """Refuse what no run can do.
-
-    Parameters
-    ----------
-    one : RLClockScenario
-        Before its rollouts are drawn.
-
-    Raises
-    ------
-    QuantityError
-        With what contradicts what, or more rollouts than are simulated.
 
     Examples
     --------

@@ -28,25 +28,7 @@ Load = DrawnLoad | Trace
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """A simulated load.
-
-    Attributes
-    ----------
-    ratio : float
-        Pace over that of the trace [-].
-    requests_per_s : float
-        Mean rate of arrival [1/s].
-    throughput_requests_per_s : float
-        Requests done [1/s].
-    goodput_requests_per_s : float
-        Requests that met the objective [1/s].
-    good_fraction : float
-        Their share [-].
-    is_saturated : bool
-        Whether the load reaches the fleet's capacity.
-    ttft_p90_s, tpot_p90_s : float
-        90th percentiles [s].
-    """
+    """A simulated load."""
 
     ratio: float
     requests_per_s: float
@@ -58,18 +40,7 @@ class LoadPoint:
     tpot_p90_s: float
 
     def meets(self, slo: Slo) -> bool:
-        """Whether enough requests are served well, and the queue does not grow.
-
-        Parameters
-        ----------
-        slo : Slo
-            The objective.
-
-        Returns
-        -------
-        bool
-            Of this load.
-        """
+        """Whether enough requests are served well, and the queue does not grow."""
         return not self.is_saturated and self.good_fraction >= slo.share_fraction
 
 
@@ -110,18 +81,6 @@ def _at_load(
 def is_too_much(result: ServingClockResult, carried: Estimate) -> bool:
     """Tell whether a trace arrives faster than the fleet could go on serving it, or its line grows all through it.
 
-    Parameters
-    ----------
-    result : ServingClockResult
-        Of the trace.
-    carried : Estimate
-        From :func:`most_carried`.
-
-    Returns
-    -------
-    bool
-        For requests that all arrive at once, only what their line does counts.
-
     Examples
     --------
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
@@ -136,20 +95,6 @@ def is_too_much(result: ServingClockResult, carried: Estimate) -> bool:
 
 def most_carried(scenario: ServingClock, load: Load, seed: int = 0) -> Estimate:
     """Find the largest rate at which a fleet's queue is stable, for requests like those of a load.
-
-    Parameters
-    ----------
-    scenario : ServingClock
-        The fleet.
-    load : DrawnLoad or Trace
-        Whose lengths count; those of a trace repeat, less every prefix that a cache could hold.
-    seed : int
-        Of the simulation [-].
-
-    Returns
-    -------
-    Estimate
-        See :func:`~computeledger.simulation.steady.capacity` [1/s].
 
     Examples
     --------
@@ -170,26 +115,6 @@ def sweep_loads(
     known: tuple[int, Estimate] | None = None,
 ) -> list[LoadPoint]:
     """Simulate the same kind of requests at several paces.
-
-    Parameters
-    ----------
-    scenario : ServingClock
-        The fleet.
-    load : DrawnLoad or Trace
-        The load at ratio 1.
-    slo : Slo
-        The objective that goodput counts.
-    ratios : iterable of float
-        Paces [-].
-    executor : Executor, optional
-        Where the simulations run; here, one after the other, when left out. The answer is the same.
-    known : tuple of (int, Estimate), optional
-        Seed, and capacity from :func:`most_carried`.
-
-    Returns
-    -------
-    list of LoadPoint
-        In the order of the ratios.
 
     Examples
     --------
@@ -212,29 +137,6 @@ def most_load(
     known: tuple[int, Estimate] | None = None,
 ) -> tuple[LoadPoint, list[LoadPoint]]:
     """Find the largest load whose queue is stable and which meets an objective, to one percent.
-
-    Parameters
-    ----------
-    scenario : ServingClock
-        The fleet.
-    load : DrawnLoad or Trace
-        The load at ratio 1.
-    slo : Slo
-        The objective; without limits, every stable load meets it.
-    executor : Executor, optional
-        Where the simulations run.
-    known : tuple of (int, Estimate), optional
-        Seed, and capacity from :func:`most_carried`.
-
-    Returns
-    -------
-    tuple of LoadPoint and list of LoadPoint
-        The best load that meets it, and everything that was looked at, by pace.
-
-    Raises
-    ------
-    QuantityError
-        Where no load meets the objective.
 
     Examples
     --------

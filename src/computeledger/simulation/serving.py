@@ -49,17 +49,7 @@ _MOST_BLOCKS = 300_000_000
 
 @dataclass(frozen=True, slots=True)
 class Autoscale:
-    """How the number of replicas follows the load.
-
-    Attributes
-    ----------
-    least : int
-        Fewest replicas [-].
-    target_requests : float
-        In flight, that a replica is meant to carry [request].
-    tick_s, start_s : float
-        Time between two decisions; until a new replica takes requests [s].
-    """
+    """How the number of replicas follows the load."""
 
     least: int
     target_requests: float
@@ -110,16 +100,7 @@ class ServingClock:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of a run that is measured, so that filling and draining a fleet do not count.
-
-    Attributes
-    ----------
-    begin_s, end_s : float
-        Requests that arrive in between are measured [s].
-    written_tokens : ndarray of int
-        By request of the trace: tokens written before the run begins, with their cache; 0 where the prompt is still to
-        be read [token].
-    """
+    """The part of a run that is measured, so that filling and draining a fleet do not count."""
 
     begin_s: float
     end_s: float
@@ -128,21 +109,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class ServingClockResult(Displayed):
-    """What a simulated fleet did: over a whole trace, or within a window of steady state.
-
-    Attributes
-    ----------
-    scenario : ServingClock
-        What was asked.
-    trace : Trace
-        The load.
-    run : ServingRun
-        The state at the end, with every record.
-    end_s : float
-        When the last request was done [s].
-    window : Window or None
-        What is measured; everything from the first arrival to the last token when left out.
-    """
+    """What a simulated fleet did: over a whole trace, or within a window of steady state."""
 
     scenario: ServingClock
     trace: Trace
@@ -228,28 +195,11 @@ class ServingClockResult(Displayed):
         return float(req[:, Q_CACHED].sum() / req[:, Q_PROMPT].sum())
 
     def goodput_requests_per_s(self, slo: measures.Slo) -> float:
-        """Requests that met an objective, over the span.
-
-        Parameters
-        ----------
-        slo : Slo
-            The objective.
-
-        Returns
-        -------
-        float
-            Rate [1/s].
-        """
+        """Requests that met an objective, over the span."""
         return float(measures.is_good(self.times_s, slo).sum()) / self.span_s
 
     def gpu_s(self) -> dict[str, float]:
-        """Split the fleet's paid GPU-time by what it does.
-
-        Returns
-        -------
-        dict of str to float
-            ``decode``, ``prefill``, ``lost`` (steps broken by failures), ``idle``; adds up to what is paid for [s].
-        """
+        """Split the fleet's paid GPU-time by what it does."""
         gpus = self._gpus()
         clock = self.world.clock
         busy = {
@@ -261,13 +211,7 @@ class ServingClockResult(Displayed):
         return {**busy, "idle": idle_s if idle_s > _ROUNDING * paid_s else 0.0}
 
     def paid_s(self) -> Times:
-        """Time that each replica is paid for.
-
-        Returns
-        -------
-        ndarray of float
-            All of the span, unless the fleet scales [s].
-        """
+        """Time that each replica is paid for."""
         fleet = self.run.fleet
         if self.scenario.autoscale is None:
             return np.full(len(self.world.rep), self.span_s)
@@ -278,44 +222,16 @@ class ServingClockResult(Displayed):
         return np.asarray(np.array(one.n_gpus_per_replica, float)[self.world.rep[:, POOL]])
 
     def usd(self, usd_per_gpu_hour: float) -> float:
-        """What the paid GPU-time costs.
-
-        Parameters
-        ----------
-        usd_per_gpu_hour : float
-            Price [USD/h].
-
-        Returns
-        -------
-        float
-            Of the whole span [USD].
-        """
+        """What the paid GPU-time costs."""
         return float((self.paid_s() * self._gpus()).sum()) / HOUR_S * usd_per_gpu_hour
 
     def flop(self, n_params_active: float) -> float:
-        """Model FLOP of the requests done, ``2 N (I + O)``: cached tokens are read, not multiplied.
-
-        Parameters
-        ----------
-        n_params_active : float
-            ``N`` [parameter].
-
-        Returns
-        -------
-        float
-            Without attention and without what was done twice [FLOP].
-        """
+        """Model FLOP of the requests done, ``2 N (I + O)``: cached tokens are read, not multiplied."""
         req = self.world.req[self.finished]
         return 2 * n_params_active * float((req[:, Q_PROMPT] - req[:, Q_CACHED] + req[:, Q_OUTPUT]).sum())
 
     def records(self) -> dict[str, np.ndarray]:
-        """Every request as columns.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Times since the first arrival in s, lengths in tokens.
-        """
+        """Every request as columns."""
         measured = self.measured
         req, when, times = self.world.req[measured], self.world.when[measured], self.times_s
         return {
@@ -326,18 +242,7 @@ class ServingClockResult(Displayed):
         }  # fmt: skip
 
     def timeline(self, n_points: int = 400) -> dict[str, Times]:
-        """How many requests wait, are read and written, and how many replicas are paid for.
-
-        Parameters
-        ----------
-        n_points : int
-            Moments, evenly over the span [-].
-
-        Returns
-        -------
-        dict of str to ndarray of float
-            ``time_s`` and the counts [s], [-].
-        """
+        """How many requests wait, are read and written, and how many replicas are paid for."""
         when = self.world.when
         at_s = np.linspace(*self.window_s, n_points)
         fleet, n = self.run.fleet, self.run.fleet.cursor[1]
@@ -478,22 +383,6 @@ def _fleet(
 
 def at_pace(scenario: ServingClock, trace: Trace, ratio: float, seed: int = 0) -> ServingClockResult:
     """Simulate the same requests arriving faster or slower.
-
-    Parameters
-    ----------
-    scenario : ServingClock
-        The fleet.
-    trace : Trace
-        The load at ratio 1.
-    ratio : float
-        Pace over that of the trace [-].
-    seed : int
-        Of random routing and of failures [-].
-
-    Returns
-    -------
-    ServingClockResult
-        With every record.
 
     Examples
     --------

@@ -36,27 +36,7 @@ OFF, ON, DRAINING = 0, 1, 2
 
 
 class Fleet(NamedTuple):
-    """What changes the number of replicas, and how often they fail.
-
-    Attributes
-    ----------
-    status : ndarray of int
-        Off, on or draining, by replica.
-    ready_s, on_since_s, paid_s, fails_s : ndarray of float
-        From when it takes requests; since when it is paid for; paid for before; next failure, by replica [s].
-    tick_s, start_s, repair_s : float
-        Time between two decisions, to start a replica, and to repair one [s].
-    least, target_requests : float
-        Fewest replicas, and requests in flight that one is meant to carry [-].
-    schedule : ndarray of int
-        Replicas wanted at each tick, repeated; empty where the requests in flight decide [-].
-    fail_gaps_s : ndarray of float
-        Time between failures, used one after the other [s].
-    on_s, on_replicas : ndarray of float
-        When the number of paid replicas changed, and to what [s], [-].
-    cursor : ndarray of int
-        Next entry of ``fail_gaps_s``, length of ``on_s``, ticks so far, failures so far [-].
-    """
+    """What changes the number of replicas, and how often they fail."""
 
     status: Counts
     ready_s: Times
@@ -76,25 +56,7 @@ class Fleet(NamedTuple):
 
 
 class ServingRun(NamedTuple):
-    """A simulation of serving, ready to run.
-
-    Attributes
-    ----------
-    world : World
-        Requests in order of arrival, replicas of the first pool before those of the second.
-    fleet : Fleet
-        Of all replicas.
-    routing, n_first : int
-        Number of the routing; replicas of the first pool [-].
-    draws : ndarray of float
-        One random number per request, for random routing [-].
-    handover_s : ndarray of float
-        Time to move a request's cache to the second pool [s].
-    moves_s : ndarray of float
-        Heap of hand-overs under way [s].
-    moves : ndarray of int
-        Requests of that heap.
-    """
+    """A simulation of serving, ready to run."""
 
     world: World
     fleet: Fleet
@@ -109,16 +71,6 @@ class ServingRun(NamedTuple):
 @kernel
 def serve_loop(run: ServingRun) -> float:
     """Run until every request is done.
-
-    Parameters
-    ----------
-    run : ServingRun
-        Changed in place.
-
-    Returns
-    -------
-    float
-        When the last request was done [s].
 
     Examples
     --------
@@ -302,16 +254,6 @@ def _note(fleet: Fleet, now_s: float, change: int) -> None:
 def make_fleet(n_replicas: int) -> Fleet:
     """Make a fleet of replicas that are on from the first moment, never fail and stay.
 
-    Parameters
-    ----------
-    n_replicas : int
-        All pools together [-].
-
-    Returns
-    -------
-    Fleet
-        Whose fields may be replaced.
-
     Examples
     --------
     >>> make_fleet(2).status
@@ -329,20 +271,6 @@ def make_fleet(n_replicas: int) -> Fleet:
 
 def plain_run(world: World, routing: str = "least-requests", draws: Times | None = None) -> ServingRun:
     """Make a run over replicas of one pool.
-
-    Parameters
-    ----------
-    world : World
-        At its beginning.
-    routing : str
-        One of :data:`ROUTINGS`.
-    draws : ndarray of float, optional
-        One random number per request, for random routing [-].
-
-    Returns
-    -------
-    ServingRun
-        Without hand-overs, scaling and failures.
 
     Examples
     --------

@@ -54,24 +54,6 @@ class StepTimes(NamedTuple):
     ``decode = decode_s[B] + context_s[B] x (tokens in the caches of all B sequences)``;
     ``prefill = prefill_s(x) + prefill_context_s(x) x (tokens before the chunk)``, linear between the ``x`` of the
     table.
-
-    Attributes
-    ----------
-    decode_s, context_s : ndarray of float
-        By number of sequences, from 0 on [s], [s/token].
-    chunk_tokens : ndarray of float
-        New tokens on one rank, rising [token].
-    prefill_s, prefill_context_s : ndarray of float
-        By entry of ``chunk_tokens`` [s], [s/token].
-    beside_batch : ndarray of float
-        Numbers of decoding sequences, rising from 1; one entry where what a chunk adds does not depend on them [-].
-    beside_s, beside_context_s : ndarray of float
-        What a chunk adds to the decode step that it joins, by entry of ``chunk_tokens`` and of ``beside_batch``
-        [s], [s/token].
-    shared_fraction : ndarray of float
-        Share of that work which all ranks do together, whoever holds the prompt, by entry of ``chunk_tokens`` [-].
-    busiest_prompts : ndarray of float
-        Prompts on the busiest attention-DP rank by prompts in a step, from 0 on; spread evenly where empty [-].
     """
 
     decode_s: Times
@@ -87,22 +69,7 @@ class StepTimes(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a replica takes at once.
-
-    Attributes
-    ----------
-    live : int
-        Sequences that read or write [-].
-    kv_tokens, reserve_tokens, state_tokens : int
-        Tokens the cache holds; tokens that must stay free when a sequence is let in; what a sequence takes beside its
-        tokens [token].
-    chunk_tokens : int
-        Prompt tokens that one rank reads per step [token].
-    ranks, stages : int
-        Ranks that read different prompts, pipeline stages among them; stages of the pipeline [-].
-    hands_over : int
-        1 where a sequence leaves the pool after its first token [-].
-    """
+    """What a replica takes at once."""
 
     live: int
     kv_tokens: int
@@ -115,17 +82,7 @@ class Limits(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Replicas that are alike.
-
-    Attributes
-    ----------
-    n_replicas : int
-        How many [-].
-    times : StepTimes
-        Of each.
-    limits : Limits
-        Of each.
-    """
+    """Replicas that are alike."""
 
     n_replicas: int
     times: StepTimes
@@ -133,40 +90,7 @@ class Pool(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything that the kernels of a replica see.
-
-    Attributes
-    ----------
-    decode : ndarray of float
-        By pool, sequences and (fixed, per token of context) [s], [s/token].
-    chunks : ndarray of float
-        By pool, entry and (tokens, fixed, per token of context, shared fraction) [token], [s], [s/token], [-].
-    beside_batch, beside : ndarray of float
-        By pool: numbers of decoding sequences; and by entry, number and (fixed, per token of context), what a chunk
-        adds to their step [-], [s], [s/token].
-    busiest : ndarray of float
-        By pool and prompts in a step: prompts on the busiest attention-DP rank [-].
-    limits : ndarray of int
-        By pool; columns as named above [-].
-    req, when : ndarray
-        Requests; columns as named above.
-    rep, clock : ndarray
-        Replicas; columns as named above.
-    tree : ndarray of float
-        Ends of the present runs as a tournament: the root at 1 is the earliest, leaves stand at the end [s].
-    finish_step, finish_request : ndarray of int
-        Heap by replica of the step after which each decoding sequence ends [-].
-    cache : PrefixCache
-        Of all replicas.
-    gaps : ndarray of float
-        Gaps between two tokens of a sequence, counted by length [-].
-    done : ndarray of int
-        Requests that the last run ended, or handed over [-].
-    counters : ndarray of int
-        Entries as named above [-].
-    window_s : ndarray of float
-        Beginning and end of the time in which blocking is watched, and of that in which busy time and gaps count [s].
-    """
+    """Everything that the kernels of a replica see."""
 
     decode: Times
     chunks: Times
@@ -196,22 +120,6 @@ def make_world(
     blocks: tuple[list[NDArray[np.int32]], int] | None = None,
 ) -> World:
     """Put a simulation together: requests that nothing has happened to, replicas that stand idle.
-
-    Parameters
-    ----------
-    pools : list of Pool
-        The first takes the requests.
-    ready_s : ndarray of float
-        When a replica may see each request [s].
-    prompt_tokens, output_tokens : ndarray of int
-        To be read and written [token].
-    blocks : tuple of (list of ndarray of int, int), optional
-        Ids of each request's full prompt blocks, and tokens of a block [token]; no prefix cache when left out.
-
-    Returns
-    -------
-    World
-        At its beginning.
 
     Examples
     --------
@@ -294,20 +202,6 @@ def _chunk_tables(pools: list[Pool]) -> Times:
 def plain_step_times(decode: tuple[Times, Times], chunks: tuple[Times, Times, Times], beside: float = 1.0) -> StepTimes:
     """Step times in which a chunk adds a fixed share of its own time to the decodes that it joins.
 
-    Parameters
-    ----------
-    decode : tuple of ndarray of float
-        By number of sequences, from 0 on [s], [s/token].
-    chunks : tuple of ndarray of float
-        New tokens, and the time of a chunk [token], [s], [s/token].
-    beside : float
-        The share [-].
-
-    Returns
-    -------
-    StepTimes
-        With prompts spread evenly over the ranks, each rank's work its own.
-
     Examples
     --------
     >>> zero = np.zeros(2)
@@ -324,18 +218,6 @@ def plain_step_times(decode: tuple[Times, Times], chunks: tuple[Times, Times, Ti
 def constant_step_times(live: int, decode_s: float, prefill_s: float) -> StepTimes:
     """Step times that depend on nothing, for limits with a known answer.
 
-    Parameters
-    ----------
-    live : int
-        Most sequences at once [-].
-    decode_s, prefill_s : float
-        Of any decode step, and of any chunk [s].
-
-    Returns
-    -------
-    StepTimes
-        With two entries for chunks.
-
     Examples
     --------
     >>> constant_step_times(1, 0.5, 0.1).decode_s
@@ -349,11 +231,6 @@ def constant_step_times(live: int, decode_s: float, prefill_s: float) -> StepTim
 
 def example_world() -> World:
     """Two requests of ten tokens in and three out, and one replica whose every step takes a second.
-
-    Returns
-    -------
-    World
-        At its beginning.
 
     Examples
     --------

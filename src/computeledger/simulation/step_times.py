@@ -67,19 +67,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class TimedPool:
-    """Replicas with their tables.
-
-    Attributes
-    ----------
-    pool : Pool
-        For the simulation.
-    host_s : float
-        Before a request reaches a replica [s].
-    fit_error_fraction : float
-        Largest departure of the tables from the physics [-].
-    n_gpus_per_replica : int
-        Of one replica [-].
-    """
+    """Replicas with their tables."""
 
     pool: Pool
     host_s: float
@@ -157,20 +145,6 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
 
 def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_s: float | None = None) -> float:
     """Time to move one token's cache from a replica that reads to one that writes.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        Whose replica reads.
-    machine : Machine
-        With single numbers as efficiency factors.
-    bytes_per_s : float, optional
-        Rate for one request; the NICs of all GPUs of the replica when left out [byte/s].
-
-    Returns
-    -------
-    float
-        Over the scale-out fabric [s/token].
 
     Examples
     --------

@@ -30,18 +30,6 @@ _LOG_RATIO = math.log(GAP_RATIO)
 def decode_step_s(world: World, r: int) -> tuple[float, float]:
     """Time of the next decode step, and what each further one adds.
 
-    Parameters
-    ----------
-    world : World
-        Of all replicas.
-    r : int
-        Replica [-].
-
-    Returns
-    -------
-    tuple of float
-        [s], [s].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -59,18 +47,6 @@ def decode_step_s(world: World, r: int) -> tuple[float, float]:
 def run_s(first_s: float, more_s: float, n: int) -> float:
     """Time of steps that grow evenly.
 
-    Parameters
-    ----------
-    first_s, more_s : float
-        Of the first step, and what each further one adds [s].
-    n : int
-        Steps [-].
-
-    Returns
-    -------
-    float
-        Of all of them [s].
-
     Examples
     --------
     >>> run_s(1.0, 0.5, 3)
@@ -82,18 +58,6 @@ def run_s(first_s: float, more_s: float, n: int) -> float:
 @kernel
 def steps_until(first_s: float, more_s: float, gap_s: float) -> int:
     """Fewest steps, at least 1, that take a time.
-
-    Parameters
-    ----------
-    first_s, more_s : float
-        Of the first step, and what each further one adds [s].
-    gap_s : float
-        The time [s].
-
-    Returns
-    -------
-    int
-        Steps [-].
 
     Examples
     --------
@@ -117,16 +81,6 @@ def steps_until(first_s: float, more_s: float, gap_s: float) -> int:
 def gap_bin(gap_s: float) -> int:
     """Bin of a gap between two tokens.
 
-    Parameters
-    ----------
-    gap_s : float
-        The gap [s].
-
-    Returns
-    -------
-    int
-        Place in ``World.gaps`` [-].
-
     Examples
     --------
     >>> gap_bin(0.0), gap_bin(1.1e-6)
@@ -139,15 +93,6 @@ def gap_bin(gap_s: float) -> int:
 @kernel
 def count_gaps(world: World, first_s: float, more_s: float, n: int, live: int) -> None:
     """Count the gaps of a run: one per step and sequence.
-
-    Parameters
-    ----------
-    world : World
-        Changed in place.
-    first_s, more_s : float
-        Of the first step, and what each further one adds [s].
-    n, live : int
-        Steps and sequences [-].
 
     Examples
     --------
@@ -171,19 +116,6 @@ def count_gaps(world: World, first_s: float, more_s: float, n: int, live: int) -
 @kernel
 def next_chunk(world: World, r: int) -> tuple[float, float, float, float, float]:
     """What the next step reads.
-
-    Parameters
-    ----------
-    world : World
-        Of all replicas.
-    r : int
-        Replica [-].
-
-    Returns
-    -------
-    tuple of float
-        Tokens per rank on average, on the busiest rank, and of the longest piece; tokens before them; tokens of those
-        prompts that must wait for a later step [token].
 
     Examples
     --------
@@ -234,20 +166,6 @@ def _between(column: Times, value: float) -> tuple[int, float]:
 def reading_s(world: World, pool: int, rank_tokens: float, start_tokens: float) -> float:
     """Time to read a chunk of a prompt with nothing beside it.
 
-    Parameters
-    ----------
-    world : World
-        With its step times.
-    pool : int
-        Row of the tables [-].
-    rank_tokens, start_tokens : float
-        New tokens on the busiest rank, and tokens before them [token].
-
-    Returns
-    -------
-    float
-        Of the step [s].
-
     Examples
     --------
     >>> from computeledger.simulation.state import example_world
@@ -280,20 +198,6 @@ def _added_s(world: World, pool: int, live: int, rank_tokens: float, start_token
 @kernel
 def reading_beside_s(world: World, pool: int, live: int, chunk: tuple[float, float, float, float, float]) -> float:
     """What reading adds to a decode step: ranks wait for the busiest one with what is its own.
-
-    Parameters
-    ----------
-    world : World
-        With its step times.
-    pool, live : int
-        Row of the tables; sequences that decode [-].
-    chunk : tuple of float
-        From :func:`next_chunk` [token].
-
-    Returns
-    -------
-    float
-        Beside the decode step [s].
 
     Examples
     --------

@@ -36,19 +36,7 @@ _OWN = ("arrival", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests in order of arrival.
-
-    Attributes
-    ----------
-    arrival_s : ndarray of float
-        From the first request on [s].
-    input_tokens, output_tokens : ndarray of int
-        Lengths [token].
-    blocks : tuple of ndarray of int, or None
-        Ids of each prompt's full prefix blocks; None where nothing is known of prefixes.
-    block_tokens : int
-        Tokens of a block [token].
-    """
+    """Requests in order of arrival."""
 
     arrival_s: Times
     input_tokens: Counts
@@ -57,62 +45,21 @@ class Trace:
     block_tokens: int = 0
 
     def faster(self, ratio: float) -> Trace:
-        """The same requests at another pace.
-
-        Parameters
-        ----------
-        ratio : float
-            2 for twice the rate [-].
-
-        Returns
-        -------
-        Trace
-            With the arrivals moved together.
-        """
+        """The same requests at another pace."""
         return replace(self, arrival_s=self.arrival_s / ratio)
 
     def first(self, n: int) -> Trace:
-        """The first requests.
-
-        Parameters
-        ----------
-        n : int
-            How many [-].
-
-        Returns
-        -------
-        Trace
-            At most that many.
-        """
+        """The first requests."""
         blocks = None if self.blocks is None else self.blocks[:n]
         return Trace(self.arrival_s[:n], self.input_tokens[:n], self.output_tokens[:n], blocks, self.block_tokens)
 
     def repeated(self, n: int, requests_per_s: float) -> Trace:
-        """Requests of these lengths, over and over, at an even rate.
-
-        Parameters
-        ----------
-        n : int
-            How many [-].
-        requests_per_s : float
-            Their rate [1/s].
-
-        Returns
-        -------
-        Trace
-            Without prefixes: prompts have the tokens that they share with none before.
-        """
+        """Requests of these lengths, over and over, at an even rate."""
         at = np.arange(n) % len(self.arrival_s)
         return Trace((np.arange(n) + 1) / requests_per_s, self.unshared_tokens()[at], self.output_tokens[at])
 
     def unshared_tokens(self) -> Counts:
-        """Prompt tokens that no cache, however large, could have held.
-
-        Returns
-        -------
-        ndarray of int
-            By request; all of them where nothing is known of prefixes [token].
-        """
+        """Prompt tokens that no cache, however large, could have held."""
         if self.blocks is None:
             return self.input_tokens
         seen: set[int] = set()

@@ -50,21 +50,6 @@ class Measured:
 def measured_question(run: Run) -> Measured:
     """The question that a measured row answers.
 
-    Parameters
-    ----------
-    run : Point, TrainingRun or RLRun
-        A row as its reader understood it.
-
-    Returns
-    -------
-    Measured
-        With every assumption that the reader made stated in the question.
-
-    Raises
-    ------
-    UnaskedError
-        Where the row states what no question asks about.
-
     Examples
     --------
     >>> from computeledger.validation.serving.points import sort_points

@@ -11,16 +11,6 @@ from computeledger.workloads.serving.estimate import ServingResult
 def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
     """Show how a serving answer comes about.
 
-    Parameters
-    ----------
-    result : ServingResult
-        From :func:`computeledger.workloads.serving.estimate.estimate_serving`.
-
-    Returns
-    -------
-    tuple of Figure
-        Times, throughput and costs.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
@@ -100,16 +90,6 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
 
 def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
     """Show how a pretraining answer comes about.
-
-    Parameters
-    ----------
-    result : PretrainingResult
-        From :func:`computeledger.workloads.pretraining.estimate.estimate_pretraining`.
-
-    Returns
-    -------
-    tuple of Figure
-        Step, throughput, MFU and GPU-hours.
 
     Examples
     --------

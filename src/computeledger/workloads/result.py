@@ -12,21 +12,7 @@ from computeledger.facts.schema import Fact
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An input of a formula.
-
-    Attributes
-    ----------
-    name : str
-        As it stands in the formula.
-    value : float or ndarray
-        In ``unit``.
-    unit : str
-        Unit of the value.
-    origin : str
-        ``fact``, ``calibration``, ``assumption``, ``plan`` or ``figure``.
-    ground : str
-        Source key with locator, the reason of an assumption, or the key in the plan.
-    """
+    """An input of a formula."""
 
     name: str
     value: Num
@@ -37,21 +23,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A result with its formula.
-
-    Attributes
-    ----------
-    name : str
-        Dotted, such as ``pretraining.flop``.
-    value : float or ndarray
-        In ``unit``.
-    unit : str
-        Unit of the value.
-    formula : str
-        How it follows from the terms.
-    terms : tuple of Term
-        What went in.
-    """
+    """A result with its formula."""
 
     name: str
     value: Num
@@ -62,20 +34,6 @@ class Figure:
 
 def fact_term(name: str, fact: Fact, value: Num | None = None) -> Term:
     """Make a fact an input of a formula.
-
-    Parameters
-    ----------
-    name : str
-        As it stands in the formula.
-    fact : Fact
-        With its source.
-    value : float or ndarray, optional
-        Samples, where the sources disagree, in the fact's own unit.
-
-    Returns
-    -------
-    Term
-        With source key, date and locator as its ground.
 
     Examples
     --------
@@ -90,19 +48,6 @@ def fact_term(name: str, fact: Fact, value: Num | None = None) -> Term:
 
 def quantity(value: Num, unit: str) -> dict[str, Any] | float:
     """Render a quantity for JSON.
-
-    Parameters
-    ----------
-    value : float or ndarray
-        One number, or samples on one axis, in ``unit``.
-    unit : str
-        Unit of the value.
-
-    Returns
-    -------
-    dict or float
-        ``{"p05", "p10", "p50", "p90", "p95", "unit"}`` where it is uncertain, a plain number where it is exact;
-        in ``unit``.
 
     Examples
     --------
@@ -119,16 +64,6 @@ def quantity(value: Num, unit: str) -> dict[str, Any] | float:
 def quantities(values: Mapping[str, tuple[Num, str]]) -> dict[str, Any]:
     """Render several quantities for JSON.
 
-    Parameters
-    ----------
-    values : mapping of str to (float or ndarray, str)
-        Value and unit by name.
-
-    Returns
-    -------
-    dict
-        :func:`quantity` by name.
-
     Examples
     --------
     >>> quantities({"ttft_s": (0.25, "s"), "usd": (3.0, "USD")})
@@ -139,16 +74,6 @@ def quantities(values: Mapping[str, tuple[Num, str]]) -> dict[str, Any]:
 
 def sources_of(figures: Iterable[Figure]) -> set[str]:
     """Collect the source keys that figures rest on.
-
-    Parameters
-    ----------
-    figures : iterable of Figure
-        With their terms.
-
-    Returns
-    -------
-    set of str
-        Source keys.
 
     Examples
     --------

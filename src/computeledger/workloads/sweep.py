@@ -71,16 +71,6 @@ def sweep(
 def join_columns(parts: Iterable[Mapping[str, NDArray[Any]]]) -> Columns:
     """Put the columns of many blocks together.
 
-    Parameters
-    ----------
-    parts : iterable of mapping of str to ndarray
-        With the same columns.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Each column over all blocks; empty where there is none.
-
     Examples
     --------
     >>> join_columns([{"a": np.array([1])}, {"a": np.array([2, 3])}])["a"].tolist()

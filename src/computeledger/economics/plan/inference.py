@@ -48,17 +48,7 @@ LATER_KEYS = frozenset({"tokens", "rate", "life", "occupancy", "gpu_hours", "uti
 
 @dataclass(frozen=True, slots=True)
 class EngineModel:
-    """The engine that serves a stream, whatever its traffic and its price.
-
-    Attributes
-    ----------
-    result : ServingResult
-        Along the sample axis, for 1 USD per GPU-hour.
-    choice : str
-        Layout and batch.
-    curve : PriceOfSpeed
-        At the medians, for the same price.
-    """
+    """The engine that serves a stream, whatever its traffic and its price."""
 
     result: ServingResult
     choice: str
@@ -129,23 +119,6 @@ class _Stream:
 def model_engine(setting: Setting, stream: Section) -> EngineModel:
     """Model the engine of a stream; its layout and batch are searched where the plan leaves them out.
 
-    Parameters
-    ----------
-    setting : Setting
-        Of the section; its price and its amount of traffic do not matter.
-    stream : Section
-        The stream, or the section itself.
-
-    Returns
-    -------
-    EngineModel
-        For :func:`inference_phase`.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no layout holds the model, or a layout does not hold the batch that the plan states.
-
     Examples
     --------
     >>> from computeledger.economics.plan.read import Plan
@@ -165,18 +138,6 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
     """Estimate the inference ledger from its streams, ``C = 2 N D`` with ``D`` without cached tokens.
 
     ``GPU-hours = sum over streams of (GPUs per replica x replica time) / 3600 / occupancy``
-
-    Parameters
-    ----------
-    settings : list of (Setting, Section)
-        One per stream; a stream may run a variant of the model.
-    engines : list of EngineModel
-        Of the streams.
-
-    Returns
-    -------
-    Phase
-        Summed over streams; GPU-hours as the plan states them, else from the modelled engines.
 
     Examples
     --------

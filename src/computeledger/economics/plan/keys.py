@@ -210,20 +210,6 @@ def section_keys(
 ) -> dict[str, Field]:
     """Keys of a section: fields of its question, then what only a plan has.
 
-    Parameters
-    ----------
-    own : type
-        Record of what only a plan has; its fields come before the question's of the same name.
-    question : type or None
-        Of the phase.
-    no_keys : frozenset of str
-        Fields of the question that no plan states.
-
-    Returns
-    -------
-    dict of str to Field
-        By key; none is required, as the plan's top may state it or an answer choose it.
-
     Examples
     --------
     >>> keys = section_keys(PlannedPretraining, PretrainQuestion)
@@ -252,11 +238,6 @@ REQUIRED_SECTIONS = ("pretraining", "rl", "inference")
 def efficiency_keys() -> dict[str, Field]:
     """Efficiency factors that a plan may override.
 
-    Returns
-    -------
-    dict of str to Field
-        By field name of :class:`~computeledger.physics.calibration.efficiency.Efficiency`.
-
     Examples
     --------
     >>> efficiency_keys()["host_step_s"].dimension, efficiency_keys()["expert_imbalance"].dimension
@@ -279,16 +260,6 @@ def _ideal(name: str) -> object:
 def dimension_of_key(section: str, key: str) -> str:
     """Dimension of a quantity of a plan; of a count where no such key exists.
 
-    Parameters
-    ----------
-    section, key : str
-        As samples are named.
-
-    Returns
-    -------
-    str
-        Of :data:`computeledger.units.DIMENSIONS`.
-
     Examples
     --------
     >>> dimension_of_key("rl", "rollout_tokens"), dimension_of_key("plan", "price")
@@ -300,16 +271,6 @@ def dimension_of_key(section: str, key: str) -> str:
 
 def example_of(one: Field) -> str:
     """A value of a key, as a plan writes it.
-
-    Parameters
-    ----------
-    one : Field
-        Key of a plan.
-
-    Returns
-    -------
-    str
-        With its unit.
 
     Examples
     --------
@@ -328,26 +289,6 @@ def example_of(one: Field) -> str:
 
 def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
     """Read the value of a key.
-
-    Parameters
-    ----------
-    one : Field
-        What may be given.
-    given : Any
-        As TOML has it: a text with its unit, or a bare number where there is none.
-    spelt : str
-        How an error names the key.
-
-    Returns
-    -------
-    float, Range or str
-        In SI units; a switch is ``yes`` or ``no``. A whole number may be a range, which is taken at its median where
-        only a whole number will do.
-
-    Raises
-    ------
-    InputError
-        In one line: what was given and what is allowed.
 
     Examples
     --------
@@ -375,11 +316,6 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
 
 def json_schema() -> dict[str, Any]:
     """Describe plans for editors.
-
-    Returns
-    -------
-    dict
-        A JSON Schema (draft 2020-12) made from the fields that check a plan; earlier names are deprecated.
 
     Examples
     --------

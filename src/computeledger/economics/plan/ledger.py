@@ -43,17 +43,7 @@ WEAKEST_DRIVER = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """An uncertain input and how strongly it moves the totals.
-
-    Attributes
-    ----------
-    name : str
-        Of the input.
-    value : Range
-        Its 90 % interval, in SI.
-    gpu_hours_correlation, usd_correlation : float
-        Rank correlation with the plan's total [-].
-    """
+    """An uncertain input and how strongly it moves the totals."""
 
     name: str
     value: Range

@@ -41,21 +41,7 @@ PRESETS = {
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The request on which levers are measured: an assumption.
-
-    Attributes
-    ----------
-    input_tokens, output_tokens : float
-        Of a request [token].
-    decode_batch : float
-        Sequences in a step [-].
-    draft_tokens, tokens_per_step : float
-        Of speculative decoding: drafted, and kept on average, the model's own included [token].
-    cached_fraction : float
-        Part of the prompt that cache reuse finds [-].
-    routed_fraction : float
-        Requests that routing sends to a model of a tenth of the cost [-].
-    """
+    """The request on which levers are measured: an assumption."""
 
     input_tokens: float = 4096.0
     output_tokens: float = 1024.0
@@ -68,17 +54,6 @@ class Traffic:
 
 def judge_feeding(found: Allocation) -> dict[str, str | float]:
     """Which ledger of a lab is under-fed: the one whose next GPU-hour takes most off the loss.
-
-    Parameters
-    ----------
-    found : Allocation
-        Ledgers as they are.
-
-    Returns
-    -------
-    dict of str to str or float
-        ``under_fed`` (a phase, or ``none``), the ratio of the returns [-], ``reading`` in words, and whether a larger
-        model or more tokens pays.
 
     Examples
     --------
@@ -111,19 +86,6 @@ def judge_feeding(found: Allocation) -> dict[str, str | float]:
 
 def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
     """How the optimum moves with the tokens served, at the medians, from a hundredth to a hundred times its tokens.
-
-    Parameters
-    ----------
-    scenario : AllocationScenario
-        Of the question.
-    found : Allocation
-        Its answer: the same total is spent at every demand.
-
-    Returns
-    -------
-    list of dict of str to float
-        Demand over pretraining tokens, size, tokens per parameter, shares, and 1 where the largest ledger is within
-        ten times the smallest that is not empty; demands that the budget cannot carry are left out.
 
     Examples
     --------
@@ -164,18 +126,6 @@ def return_curves(scenario: AllocationScenario, found: Allocation) -> list[dict[
 
     Pretraining has more tokens at the same size; inference carries a larger model for the same tokens served, trained
     on fewer for the same compute; RL has more compute. The other ledgers stay. At the medians.
-
-    Parameters
-    ----------
-    scenario : AllocationScenario
-        Of the question.
-    found : Allocation
-        Its answer.
-
-    Returns
-    -------
-    list of dict of str to float
-        ``factor`` [-] and the return of each phase there, in loss per GPU-hour.
 
     Examples
     --------
@@ -234,18 +184,6 @@ def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None)
 
     A rollout of RL is decoded as inference is and trained on as pretraining is: half its GPU-time each is assumed.
     What levers of serving alone cost in quality is not modelled.
-
-    Parameters
-    ----------
-    model_id, system_id : str
-        What is served, and where.
-    traffic : Traffic, optional
-        Request and strength of the levers.
-
-    Returns
-    -------
-    list of dict of str to str or float
-        ``lever``, ``how`` and the ratio of GPU-time with the lever to GPU-time without, per ledger [-].
 
     Examples
     --------

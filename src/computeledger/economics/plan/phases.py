@@ -20,32 +20,7 @@ from computeledger.workloads.serving.search import PriceOfSpeed
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One ledger of a plan.
-
-    Attributes
-    ----------
-    name : str
-        ``pretraining``, ``rl``, ``inference`` or ``experiments``.
-    tokens, flop, gpu_hours, utilization_fraction, usd, energy_j : float or ndarray
-        Tokens that are multiplied [token], model FLOP without attention [FLOP], GPU-time [h], FLOP over dense bf16
-        peak x GPU-time [-], money [USD], facility energy [J].
-    accelerator, model : str
-        What it runs on, and what runs.
-    peak_flop_per_s : float
-        Dense bf16 peak of one GPU, the reference of the utilisation [FLOP/s].
-    details : mapping of str to (float or ndarray, str)
-        Further figures with their units.
-    figures : tuple of Figure
-        The working.
-    choices : mapping of str to str
-        Layouts, batches and modes, and whether the plan gave them.
-    operations : mapping of str to tuple of Operation
-        For the roofline plot.
-    assumptions : tuple of Term
-        What was assumed because the plan is silent.
-    curves : mapping of str to PriceOfSpeed
-        Cost against speed of each stream's engine, at the medians of its inputs.
-    """
+    """One ledger of a plan."""
 
     name: str
     tokens: Num
@@ -72,23 +47,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a phase spends before money and energy.
-
-    Attributes
-    ----------
-    tokens, flop, gpu_hours : float or ndarray
-        Of the phase [token], [FLOP], [h].
-    details : mapping of str to (float or ndarray, str)
-        Further figures with their units.
-    figures : tuple of Figure
-        The working so far.
-    choices : mapping of str to str
-        Layouts, batches and modes.
-    operations : mapping of str to tuple of Operation
-        For the roofline plot.
-    assumptions : tuple of Term
-        What was assumed because the plan is silent.
-    """
+    """What a phase spends before money and energy."""
 
     tokens: Num
     flop: Num
@@ -102,16 +61,6 @@ class Spent:
 
 def params_term(model: Model) -> Term:
     """Active parameters as an input of a formula.
-
-    Parameters
-    ----------
-    model : Model
-        Counted from its configuration.
-
-    Returns
-    -------
-    Term
-        ``N``.
 
     Examples
     --------
@@ -129,20 +78,6 @@ def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
 
     ``utilisation = FLOP / (GPU-hours x 3600 s/h x dense bf16 peak)``; ``USD = GPU-hours x price``;
     ``J = GPU-hours x 3600 s/h x facility power``.
-
-    Parameters
-    ----------
-    name : str
-        Of the phase.
-    setting : Setting
-        With price and power.
-    spent : Spent
-        Tokens, FLOP and GPU-time.
-
-    Returns
-    -------
-    Phase
-        With its working.
 
     Examples
     --------
@@ -202,20 +137,6 @@ def stated_gpu_hours(name: str, setting: Setting, flop: Num) -> Figure | None:
     """GPU-hours that the plan states, or that follow from a utilisation it states.
 
     ``GPU-hours = FLOP / (utilisation x dense bf16 peak x 3600 s/h)``
-
-    Parameters
-    ----------
-    name : str
-        Of the phase.
-    setting : Setting
-        Of its section.
-    flop : float or ndarray
-        Model FLOP of the phase [FLOP].
-
-    Returns
-    -------
-    Figure or None
-        GPU-hours with their working; None where the plan leaves them to the model.
 
     Examples
     --------

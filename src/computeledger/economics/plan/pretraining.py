@@ -27,23 +27,6 @@ from computeledger.workloads.result import Figure, Term
 def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     """Estimate the trainer of a section; what the plan gives holds, what it leaves out is searched.
 
-    Parameters
-    ----------
-    setting : Setting
-        Of a pretraining section.
-
-    Returns
-    -------
-    tuple of PretrainingResult and str
-        The estimate, and the layout with how it was chosen.
-
-    Raises
-    ------
-    LayoutError
-        Where the layout does not suit the model or the GPUs.
-    DoesNotFitError
-        Where no layout fits.
-
     Examples
     --------
     >>> from computeledger.arrays import sample
@@ -94,21 +77,6 @@ LATER_KEYS = frozenset({"tokens", "gpu_hours", "utilization", "goodput", "price"
 def model_training(setting: Setting) -> TrainingModel:
     """Model the training step of a pretraining section.
 
-    Parameters
-    ----------
-    setting : Setting
-        Of the section; its price and its tokens do not matter.
-
-    Returns
-    -------
-    tuple of PretrainingResult and str, or None
-        For :func:`pretraining_phase`; None where the section names no GPUs.
-
-    Raises
-    ------
-    LayoutError
-        Where the plan's layout leaves GPUs of the job idle.
-
     Examples
     --------
     >>> from computeledger.economics.plan.read import Plan, Section
@@ -128,27 +96,6 @@ def model_training(setting: Setting) -> TrainingModel:
 
 def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, tokens_formula: str) -> Phase:
     """Estimate the pretraining ledger, ``C = 6 N D``.
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the section.
-    modelled : tuple of PretrainingResult and str, or None
-        Of :func:`model_training`.
-    tokens : float or ndarray
-        Tokens of the run [token].
-    tokens_formula : str
-        Where they come from.
-
-    Returns
-    -------
-    Phase
-        GPU-hours as the plan states them, else from the modelled training step.
-
-    Raises
-    ------
-    PlanError
-        Where the plan gives neither GPUs, nor GPU-hours, nor a utilisation.
 
     Examples
     --------

@@ -36,19 +36,7 @@ STEPS_IN_FLIGHT = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a plan with checked values.
-
-    Attributes
-    ----------
-    name : str
-        Dotted name, for messages and sample names.
-    values : mapping of str to float, Range or str
-        By key, in SI.
-    kinds : Section or None
-        Tokens by kind.
-    traffic : tuple of Section
-        Streams of an inference section.
-    """
+    """A section of a plan with checked values."""
 
     name: str
     values: Mapping[str, Value]
@@ -57,16 +45,6 @@ class Section:
 
     def text(self, key: str) -> str | None:
         """A value that is a word.
-
-        Parameters
-        ----------
-        key : str
-            Of the section.
-
-        Returns
-        -------
-        str or None
-            None where the section is silent or holds a quantity.
 
         Examples
         --------
@@ -79,11 +57,6 @@ class Section:
 
     def parts(self) -> Iterator[Section]:
         """The section, its tokens by kind, and its streams with theirs.
-
-        Yields
-        ------
-        Section
-            Each with values of its own.
 
         Examples
         --------
@@ -351,25 +324,6 @@ def _values(section: str, table: Any, keys: Mapping[str, Field]) -> dict[str, Va
 def question_of(plan: Plan, section: Section, stream: Section | None = None) -> Record:
     """The question that a section asks: its fields as the section states them, the rest at their defaults.
 
-    Parameters
-    ----------
-    plan : Plan
-        With defaults of the section.
-    section : Section
-        Of a phase.
-    stream : Section, optional
-        Whose values come before the section's.
-
-    Returns
-    -------
-    PretrainQuestion, RLQuestion or ServeQuestion
-        Checked; a whole number that is stated as a range stands at its median.
-
-    Raises
-    ------
-    PlanError
-        Where fields contradict one another.
-
     Examples
     --------
     >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "precision": "fp8"}))
@@ -397,18 +351,6 @@ def question_of(plan: Plan, section: Section, stream: Section | None = None) -> 
 
 def in_plan(section: str, error: InputError) -> InputError:
     """An error of a question as one of a plan's section, which spells fields as keys.
-
-    Parameters
-    ----------
-    section : str
-        Of the plan.
-    error : InputError
-        As the question words it.
-
-    Returns
-    -------
-    InputError
-        The same where it tells of layouts, precisions or memory and names no field.
 
     Examples
     --------

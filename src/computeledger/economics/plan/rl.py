@@ -26,17 +26,7 @@ from computeledger.workloads.rl.search import trainer_bytes, trainer_fits
 
 @dataclass(frozen=True, slots=True)
 class RLModel:
-    """The modelled RL step of a plan, before money and before anything is compared with pretraining.
-
-    Attributes
-    ----------
-    step : RLResult
-        Along the sample axis.
-    choices : mapping of str to str
-        Layouts and mode.
-    decode : tuple of Operation
-        One decode step at the live batch.
-    """
+    """The modelled RL step of a plan, before money and before anything is compared with pretraining."""
 
     step: RLResult
     choices: Mapping[str, str]
@@ -53,23 +43,7 @@ _CLOCK_KEYS = (
 
 
 def model_rl(setting: Setting) -> RLModel:
-    """Model the RL step of a section.
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the section; its price and its number of steps do not matter.
-
-    Returns
-    -------
-    RLModel
-        For :func:`rl_phase`.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no layout holds the model.
-    """
+    """Model the RL step of a section."""
     asked = asked_run(setting)
     step = estimate_rl(asked.scenario, asked.machines)
     return RLModel(step, _choices(setting, asked), _decode(step, setting))
@@ -81,28 +55,6 @@ def rl_phase(
     """Estimate the RL ledger, ``C = beta_flop N D`` with ``D`` in sampled tokens.
 
     ``beta_gpu_time = 6 (GPU-s per sampled token) / (GPU-s per pretraining token)``
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the section.
-    modelled : RLModel
-        Its step.
-    pretraining_s_per_token : float or ndarray or None
-        GPU-time of one pretraining token on the same chip, which beta compares with; where the plan has no such
-        pretraining, that of an assumed utilisation [s/token].
-    pretraining_gpu_hours : float or ndarray
-        GPU-time of the pretraining run, for a balanced RL run [h].
-
-    Returns
-    -------
-    Phase
-        GPU-hours as the plan states them, else from the modelled RL step.
-
-    Raises
-    ------
-    PlanError
-        Where the plan's GPU-hours are fewer than the chips can do it in.
 
     Examples
     --------
@@ -158,16 +110,6 @@ def rl_phase(
 
 def rl_assumptions(setting: Setting) -> tuple[Term, ...]:
     """What is assumed of a run because its section is silent.
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the RL section.
-
-    Returns
-    -------
-    tuple of Term
-        The longest rollout where no tail is stated, and the steps in flight where an asynchronous run states no lag.
 
     Examples
     --------
@@ -254,23 +196,6 @@ def _beta_gpu_time(beta: Num, per_token_s: Num, compared: tuple[Num, str]) -> Fi
 
 def asked_run(setting: Setting) -> AskedRun:
     """Read the run of a section as ``rl`` reads its question: what the ledger prices and the simulation follows.
-
-    Parameters
-    ----------
-    setting : Setting
-        Of the RL section.
-
-    Returns
-    -------
-    AskedRun
-        Along the sample axis, and at the medians of what is uncertain.
-
-    Raises
-    ------
-    PlanError
-        Where the section contradicts itself.
-    DoesNotFitError
-        Where no layout holds the model and a longest rollout.
 
     Examples
     --------

@@ -32,29 +32,7 @@ _UNTIMED = Pool(1, constant_step_times(1, 1.0, 1.0), Limits(1, 1, 0, 0, 1))
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run to simulate, and what it rests on.
-
-    Attributes
-    ----------
-    scenario : RLClockScenario
-        The run.
-    rollouts : Rollouts
-        As drawn.
-    model : Model
-        What is trained.
-    generation, training : str
-        Layouts.
-    logprob_passes, updates_per_batch : float
-        Forward passes beside the update, and updates [-].
-    peak_flop_per_s, usd_per_gpu_hour : float
-        Dense bf16 peak of one GPU, and its price [FLOP/s], [USD/h].
-    fit_error_fraction : float
-        Largest departure of the tables of step times from the physics [-].
-    weights_bytes : float
-        What is sent after a step [byte].
-    assumed : tuple of str
-        What the plan is silent about.
-    """
+    """A run to simulate, and what it rests on."""
 
     scenario: RLClockScenario
     rollouts: Rollouts
@@ -72,20 +50,6 @@ class PlannedRun:
 
 def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) -> Plan:
     """The same plan with another largest lag, on GPUs of their own for generation and training.
-
-    Parameters
-    ----------
-    plan : Plan
-        With an RL section.
-    policy_lag_steps : int
-        Largest policy lag [-].
-    like : PlannedRun, optional
-        A run whose split of the GPUs is kept.
-
-    Returns
-    -------
-    Plan
-        Otherwise unchanged.
 
     Examples
     --------
@@ -108,27 +72,6 @@ def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) 
 
 def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
     """Make a run of a plan's RL section, at the medians of what is uncertain.
-
-    Parameters
-    ----------
-    plan : Plan
-        With an RL section that is not skipped.
-    n_steps : int
-        Training steps to simulate [-].
-    seed : int
-        Of the lengths and the verifiers' times [-].
-
-    Returns
-    -------
-    PlannedRun
-        Ready to be simulated.
-
-    Raises
-    ------
-    PlanError
-        Where the section is skipped or contradicts itself.
-    DoesNotFitError
-        Where no layout holds the model and one rollout.
 
     Examples
     --------

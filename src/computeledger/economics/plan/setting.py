@@ -45,18 +45,6 @@ DEFAULTS: Mapping[str, tuple[float, str]] = {
 def price_kind(plan: Plan, section: Section) -> str | None:
     """Kind of price a section takes from the edition, or None where the plan gives the price.
 
-    Parameters
-    ----------
-    plan : Plan
-        With its defaults.
-    section : Section
-        Of that plan.
-
-    Returns
-    -------
-    str or None
-        ``rent``, ``reserve`` or ``own``.
-
     Examples
     --------
     >>> plan = Plan("x", Section("plan", {"price": "reserve"}))
@@ -71,23 +59,6 @@ def price_kind(plan: Plan, section: Section) -> str | None:
 
 def price_fact(system: System, kind: str) -> Fact:
     """Price of a GPU-hour in the newest edition.
-
-    Parameters
-    ----------
-    system : System
-        Whose accelerator is priced.
-    kind : str
-        ``rent`` or ``reserve``.
-
-    Returns
-    -------
-    Fact
-        With the range over sources.
-
-    Raises
-    ------
-    PlanError
-        Where the edition has no such price.
 
     Examples
     --------
@@ -106,23 +77,6 @@ def price_fact(system: System, kind: str) -> Fact:
 def system_of(plan: Plan, section: Section) -> System:
     """System that a section runs on.
 
-    Parameters
-    ----------
-    plan : Plan
-        With its defaults.
-    section : Section
-        Of that plan.
-
-    Returns
-    -------
-    System
-        By exact id or from the user's file; that of pretraining for experiments which name none.
-
-    Raises
-    ------
-    PlanError
-        Where the plan names none.
-
     Examples
     --------
     >>> system_of(Plan("x", Section("plan", {"system": "h100-nvl8"})), Section("rl", {})).accelerator.id
@@ -138,20 +92,6 @@ def system_of(plan: Plan, section: Section) -> System:
 
 def price_of(plan: Plan, section: Section, draws: Mapping[str, Num]) -> Term:
     """Price of a section's GPU-hour.
-
-    Parameters
-    ----------
-    plan : Plan
-        With its defaults.
-    section : Section
-        Of that plan.
-    draws : mapping of str to float or ndarray
-        Samples of :func:`uncertain_inputs`.
-
-    Returns
-    -------
-    Term
-        Price in USD/h, with the key in the plan or the source of the edition as its ground.
 
     Examples
     --------
@@ -182,18 +122,6 @@ def _owned_figure(section: Section, system: System, draws: Mapping[str, Num]) ->
 def owned_figures(plan: Plan, draws: Mapping[str, Num]) -> tuple[Figure, ...]:
     """Working of the owned GPU-hours of a plan.
 
-    Parameters
-    ----------
-    plan : Plan
-        With its defaults.
-    draws : mapping of str to float or ndarray
-        Samples of :func:`uncertain_inputs`.
-
-    Returns
-    -------
-    tuple of Figure
-        One for each accelerator that a section owns.
-
     Examples
     --------
     >>> owned_figures(Plan("x", Section("plan", {"price": "rent"})), {})
@@ -209,16 +137,6 @@ def owned_figures(plan: Plan, draws: Mapping[str, Num]) -> tuple[Figure, ...]:
 
 def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     """Every uncertain or overridable input of a plan, by the name its samples go by.
-
-    Parameters
-    ----------
-    plan : Plan
-        To be sampled.
-
-    Returns
-    -------
-    dict of str to float or Range
-        The plan's quantities, the efficiency factors, prices and powers it uses.
 
     Examples
     --------
@@ -249,18 +167,6 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
 
 def sampled(inputs: Mapping[str, Uncertain], n_samples: int, seed: int) -> dict[str, Num]:
     """Draw the inputs of a plan; a key's random stream goes by its first name, so that renaming it moves no figure.
-
-    Parameters
-    ----------
-    inputs : mapping of str to float or Range
-        Of :func:`uncertain_inputs`.
-    n_samples, seed : int
-        Of the sampling [-].
-
-    Returns
-    -------
-    dict of str to float or ndarray
-        The same names.
 
     Examples
     --------
@@ -302,29 +208,7 @@ _Q = TypeVar("_Q", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A section with everything it rests on.
-
-    Attributes
-    ----------
-    plan : Plan
-        With defaults of the section.
-    section : Section
-        Of the plan.
-    model : Model
-        What runs.
-    machine, typical : Machine
-        With samples of the efficiency factors, and with their medians.
-    precision : Precision
-        Of weights and products.
-    usd_per_gpu_hour : float or ndarray
-        Price [USD/h].
-    facility_w_per_gpu : float or ndarray
-        Power, cooling and losses included [W].
-    price_term, power_term : Term
-        Their grounds.
-    draws : mapping of str to float or ndarray
-        All samples.
-    """
+    """A section with everything it rests on."""
 
     plan: Plan
     section: Section
@@ -339,40 +223,14 @@ class Setting:
     draws: Mapping[str, Num]
 
     def asked(self, kind: type[_Q], stream: Section | None = None) -> _Q:
-        """The question that the section asks.
-
-        Parameters
-        ----------
-        kind : type
-            Of the question.
-        stream : Section, optional
-            A stream, whose values come before the section's.
-
-        Returns
-        -------
-        PretrainQuestion, RLQuestion or ServeQuestion
-            Checked.
-        """
+        """The question that the section asks."""
         found = question_of(self.plan, self.section, stream)
         if not isinstance(found, kind):
             raise PlanError(f"[{self.section.name}] asks no {kind.__name__}")
         return found
 
     def numbers(self, known: Mapping[str, Uncertain], section: Section | None = None) -> dict[str, Num]:
-        """Samples of a question's numbers, and of the efficiency factors.
-
-        Parameters
-        ----------
-        known : mapping of str to float or Range
-            By field: as stated, or its default.
-        section : Section, optional
-            A stream, whose values come before the section's.
-
-        Returns
-        -------
-        dict of str to float or ndarray
-            By field; factors as ``efficiency.NAME``.
-        """
+        """Samples of a question's numbers, and of the efficiency factors."""
         of_names = [one.name for one in (section, self.section) if one is not None]
         out: dict[str, Num] = {name: one for name, one in self.draws.items() if name.startswith("efficiency.")}
         for name, value in known.items():
@@ -382,18 +240,6 @@ class Setting:
 
     def number(self, key: str, section: Section | None = None) -> Num:
         """Samples of a quantity that the section states.
-
-        Parameters
-        ----------
-        key : str
-            Of the section.
-        section : Section, optional
-            A stream, whose value comes before the section's.
-
-        Returns
-        -------
-        float or ndarray
-            The quantity, in its own SI unit.
 
         Examples
         --------
@@ -416,18 +262,6 @@ class Setting:
     def assumed(self, *keys: str, section: Section | None = None) -> tuple[Term, ...]:
         """Defaults of the quantities that the plan leaves out.
 
-        Parameters
-        ----------
-        *keys : str
-            Of the section, each with a default.
-        section : Section, optional
-            A stream, whose value comes before the section's.
-
-        Returns
-        -------
-        tuple of Term
-            None where the plan states all of them.
-
         Examples
         --------
         >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
@@ -441,22 +275,7 @@ class Setting:
         return tuple(Term(name, *DEFAULTS[name], "assumption", "the plan is silent") for name in names)
 
     def optional(self, key: str, default: float, section: Section | None = None) -> Num:
-        """Samples of a quantity whose absence means a neutral value.
-
-        Parameters
-        ----------
-        key : str
-            Of the section.
-        default : float
-            What it is where the plan is silent, in its own SI unit.
-        section : Section, optional
-            A stream, whose value comes before the section's.
-
-        Returns
-        -------
-        float or ndarray
-            The quantity, in its own SI unit.
-        """
+        """Samples of a quantity whose absence means a neutral value."""
         where = section or self.section
         if key in where:
             return self.draws[f"{where.name}.{key}"]
@@ -465,22 +284,6 @@ class Setting:
 
 def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_id: str | None = None) -> Setting:
     """Gather what a section rests on.
-
-    Parameters
-    ----------
-    plan : Plan
-        With its defaults.
-    section : Section
-        Of that plan.
-    draws : mapping of str to float or ndarray
-        Samples of :func:`uncertain_inputs`.
-    model_id : str, optional
-        A variant that replaces the section's model.
-
-    Returns
-    -------
-    Setting
-        Ready for the workloads.
 
     Examples
     --------

@@ -12,18 +12,7 @@ from computeledger.economics.prices.points import open_models, shipped_points
 
 @dataclass(frozen=True, slots=True)
 class PriceEvidence:
-    """Regressions over models, each model's prices averaged over its sellers.
-
-    Attributes
-    ----------
-    kv_elasticity, kv_error : float
-        Elasticity of the input price to KV bytes per token at equal active and total parameters, and its standard error
-        [-].
-    ratio_r2 : float
-        Share of the variance of log size that the ratio of output to input price explains [-].
-    n_models, n_with_kv : int
-        Models, and those whose cache is known [-].
-    """
+    """Regressions over models, each model's prices averaged over its sellers."""
 
     kv_elasticity: float
     kv_error: float
@@ -35,11 +24,6 @@ class PriceEvidence:
 @functools.cache
 def price_evidence() -> PriceEvidence:
     """Regress the shipped prices on what is known of their models.
-
-    Returns
-    -------
-    PriceEvidence
-        Of :func:`computeledger.economics.prices.points.shipped_points`.
 
     Examples
     --------

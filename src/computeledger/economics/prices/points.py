@@ -31,17 +31,7 @@ REVEALED_LEVELS = (0.5, 0.8, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class PricePoints:
-    """Prices of models at providers, one row each.
-
-    Attributes
-    ----------
-    provider, model : ndarray
-        Names.
-    log_input, log_output : ndarray
-        Natural logarithm of the price per million tokens in USD.
-    log_active, log_total : ndarray
-        Natural logarithm of the parameters; not a number where they are asked for.
-    """
+    """Prices of models at providers, one row each."""
 
     provider: NDArray[np.str_]
     model: NDArray[np.str_]
@@ -51,48 +41,16 @@ class PricePoints:
     log_total: Floats
 
     def where(self, mask: NDArray[np.bool_]) -> PricePoints:
-        """Rows that a mask keeps.
-
-        Parameters
-        ----------
-        mask : ndarray
-            One truth value per row.
-
-        Returns
-        -------
-        PricePoints
-            The kept rows.
-        """
+        """Rows that a mask keeps."""
         return PricePoints(*(getattr(self, name)[mask] for name in self.__slots__))
 
     def joined(self, other: PricePoints) -> PricePoints:
-        """These rows and then others.
-
-        Parameters
-        ----------
-        other : PricePoints
-            To add.
-
-        Returns
-        -------
-        PricePoints
-            All rows.
-        """
+        """These rows and then others."""
         return PricePoints(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in self.__slots__))
 
 
 def read_points(path: str | Path) -> PricePoints:
     """Read a table of prices. Gateways and prices by size bucket are left out: those tell the size by construction.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV with the columns ``prov, model, usd_in, usd_out, gateway, bucket, total, active``; parameters in 1e9.
-
-    Returns
-    -------
-    PricePoints
-        One row per price that is used.
 
     Examples
     --------
@@ -129,21 +87,7 @@ def _positive(name: str, line: int, row: dict[str, str], key: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OpenModel:
-    """An open model that is sold, with what was read of it at a source.
-
-    Attributes
-    ----------
-    name : str
-        As in the table of prices.
-    n_params_total, n_params_active : float
-        As published; counted from the configuration where nothing is stated [-].
-    kv_bytes_per_token : float
-        Cache of one more token of a long context in bf16; not a number where no shape was read [byte/token].
-    shape : str
-        Id of its shape in the catalogue; empty where none ships.
-    source, locator : str
-        Where the sizes stand.
-    """
+    """An open model that is sold, with what was read of it at a source."""
 
     name: str
     n_params_total: float
@@ -163,11 +107,6 @@ def _shipped_rows(file: str) -> list[dict[str, str]]:
 def open_models() -> dict[str, OpenModel]:
     """Open models that are sold by the token, by name: 75, each size with the source it was read at.
 
-    Returns
-    -------
-    dict of str to OpenModel
-        Models.
-
     Examples
     --------
     >>> model = open_models()["GLM-4.5"]
@@ -186,11 +125,6 @@ def open_models() -> dict[str, OpenModel]:
 @functools.cache
 def shipped_points() -> PricePoints:
     """Prices that ship: 434 of 75 open models whose sizes were read at a source, 2026-11-21.
-
-    Returns
-    -------
-    PricePoints
-        Without gateways and size buckets.
 
     References
     ----------
@@ -212,33 +146,14 @@ def shipped_points() -> PricePoints:
 
 @dataclass(frozen=True, slots=True)
 class SizeFit:
-    """Regression of log size on the log prices of a model, once what its providers charge more or less is taken off.
-
-    Attributes
-    ----------
-    active, total : ndarray
-        Coefficients of log active and log total parameters: offset, input price, output price [-].
-    provider_effects : mapping of str to tuple of float
-        How much above the others a provider's log input and output prices lie [-].
-    """
+    """Regression of log size on the log prices of a model, once what its providers charge more or less is taken off."""
 
     active: Floats
     total: Floats
     provider_effects: dict[str, tuple[float, float]]
 
     def predict(self, points: PricePoints) -> tuple[Floats, Floats]:
-        """Log active and log total parameters of the model that the rows price.
-
-        Parameters
-        ----------
-        points : PricePoints
-            Prices of one model.
-
-        Returns
-        -------
-        tuple of ndarray
-            One number each [-].
-        """
+        """Log active and log total parameters of the model that the rows price."""
         row = _design(points, self.provider_effects)
         return row @ self.active, row @ self.total
 
@@ -253,16 +168,6 @@ def fit_sizes(points: PricePoints) -> SizeFit:
     """Fit log active and log total parameters to provider-adjusted prices, robustly (Student-t weights).
 
     ``ln N = a + b ln p_in + c ln p_out``; a price is the model's own plus what its provider adds.
-
-    Parameters
-    ----------
-    points : PricePoints
-        Prices of models of known size.
-
-    Returns
-    -------
-    SizeFit
-        Coefficients.
 
     Examples
     --------
@@ -307,19 +212,7 @@ def _robust(design: Floats, target: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What the regression says of models that it has not seen.
-
-    Attributes
-    ----------
-    model : ndarray
-        Names.
-    n_sheets : ndarray
-        Prices of each [-].
-    log_active, log_total : ndarray
-        Natural logarithm of the prediction, active and total parameters [-].
-    error_active, error_total, error_size : ndarray
-        Truth less prediction of active, total and the geometric mean of both, as natural logarithms [-].
-    """
+    """What the regression says of models that it has not seen."""
 
     model: NDArray[np.str_]
     n_sheets: NDArray[np.float64]
@@ -332,20 +225,6 @@ class LeftOut:
 
 def leave_models_out(points: PricePoints, wanted: Sequence[str] | None = None, single: bool = False) -> LeftOut:
     """Predict every model from the prices of the others.
-
-    Parameters
-    ----------
-    points : PricePoints
-        All prices.
-    wanted : sequence of str, optional
-        Models to predict; all when left out.
-    single : bool
-        Predict from one price sheet at a time, as a closed model is seen, and not from all of the model's sheets.
-
-    Returns
-    -------
-    LeftOut
-        One entry per model, or per sheet.
 
     Examples
     --------
@@ -370,18 +249,6 @@ def leave_models_out(points: PricePoints, wanted: Sequence[str] | None = None, s
 def single_price_errors(points: PricePoints, price: int) -> tuple[Floats, Floats]:
     """What a regression on one price alone leaves, sheet by sheet; the models are not left out.
 
-    Parameters
-    ----------
-    points : PricePoints
-        All prices.
-    price : int
-        0 for the input price, 1 for the output price [-].
-
-    Returns
-    -------
-    tuple of ndarray
-        Of log active and log total parameters, truth less prediction, models in order of their names [-].
-
     Examples
     --------
     >>> first, second = (np.quantile(abs(single_price_errors(shipped_points(), price)[0]), 0.9) for price in (0, 1))
@@ -404,20 +271,6 @@ def single_price_errors(points: PricePoints, price: int) -> tuple[Floats, Floats
 def conformal_half_width(errors: Floats, level: float, weights: Floats | None = None) -> Num:
     """Half width of an interval that holds a share of errors like these: their quantile, one step to the safe side.
 
-    Parameters
-    ----------
-    errors : ndarray
-        Of models left out, in their own unit.
-    level : float
-        Share to hold, 0..1 [-].
-    weights : ndarray, optional
-        Of each error [-].
-
-    Returns
-    -------
-    float or ndarray
-        In the errors' own unit.
-
     Examples
     --------
     >>> conformal_half_width(np.arange(1.0, 10.0), 0.5)
@@ -433,18 +286,6 @@ def conformal_half_width(errors: Floats, level: float, weights: Floats | None = 
 def without_models(points: PricePoints, names: Sequence[str]) -> PricePoints:
     """Rows of other models.
 
-    Parameters
-    ----------
-    points : PricePoints
-        All rows.
-    names : sequence of str
-        Models to leave out.
-
-    Returns
-    -------
-    PricePoints
-        The rest.
-
     Examples
     --------
     >>> len(without_models(shipped_points(), ["DeepSeek-V3"]).model) < 434
@@ -455,18 +296,6 @@ def without_models(points: PricePoints, names: Sequence[str]) -> PricePoints:
 
 def one_sheet(provider: str, usd_per_mtok_input: float, usd_per_mtok_output: float) -> PricePoints:
     """A price sheet of a model of unknown size.
-
-    Parameters
-    ----------
-    provider : str
-        Who sells it; one that is not known adds nothing.
-    usd_per_mtok_input, usd_per_mtok_output : float
-        List prices [USD/Mtok].
-
-    Returns
-    -------
-    PricePoints
-        One row.
 
     Examples
     --------

@@ -31,17 +31,7 @@ _SPREAD, _LIFETIME_NATS = 0.35, math.log(DAY_S / MINUTE_S)
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One way to read a sheet.
-
-    Attributes
-    ----------
-    name : str
-        What is supposed.
-    weight : float
-        Posterior probability [-].
-    rejected : str or None
-        Why it cannot be; None where it can.
-    """
+    """One way to read a sheet."""
 
     name: str
     weight: float
@@ -54,20 +44,6 @@ def threshold_kv_bytes_per_token(
     """Cache that a threshold would mean if it were a crossover, ``k = 2 N W / (F L*)``: an explanation, no estimator.
 
     :func:`threshold_errors` tries it on every model, chip and precision that ships.
-
-    Parameters
-    ----------
-    n_params_active : float or ndarray
-        Parameters multiplied per token, ``N`` [-].
-    peak_flop_per_s, hbm_bytes_per_s : float or ndarray
-        ``F`` [FLOP/s] and ``W`` [byte/s] of one chip.
-    threshold_tokens : float or ndarray
-        Prompt beyond which a token costs more, ``L*`` [token].
-
-    Returns
-    -------
-    float or ndarray
-        ``k`` [byte/token].
 
     References
     ----------
@@ -83,15 +59,7 @@ def threshold_kv_bytes_per_token(
 
 @dataclass(frozen=True, slots=True)
 class ThresholdError:
-    """How far the threshold formula is from the cache of a model that ships, at the model's own size.
-
-    Attributes
-    ----------
-    model, accelerator, precision : str
-        The model, and the chip and precision that the formula supposes.
-    ratio : float
-        The model's cache over what the formula makes of the threshold; 1 where it is right [-].
-    """
+    """How far the threshold formula is from the cache of a model that ships, at the model's own size."""
 
     model: str
     accelerator: str
@@ -106,16 +74,6 @@ def threshold_errors(threshold_tokens: float) -> tuple[ThresholdError, ...]:
     A model's cache is what it keeps of a prompt of that length, over its tokens: windows, latent and linear attention,
     shared caches and compression count as they are, the state that does not grow is left out. Models of one shape count
     once.
-
-    Parameters
-    ----------
-    threshold_tokens : float
-        Prompt beyond which a token costs more [token].
-
-    Returns
-    -------
-    tuple of ThresholdError
-        The nearest to 1 from above first.
 
     Examples
     --------
@@ -146,22 +104,6 @@ def threshold_errors(threshold_tokens: float) -> tuple[ThresholdError, ...]:
 def threshold_words(threshold_tokens: float, n_params_active: float, accelerator: Accelerator, precision: str) -> str:
     """What a threshold would mean as a crossover, and what the models that ship say of the formula.
 
-    Parameters
-    ----------
-    threshold_tokens : float
-        Prompt beyond which a token costs more [token].
-    n_params_active : float
-        Of the model that is sold [-].
-    accelerator : Accelerator
-        That serves it.
-    precision : str
-        That it multiplies in.
-
-    Returns
-    -------
-    str
-        One sentence.
-
     Examples
     --------
     >>> words = threshold_words(200e3, 100e9, load_accelerator("h200-sxm5-141gb"), "fp8")
@@ -191,18 +133,6 @@ def cache_reads_to_break_even(prices: Mapping[str, float], write: str = "cache_w
 
     ``n (p_in - p_read) = p_write - p_in``
 
-    Parameters
-    ----------
-    prices : mapping of str to float
-        Per million tokens, by kind.
-    write : str
-        ``cache_write`` or ``cache_write_1h``.
-
-    Returns
-    -------
-    float
-        Reads; infinite where a read costs what a fresh token does [-].
-
     Examples
     --------
     >>> sheet = {"input": 5.0, "cached_read": 0.5, "cache_write": 6.25, "cache_write_1h": 10.0}
@@ -222,18 +152,6 @@ def store_or_resend_s(prices: Mapping[str, float], write: str = "cache_write") -
     A write is held for ``T`` and must be read ``n`` times in it to pay; a prefix that comes back at random every
     ``t`` is read ``T / t`` times.
 
-    Parameters
-    ----------
-    prices : mapping of str to float
-        Per million tokens, by kind.
-    write : str
-        ``cache_write`` or ``cache_write_1h``.
-
-    Returns
-    -------
-    float
-        Break-even interval; 0 where storing never pays, infinite where a write costs no more than input [s].
-
     Examples
     --------
     >>> sheet = {"input": 5.0, "cached_read": 0.5, "cache_write": 6.25, "cache_write_1h": 10.0}
@@ -250,16 +168,6 @@ def lifetime_readings(kinds: Mapping[str, float]) -> dict[str, tuple[Hypothesis,
     A device holds what comes back more seldom than its drain time, so a seller's lifetimes may be those of devices; a
     modern disk drains in a day. Nothing but the length of the lifetime speaks for it: it may as well be a round number.
     Every device of the newest edition and the round number are equally likely before (assumption).
-
-    Parameters
-    ----------
-    kinds : mapping of str to float
-        Prices by kind; those of cache writes are read.
-
-    Returns
-    -------
-    dict of str to tuple of Hypothesis
-        By kind of write, the round number and the devices, nearest first.
 
     Examples
     --------

@@ -31,11 +31,6 @@ KNOWN_EACH = 2
 def open_kv_bytes() -> Floats:
     """Cache bytes per token of open models: the prior, and the posterior, of what prices do not tell.
 
-    Returns
-    -------
-    ndarray
-        One number per model that ships with a known cache, in bf16 [byte/token].
-
     Examples
     --------
     >>> bool(4096 < open_kv_bytes().min() < 10_000)
@@ -47,29 +42,7 @@ def open_kv_bytes() -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Everything drawn: the sheet's own model under every hypothesis, and open models served alike.
-
-    Attributes
-    ----------
-    supposed : Supposed
-        Sizes and cache.
-    premium : ndarray
-        Logarithm of the premium over the one given [-].
-    served : Served
-        How each is served.
-    crossover_tokens : ndarray
-        Context at which reading the cache takes as long as computing [token].
-    where : ndarray
-        Place of each sample's hypothesis in ``places`` [-].
-    places : list of tuple
-        Chip and precision, and speed target.
-    ruled_out : dict
-        Chips and precisions that cannot be, with the reason.
-    names : ndarray
-        Open models.
-    known : Served
-        How they are served: as many draws of each, in the order of ``names``.
-    """
+    """Everything drawn: the sheet's own model under every hypothesis, and open models served alike."""
 
     supposed: Supposed
     premium: Floats
@@ -82,18 +55,7 @@ class Samples:
     known: Served
 
     def refusals(self, weight: Floats) -> dict[tuple[Cell, str], str]:
-        """Why hypotheses have no weight.
-
-        Parameters
-        ----------
-        weight : ndarray
-            Of every sample [-].
-
-        Returns
-        -------
-        dict
-            Reasons of those that have none.
-        """
+        """Why hypotheses have no weight."""
         out = {}
         for place, (cell, speed) in enumerate(self.places):
             mine = self.where == place
@@ -113,24 +75,6 @@ def serve_samples(
     fast_batch_ratio: float | None,
 ) -> Samples:  # fmt: skip
     """Serve a share of the samples, and every open model, under each hypothesis.
-
-    Parameters
-    ----------
-    drawn : tuple of Supposed and ndarray
-        Models, and the logarithm of the premium that each was drawn with [-].
-    known : PricePoints
-        Open models of known size.
-    prior : ServingPrior
-        How models are served.
-    rng : Generator
-        Of what is drawn.
-    fast_batch_ratio : float or None
-        Batch over that of a fast mode [-].
-
-    Returns
-    -------
-    Samples
-        As many per hypothesis.
 
     Examples
     --------

@@ -21,88 +21,32 @@ _PER = Decimal(int(TOKENS_PER_MTOK))
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """A price of long requests: it holds for the whole request.
-
-    Attributes
-    ----------
-    threshold_tokens : int
-        Prompt beyond which it holds [token].
-    price : Decimal
-        Per million tokens, in USD.
-    is_inclusive : bool
-        Whether a prompt of exactly the threshold pays it (``>=``) or not (``>``).
-    """
+    """A price of long requests: it holds for the whole request."""
 
     threshold_tokens: int
     price: Decimal
     is_inclusive: bool = False
 
     def holds(self, prompt_tokens: int) -> bool:
-        """Whether a prompt is that long.
-
-        Parameters
-        ----------
-        prompt_tokens : int
-            All input tokens, cached ones too [token].
-
-        Returns
-        -------
-        bool
-            True where the tier's price holds.
-        """
+        """Whether a prompt is that long."""
         return prompt_tokens > self.threshold_tokens or (self.is_inclusive and prompt_tokens == self.threshold_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """One price of a sheet.
-
-    Attributes
-    ----------
-    base : Decimal
-        Per million tokens, in USD.
-    tiers : tuple of PriceTier
-        By rising threshold.
-    """
+    """One price of a sheet."""
 
     base: Decimal
     tiers: tuple[PriceTier, ...] = ()
 
     def price(self, prompt_tokens: int) -> Decimal:
-        """Price of the request's tokens of this kind.
-
-        Parameters
-        ----------
-        prompt_tokens : int
-            All input tokens of the request [token].
-
-        Returns
-        -------
-        Decimal
-            Per million tokens, in USD.
-        """
+        """Price of the request's tokens of this kind."""
         return next((tier.price for tier in reversed(self.tiers) if tier.holds(prompt_tokens)), self.base)
 
 
 @dataclass(frozen=True, slots=True)
 class PriceSheet:
-    """Prices of one model at one provider.
-
-    Attributes
-    ----------
-    name : str
-        ``provider/model``, or what the file says.
-    rates : mapping of str to Rate
-        By kind: ``input``, ``output``, ``cached_read``, ``cache_write``, ``cache_write_1h``.
-    request_price : Decimal
-        Per request, in USD.
-    modes : mapping of str to mapping of str to Rate
-        Prices that ``batch``, ``priority`` and the like replace.
-    origin : str
-        Where the prices are from, and when.
-    notes : tuple of str
-        Currency, and prices that were left out.
-    """
+    """Prices of one model at one provider."""
 
     name: str
     rates: Mapping[str, Rate]
@@ -114,15 +58,7 @@ class PriceSheet:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request.
-
-    Attributes
-    ----------
-    prompt_tokens, output_tokens : int
-        All of the prompt, what is read from or written to the cache included; and the answer [token].
-    cached_read_tokens, cache_write_tokens, cache_write_1h_tokens : int
-        Parts of the prompt: found in the cache, written to it for 5 minutes, for an hour [token].
-    """
+    """Tokens of one request."""
 
     prompt_tokens: int = 0
     output_tokens: int = 0
@@ -196,16 +132,6 @@ def read_sheet(path: str | Path) -> PriceSheet:
     ``[price]`` holds a number per million tokens for each kind; ``[[tier]]`` a threshold and the prices beyond it;
     ``[mode.batch]`` a ``ratio`` or prices. ``currency`` other than USD needs ``usd_per_unit`` and ``rate_date``.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    PriceSheet
-        In USD.
-
     Examples
     --------
     >>> read_sheet("missing.toml")
@@ -217,16 +143,6 @@ def read_sheet(path: str | Path) -> PriceSheet:
 
 def sheet_of(document: Document) -> PriceSheet:
     r"""Check a parsed price sheet.
-
-    Parameters
-    ----------
-    document : Document
-        The parsed file.
-
-    Returns
-    -------
-    PriceSheet
-        In USD.
 
     Examples
     --------

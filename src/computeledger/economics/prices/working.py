@@ -16,18 +16,6 @@ _SERVED = "how a model of that size is served on each chip, precision and speed 
 def inversion_figures(found: Inversion, clues: PriceClues) -> tuple[Figure, ...]:
     """Show how the answer of an inversion comes about.
 
-    Parameters
-    ----------
-    found : Inversion
-        The answer.
-    clues : PriceClues
-        Prices it was asked with.
-
-    Returns
-    -------
-    tuple of Figure
-        Sizes, cache, batch, utilisation, margin, weights of the hypotheses.
-
     References
     ----------
     genai-prices; litellm-prices.

@@ -14,16 +14,6 @@ from computeledger.errors import InputError
 def pareto_policies(out: Outcome) -> NDArray[np.intp]:
     """Policies that nothing beats in both cost and success, from cheap to good.
 
-    Parameters
-    ----------
-    out : Outcome
-        All policies.
-
-    Returns
-    -------
-    ndarray
-        Their places [-].
-
     Examples
     --------
     >>> from computeledger.economics.routing.model import RouteModel, evaluate_policies
@@ -41,23 +31,6 @@ def pareto_policies(out: Outcome) -> NDArray[np.intp]:
 
 def best_policy(out: Outcome, least_success_fraction: float = 0.0) -> int:
     """The lowest cost per completed task among policies that succeed often enough.
-
-    Parameters
-    ----------
-    out : Outcome
-        All policies.
-    least_success_fraction : float
-        Success that is needed [-].
-
-    Returns
-    -------
-    int
-        Its place [-].
-
-    Raises
-    ------
-    InputError
-        No policy succeeds that often.
 
     Examples
     --------
@@ -78,16 +51,6 @@ def best_policy(out: Outcome, least_success_fraction: float = 0.0) -> int:
 def independent(task: RouteTask) -> RouteTask:
     """The same task with failures that know nothing of each other: an upper bound of what retries and cascades reach.
 
-    Parameters
-    ----------
-    task : RouteTask
-        With its correlations.
-
-    Returns
-    -------
-    RouteTask
-        Without.
-
     Examples
     --------
     >>> from computeledger.economics.routing.model import RouteModel, Step, evaluate_policies
@@ -101,18 +64,6 @@ def independent(task: RouteTask) -> RouteTask:
 
 def break_even_price_ratio(out: Outcome, place: int, best: int) -> float:
     """Factor on a policy's whole cost at which it would cost what the best does per completed task.
-
-    Parameters
-    ----------
-    out : Outcome
-        Policies.
-    place, best : int
-        Of the policy and of the best [-].
-
-    Returns
-    -------
-    float
-        Below 1: how far its prices would have to fall [-].
 
     Examples
     --------

@@ -34,23 +34,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "patch_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a model at a task.
-
-    Attributes
-    ----------
-    model, task : str
-        Who, and at what.
-    success : bool
-        Whether it was right.
-    usd, s : float
-        Cost and time [USD], [s].
-    difficulty : str
-        ``all`` where it is not told.
-    tool_failed : bool or None
-        Whether it broke off on a call of a tool; None where that is not told.
-    tokens : float
-        Read and written, patches included [token].
-    """
+    """One try of a model at a task."""
 
     model: str
     task: str
@@ -64,19 +48,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFit:
-    """What a table of attempts says.
-
-    Attributes
-    ----------
-    models : tuple of ModelQuestion
-        Chances, correlations and costs.
-    model_correlation_fraction : float or Range
-        Of the copula between models [-].
-    difficulty : dict of str to float
-        Share of tasks of each difficulty [-].
-    facts : tuple of dict
-        Per model: tasks, attempts, successes, failures of tools, tokens.
-    """
+    """What a table of attempts says."""
 
     models: tuple[ModelQuestion, ...]
     model_correlation_fraction: Uncertain
@@ -86,19 +58,6 @@ class AttemptFit:
 
 def read_attempts(path: str | Path, sheets: Callable[[str], PriceSheet] | None = None) -> list[Attempt]:
     """Read a table of attempts.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV or JSONL with ``model, task, success`` and ``cost`` or ``input_tokens, output_tokens``; perhaps
-        ``cached_tokens, patch_tokens, seconds, difficulty, tool_failed``.
-    sheets : callable, optional
-        Finds the price sheet of a model, where cost is to follow from tokens.
-
-    Returns
-    -------
-    list of Attempt
-        Checked.
 
     Examples
     --------
@@ -178,18 +137,6 @@ def _truth(where: str, key: str, value: Any) -> bool:
 
 def fit_attempts(attempts: list[Attempt], seed: int = 0) -> AttemptFit:
     """Fit chances by difficulty, correlations and costs to attempts.
-
-    Parameters
-    ----------
-    attempts : list of Attempt
-        All of them.
-    seed : int
-        Of the resampling of tasks behind the intervals [-].
-
-    Returns
-    -------
-    AttemptFit
-        Models, the correlation between them and shares of difficulties.
 
     Examples
     --------

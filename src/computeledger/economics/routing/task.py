@@ -37,31 +37,7 @@ _TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "max_t
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """A model as the question describes it.
-
-    Attributes
-    ----------
-    name : str
-        Of the model.
-    chances : mapping of str to float, Range or tuple of float
-        By difficulty: a chance, or successes and attempts. ``all`` where difficulty is not told apart.
-    attempt_usd : float or Range
-        Cost of an attempt, over right and wrong ones [USD].
-    attempt_s : float or Range
-        Time of one [s].
-    retry_correlation_fraction : float or Range
-        Of attempts at one task [-].
-    failed_cost_ratio : float or Range
-        Cost of a failed over a solved attempt [-].
-    retry_odds_ratio : float or Range
-        Odds of later tries over those of the first [-].
-    tool_failure_fraction : float or Range
-        Attempts that break off on a call of a tool, and fail, whatever the chance says [-].
-    usd_per_mtok : float
-        Price of its tokens, input and output as it uses them; 0 where no sheet is given [USD/Mtok].
-    is_assumed : tuple of str
-        What the question left open.
-    """
+    """A model as the question describes it."""
 
     name: str
     chances: Mapping[str, Uncertain | tuple[float, float]]
@@ -77,21 +53,7 @@ class ModelQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RouteCase:
-    """Everything a routing question says.
-
-    Attributes
-    ----------
-    models : tuple of ModelQuestion
-        To choose from.
-    settings : RouteTask
-        Verifier, fallback, correlation and limits; its models are replaced.
-    difficulty : mapping of str to float
-        Share of tasks of each difficulty [-].
-    least_success_fraction : float or None
-        Success that is needed [-]; None for that of the best single model.
-    uncertain : mapping of str to float or Range
-        Rates of the verifier, correlation of models and success of the person, each with its interval [-].
-    """
+    """Everything a routing question says."""
 
     models: tuple[ModelQuestion, ...]
     settings: RouteTask
@@ -102,18 +64,6 @@ class RouteCase:
 
 def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteCase:
     """Read a routing question from TOML.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file: ``[task]``, ``[verifier]``, ``[fallback]``, ``[difficulty]`` and ``[[model]]``.
-    sheets : callable, optional
-        Finds the price sheet of ``provider/model``.
-
-    Returns
-    -------
-    RouteCase
-        Checked.
 
     Examples
     --------
@@ -126,20 +76,6 @@ def read_route(path: str | Path, sheets: Callable[[str], PriceSheet] | None = No
 
 def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceSheet] | None = None) -> RouteCase:
     r"""Check a parsed routing question.
-
-    Parameters
-    ----------
-    document : Document
-        The parsed file.
-    folder : Path
-        Where the price sheets it names lie.
-    sheets : callable, optional
-        Finds the price sheet of ``provider/model``.
-
-    Returns
-    -------
-    RouteCase
-        Checked.
 
     Examples
     --------
@@ -379,20 +315,6 @@ def route_task(question: RouteCase, kind: str, draw: np.random.Generator | None 
 
     Chances from counts have Jeffreys' posterior, so that no success is no certainty of failure.
 
-    Parameters
-    ----------
-    question : RouteCase
-        As it was read.
-    kind : str
-        Difficulty.
-    draw : numpy.random.Generator, optional
-        Draws one value of everything uncertain.
-
-    Returns
-    -------
-    RouteTask
-        With numbers.
-
     Examples
     --------
     >>> one = ModelQuestion("a", {"all": (0, 20)}, 0.01)
@@ -429,18 +351,6 @@ def route_task(question: RouteCase, kind: str, draw: np.random.Generator | None 
 
 def at(value: Uncertain, score: float) -> float:
     """A number, or a range's value at a normal score.
-
-    Parameters
-    ----------
-    value : float or Range
-        In its own unit.
-    score : float
-        Standard normal; 0 is the median [-].
-
-    Returns
-    -------
-    float
-        In its own unit.
 
     Examples
     --------

@@ -16,21 +16,6 @@ _COPULA = "all under one common difficulty of the task, normally distributed"
 def route_figures(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, float]) -> tuple[Figure, ...]:
     """Show how the figures of one policy come about.
 
-    Parameters
-    ----------
-    question : RouteCase
-        As it was asked.
-    policy : tuple of Step
-        The one that is explained.
-    found : mapping of str to float
-        Its ``usd_per_task``, ``usd_per_completed_task``, ``success_fraction``, ``wrong_fraction``, ``seconds``, each in
-        the unit that its name says.
-
-    Returns
-    -------
-    tuple of Figure
-        In that order.
-
     Examples
     --------
     >>> from pathlib import Path

@@ -17,11 +17,6 @@ _RECORD = "engine"
 def engines() -> Mapping[str, Engine]:
     """Find the engines that this folder describes.
 
-    Returns
-    -------
-    mapping of str to Engine
-        By id, in alphabetical order.
-
     Examples
     --------
     >>> [name for name, engine in engines().items() if engine.can_launch]
@@ -35,16 +30,6 @@ def engines() -> Mapping[str, Engine]:
 def reads_prompts_first(engine: str) -> bool:
     """Whether an engine reads all prompts that wait before it decodes on.
 
-    Parameters
-    ----------
-    engine : str
-        Any id, also of an engine that is not described.
-
-    Returns
-    -------
-    bool
-        Requests of equal length then end together, and every round is a burst again.
-
     Examples
     --------
     >>> reads_prompts_first("sglang"), reads_prompts_first("vllm")
@@ -55,16 +40,6 @@ def reads_prompts_first(engine: str) -> bool:
 
 def named_engine(text: str) -> str | None:
     """Find the engine that a publication is about.
-
-    Parameters
-    ----------
-    text : str
-        Its title and notes.
-
-    Returns
-    -------
-    str or None
-        An id: by an engine's own names, else by who publishes with it.
 
     Examples
     --------

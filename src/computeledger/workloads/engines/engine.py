@@ -15,33 +15,7 @@ LARGEST_HOST = 8
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What an engine is to run.
-
-    Attributes
-    ----------
-    model : str
-        Checkpoint id.
-    layout : Layout
-        Of one replica, or of one worker of a pool.
-    batch : int
-        Sequences of the replica [-].
-    context_tokens : int
-        Longest request [token].
-    cached : bool
-        Whether prompts share a prefix that is cached.
-    kv : str
-        Precision of the cache: ``bf16`` or ``fp8``.
-    online_fp8 : bool
-        Whether bf16 weights are quantised on loading.
-    role : str
-        ``prefill`` or ``decode`` of two pools; empty where one replica does both.
-    whole_fraction, static_fraction, cache_fraction : float
-        Shares of HBM: of everything, of weights and cache, of the cache in what weights and workspace leave [-].
-    drafts : int
-        Tokens drafted per step [-].
-    is_drafted_by_mtp : bool
-        Whether the model drafts for itself.
-    """
+    """What an engine is to run."""
 
     model: str
     layout: Layout
@@ -65,16 +39,6 @@ class Launch:
 
 def any_layout(layout: Layout) -> str | None:  # noqa: ARG001
     """Accept a layout.
-
-    Parameters
-    ----------
-    layout : Layout
-        Any.
-
-    Returns
-    -------
-    str or None
-        None: there is no reason against it.
 
     Examples
     --------
@@ -171,18 +135,6 @@ class Engine:
 def shell(program: str, options: Sequence[str]) -> list[str]:
     r"""Write a command over several lines.
 
-    Parameters
-    ----------
-    program : str
-        The command.
-    options : sequence of str
-        One per line.
-
-    Returns
-    -------
-    list of str
-        Lines that end in a backslash but for the last.
-
     Examples
     --------
     >>> print("\n".join(shell("vllm serve m", ["--a 1", "--b 2"])))
@@ -195,18 +147,6 @@ def shell(program: str, options: Sequence[str]) -> list[str]:
 
 def on_several_hosts(layout: Layout, arguments: str) -> list[str]:
     """Say what a replica over several hosts needs; how many GPUs a host has is not known here.
-
-    Parameters
-    ----------
-    layout : Layout
-        Of the replica.
-    arguments : str
-        The engine's arguments for it.
-
-    Returns
-    -------
-    list of str
-        A comment, or nothing.
 
     Examples
     --------

@@ -29,17 +29,7 @@ RACK_GPUS = 72
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One change.
-
-    Attributes
-    ----------
-    change : str
-        What to do, in words.
-    gain_fraction : float
-        By how much tokens/s rise [-].
-    remark : str
-        What it costs or needs.
-    """
+    """One change."""
 
     change: str
     gain_fraction: float
@@ -48,17 +38,6 @@ class Advice:
 
 def what_binds(result: PretrainingResult) -> dict[str, float]:
     """Share of a step by cause.
-
-    Parameters
-    ----------
-    result : PretrainingResult
-        With samples or single numbers.
-
-    Returns
-    -------
-    dict of str to float
-        ``compute``, ``memory``, ``communication``, ``bubble``, ``uneven stages``, ``host``, ``optimizer``; they add up
-        to 1 [-].
 
     Examples
     --------
@@ -91,20 +70,6 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
 
 def advise(scenario: PretrainingScenario, machine: Machine, limits: Limits) -> list[Advice]:
     """Try changes to a configuration and keep what gains.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        With one layout.
-    machine : Machine
-        With single numbers as efficiency factors.
-    limits : Limits
-        What a search may choose from.
-
-    Returns
-    -------
-    list of Advice
-        The largest gain first.
 
     Examples
     --------
@@ -186,17 +151,7 @@ def _machine(
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A configuration that fits where the given one does not.
-
-    Attributes
-    ----------
-    change : str
-        What differs, in words.
-    option : PretrainingOption
-        What then runs.
-    slower_ratio : float
-        Its tokens/s per GPU below those that the given one would reach, as a ratio of step times [-].
-    """
+    """A configuration that fits where the given one does not."""
 
     change: str
     option: PretrainingOption
@@ -205,18 +160,6 @@ class Remedy:
 
 def fits(scenario: PretrainingScenario, machine: Machine) -> bool:
     """Whether the busiest GPU holds a configuration.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        With one layout.
-    machine : Machine
-        One GPU and its links.
-
-    Returns
-    -------
-    bool
-        Whether it fits.
 
     Examples
     --------
@@ -233,21 +176,6 @@ def fits(scenario: PretrainingScenario, machine: Machine) -> bool:
 
 def remedies(scenario: PretrainingScenario, machine: Machine, limits: Limits) -> list[Remedy]:
     """List what would fit instead of a configuration that does not, the fastest first.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        With one layout.
-    machine : Machine
-        With single numbers as efficiency factors.
-    limits : Limits
-        What a search may choose from.
-
-    Returns
-    -------
-    list of Remedy
-        The same layout with less memory where that is enough, else the best other layout of the same GPUs; empty where
-        only more GPUs help.
 
     Examples
     --------
@@ -272,16 +200,6 @@ def remedies(scenario: PretrainingScenario, machine: Machine, limits: Limits) ->
 def option_words(option: PretrainingOption) -> str:
     """Say how an option runs, beside its layout.
 
-    Parameters
-    ----------
-    option : PretrainingOption
-        Of a search.
-
-    Returns
-    -------
-    str
-        Microbatch, recomputation, schedule, sharding.
-
     Examples
     --------
     >>> from computeledger.physics.parallelism import Layout
@@ -298,22 +216,6 @@ def option_words(option: PretrainingOption) -> str:
 
 def larger_job(scenario: PretrainingScenario, n_gpus: int, machine: Machine, limits: Limits) -> str:
     """Say what would make a model fit that no layout of a job holds.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Of the search that found nothing.
-    n_gpus : int
-        GPUs of the job [-].
-    machine : Machine
-        With single numbers as efficiency factors.
-    limits : Limits
-        Of the search.
-
-    Returns
-    -------
-    str
-        The fewest GPUs by doubling, and whether adapters fit; for the end of a message.
 
     Examples
     --------
@@ -351,16 +253,6 @@ def _first(scenario: PretrainingScenario, n_gpus: int, machine: Machine, limits:
 
 def step_share_words(binds: dict[str, float]) -> str:
     """Say what takes a step's time, the largest first.
-
-    Parameters
-    ----------
-    binds : dict of str to float
-        From :func:`what_binds` [-].
-
-    Returns
-    -------
-    str
-        Causes above 2 %.
 
     Examples
     --------

@@ -27,23 +27,7 @@ Columns = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a search may choose from; None leaves it free.
-
-    Attributes
-    ----------
-    n_scale_up : int
-        GPUs in one scale-up domain [-]; tensor parallelism stays inside it.
-    layouts : tuple of Layout or None
-        To choose from; None takes every legal one.
-    microbatch_sequences, virtual_stages : int or None
-        The only one to try [-].
-    recompute : tuple of str
-        Modes to try.
-    schedules : tuple of str
-        Pipeline schedules to try.
-    sharded : tuple of bool
-        Whether to try replicated weights, sharded weights (ZeRO-3, without a pipeline), or both.
-    """
+    """What a search may choose from; None leaves it free."""
 
     n_scale_up: int
     layouts: tuple[Layout, ...] | None = None
@@ -56,17 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Configurations as columns; each is legal, and the global batch divides over it.
-
-    Attributes
-    ----------
-    tp, pp, dp, cp, ep : ndarray
-        Degrees [-].
-    microbatch_sequences, virtual_stages : ndarray
-        Sequences that pass a stage at once, and pieces of the model per stage [-].
-    schedule, sharded, recompute : ndarray
-        Places in :data:`SCHEDULES`, 1 for sharded weights, places in :data:`RECOMPUTE_CHOICES` [-].
-    """
+    """Configurations as columns; each is legal, and the global batch divides over it."""
 
     tp: Columns
     pp: Columns
@@ -87,16 +61,6 @@ class Candidates:
     def take(self, rows: NDArray[np.int64] | slice) -> Candidates:
         """Pick rows.
 
-        Parameters
-        ----------
-        rows : ndarray or slice
-            Which ones [-].
-
-        Returns
-        -------
-        Candidates
-            Those.
-
         Examples
         --------
         >>> one = np.array([1.0, 2.0])
@@ -108,18 +72,6 @@ class Candidates:
 
 def divisors(n: int, most: int | None = None) -> list[int]:
     """Divisors of a count.
-
-    Parameters
-    ----------
-    n : int
-        Count, at least 1 [-].
-    most : int, optional
-        Largest divisor of interest [-].
-
-    Returns
-    -------
-    list of int
-        Ascending [-].
 
     Examples
     --------
@@ -134,27 +86,6 @@ def divisors(n: int, most: int | None = None) -> list[int]:
 
 def training_layouts(model: Model, n_gpus: int, n_scale_up: int, longest_cp: int = 1) -> list[Layout]:
     """List the layouts that use all GPUs of a job: every divisor in tp, pp, cp and ep that is legal.
-
-    Parameters
-    ----------
-    model : Model
-        What is trained.
-    n_gpus : int
-        GPUs of the job [-].
-    n_scale_up : int
-        GPUs in one scale-up domain [-]; tensor parallelism stays inside it.
-    longest_cp : int
-        Largest context-parallel degree to try [-].
-
-    Returns
-    -------
-    list of Layout
-        Legal layouts.
-
-    Raises
-    ------
-    LayoutError
-        Where none is legal.
 
     Examples
     --------
@@ -186,16 +117,6 @@ def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[
 def longest_context_parallel(sequence_tokens: float) -> int:
     """Context-parallel degree up to which each rank keeps enough tokens.
 
-    Parameters
-    ----------
-    sequence_tokens : float
-        Of one sequence [token].
-
-    Returns
-    -------
-    int
-        A power of two [-].
-
     Examples
     --------
     >>> longest_context_parallel(4096), longest_context_parallel(131072), longest_context_parallel(500)
@@ -210,25 +131,6 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     A configuration is legal where the layout is, the global batch divides into microbatches, the pipeline has a piece
     of the model for each virtual stage and, with several pieces, microbatches in multiples of the stages; DualPipe
     needs an even number of stages and at least two microbatches for each.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Model, sequence and global batch; its layout and microbatch are replaced.
-    n_gpus : int
-        GPUs of the job [-].
-    limits : Limits
-        What may be chosen.
-
-    Returns
-    -------
-    Candidates
-        None, where the global batch divides over no layout.
-
-    Raises
-    ------
-    LayoutError
-        Where no layout is legal.
 
     Examples
     --------

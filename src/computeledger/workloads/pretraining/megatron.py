@@ -21,17 +21,7 @@ FRAMEWORKS = ("megatron",)
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Arguments of a framework.
-
-    Attributes
-    ----------
-    framework, script : str
-        Whose arguments they are, and what takes them.
-    arguments : tuple of (str, str)
-        Name with its dashes, and value; an empty value for a switch.
-    remarks : tuple of str
-        What the arguments do not say.
-    """
+    """Arguments of a framework."""
 
     framework: str
     script: str
@@ -52,23 +42,6 @@ class Launch:
 
 def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise") -> Launch:
     """Write a configuration as arguments of Megatron-LM.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        With one layout.
-    fp8_recipe : str
-        Scaling of 8-bit products: ``blockwise`` on Hopper, ``mxfp8`` on Blackwell.
-
-    Returns
-    -------
-    Launch
-        Parallelism, batch, recomputation, precision and the model's shape.
-
-    Raises
-    ------
-    InputError
-        For a schedule that Megatron-LM does not have.
 
     Examples
     --------
@@ -124,18 +97,6 @@ def _parallel(scenario: PretrainingScenario) -> Arguments:
 
 def stage_layout(model: Model, n_pieces: int) -> str:
     """Spread layers over pieces as evenly as they go: the embedding and the output head count as a layer each.
-
-    Parameters
-    ----------
-    model : Model
-        With its layers and MTP layers.
-    n_pieces : int
-        Pipeline stages times virtual stages [-].
-
-    Returns
-    -------
-    str
-        ``E`` embedding, ``t`` layer, ``m`` MTP layer, ``L`` loss; pieces apart by ``|``.
 
     Examples
     --------

@@ -18,23 +18,6 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenario:
     """The run that a question asks about, its layout still open.
 
-    Parameters
-    ----------
-    question : PretrainQuestion
-        What is asked.
-    model : Model
-        What is trained.
-
-    Returns
-    -------
-    PretrainingScenario
-        With tokens at their median, and no price.
-
-    Raises
-    ------
-    InputError
-        For a recomputation or a precision that does not exist.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model
@@ -67,25 +50,6 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
 def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int) -> tuple[int, Layout | None]:
     """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs.
 
-    Parameters
-    ----------
-    question : PretrainQuestion
-        What is asked.
-    model : Model
-        What is trained.
-    n_gpus_scale_up : int
-        GPUs of a scale-up domain, the job's own where neither GPUs nor layout are stated [-].
-
-    Returns
-    -------
-    tuple of int and Layout or None
-        None where it is searched.
-
-    Raises
-    ------
-    LayoutError
-        Where the layout does not suit the model or the GPUs.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model
@@ -102,18 +66,6 @@ def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int
 
 def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
     """What a search may choose.
-
-    Parameters
-    ----------
-    question : PretrainQuestion
-        What is asked; what it states is not searched.
-    n_gpus_scale_up : int
-        GPUs of a scale-up domain [-].
-
-    Returns
-    -------
-    Limits
-        Layouts left open.
 
     Examples
     --------

@@ -28,25 +28,7 @@ from computeledger.workloads.pretraining.pipeline import SCHEDULES, with_schedul
 
 @dataclass(frozen=True, slots=True)
 class PretrainingOption:
-    """A point of a search.
-
-    Attributes
-    ----------
-    layout : Layout
-        Of the whole job.
-    microbatch_sequences : int
-        Sequences that pass a stage at once [-].
-    recompute : str
-        A mode, or operations joined by commas.
-    step_s, mfu_fraction, memory_bytes : float
-        At the median of the efficiency factors [s], [-], [byte].
-    virtual_stages : int
-        Pieces of the model per stage [-].
-    schedule : str
-        Pipeline schedule.
-    sharded_weights : bool
-        Whether weights and gradients are sharded over the data-parallel ranks.
-    """
+    """A point of a search."""
 
     layout: Layout
     microbatch_sequences: int
@@ -61,17 +43,7 @@ class PretrainingOption:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """Candidates with what they take.
-
-    Attributes
-    ----------
-    candidates : Candidates
-        What was tried.
-    step_s, mfu_fraction, memory_bytes : ndarray
-        By candidate [s], [-], [byte].
-    capacity_bytes : float
-        HBM that a job may fill [byte].
-    """
+    """Candidates with what they take."""
 
     candidates: Candidates
     step_s: Columns
@@ -85,37 +57,13 @@ class Swept:
         return self.memory_bytes <= self.capacity_bytes
 
     def best(self, top: int, fitting: bool = True) -> list[PretrainingOption]:
-        """List the fastest candidates.
-
-        Parameters
-        ----------
-        top : int
-            How many [-].
-        fitting : bool
-            Whether only those that fit.
-
-        Returns
-        -------
-        list of PretrainingOption
-            From the fastest; fewer where fewer fit.
-        """
+        """List the fastest candidates."""
         cost = np.where(self.fits, self.step_s, np.inf) if fitting else self.step_s
         order = np.argsort(cost, kind="stable")[:top]
         return [self.option(int(row)) for row in order if np.isfinite(cost[row])]
 
     def option(self, row: int) -> PretrainingOption:
-        """Give one candidate by its row.
-
-        Parameters
-        ----------
-        row : int
-            Place in the columns [-].
-
-        Returns
-        -------
-        PretrainingOption
-            The candidate.
-        """
+        """Give one candidate by its row."""
         one = self.candidates.take(slice(row, row + 1))
         degrees = {name: int(getattr(one, name)[0]) for name in ("tp", "pp", "dp", "cp", "ep")}
         return PretrainingOption(
@@ -133,18 +81,6 @@ class Swept:
 
 def configured(scenario: PretrainingScenario, every: Candidates) -> PretrainingScenario:
     """Put candidates of one recompute mode, schedule and sharding into a scenario, as arrays.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Model, sequence, global batch.
-    every : Candidates
-        That share mode, schedule and sharding.
-
-    Returns
-    -------
-    PretrainingScenario
-        Whose layout and batch are columns.
 
     Examples
     --------
@@ -169,20 +105,6 @@ def configured(scenario: PretrainingScenario, every: Candidates) -> PretrainingS
 
 def evaluate(scenario: PretrainingScenario, every: Candidates, machine: Machine) -> Swept:
     """Time every candidate and account for its memory, in blocks that stay in the cache.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Model, precision, sequence, global batch.
-    every : Candidates
-        From :func:`candidates`.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    Swept
-        In the candidates' order.
 
     Examples
     --------
@@ -212,18 +134,6 @@ def evaluate(scenario: PretrainingScenario, every: Candidates, machine: Machine)
 def chosen(scenario: PretrainingScenario, option: PretrainingOption) -> PretrainingScenario:
     """Put an option of a search into a scenario.
 
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Of the search.
-    option : PretrainingOption
-        Layout, microbatch, recomputation, schedule.
-
-    Returns
-    -------
-    PretrainingScenario
-        With single numbers.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model
@@ -249,29 +159,6 @@ def search_pretraining(
     """Evaluate layouts with every microbatch and recompute mode, and keep the fastest that fit.
 
     Virtual stages and sharding stay as the scenario has them.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Its layout, microbatch and recomputation are replaced.
-    layouts : iterable of Layout
-        To try; all of one number of GPUs.
-    machine : Machine
-        With single numbers as efficiency factors.
-    top : int
-        How many to keep [-].
-
-    Returns
-    -------
-    list of PretrainingOption
-        From the fastest.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where nothing fits, with the closest.
-    QuantityError
-        Where the global batch divides over no layout that fits.
 
     Examples
     --------
@@ -299,29 +186,6 @@ def search_pretraining(
 
 def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machine, asked: tuple[int, Limits]) -> Swept:
     """Evaluate candidates, and refuse where none can be run.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Model, precision, sequence, global batch.
-    every : Candidates
-        From :func:`candidates`.
-    machine : Machine
-        With single numbers as efficiency factors.
-    asked : tuple of int and Limits
-        GPUs of the job, and what was allowed [-].
-
-    Returns
-    -------
-    Swept
-        With at least one that fits.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where nothing fits, with the leanest.
-    QuantityError
-        Where the global batch divides over no layout.
 
     Examples
     --------
@@ -384,30 +248,6 @@ def configured_run(
     """Give a run its configuration: what is given holds, what is left out is searched.
 
     ``pretrain`` and ``plan`` both ask here.
-
-    Parameters
-    ----------
-    scenario : PretrainingScenario
-        Model, precision, sequence, global batch; its layout where the limits name one.
-    n_gpus : int
-        GPUs of the job [-].
-    limits : Limits
-        What is given, and what may be chosen from.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    tuple of PretrainingScenario and Swept or None
-        The fastest configuration that fits, and all that were tried; a given layout that does not fit as modelled is
-        answered as it stands, with None.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where the layout is left open and nothing fits.
-    QuantityError
-        Where the global batch divides over no layout.
 
     Examples
     --------

@@ -40,27 +40,7 @@ _HIDDEN = {
 
 @dataclass(frozen=True, slots=True)
 class OperationWorking:
-    """One operation of a step on one GPU, over all microbatches.
-
-    Attributes
-    ----------
-    name : str
-        Operation, or part of the step.
-    bound : str
-        ``compute``, ``memory``, ``network`` or ``overhead``.
-    flop, bytes : float
-        Work and HBM traffic [FLOP], [byte].
-    time_s : float or ndarray
-        Of the step [s].
-    share_fraction : float
-        Of the step's time [-].
-    limit_s : float
-        At the datasheet's peaks [s].
-    exposed_s, hidden_s : float
-        Communication that is waited for, and that runs beside computation [s].
-    phases : mapping of str to float
-        Share of the work by phase [-]; empty for what happens once per step.
-    """
+    """One operation of a step on one GPU, over all microbatches."""
 
     name: str
     bound: str
@@ -82,15 +62,7 @@ class OperationWorking:
 
 @dataclass(frozen=True, slots=True)
 class StepWorking:
-    """The working of a step.
-
-    Attributes
-    ----------
-    operations : tuple of OperationWorking
-        They add up to the step.
-    step_s, limit_s : float
-        The step at the medians, and at the datasheet's peaks with nothing hidden that must be waited for [s].
-    """
+    """The working of a step."""
 
     operations: tuple[OperationWorking, ...]
     step_s: float
@@ -110,18 +82,6 @@ class StepWorking:
 
 def step_working(result: PretrainingResult, machine: Machine) -> StepWorking:
     """Take a step apart.
-
-    Parameters
-    ----------
-    result : PretrainingResult
-        With samples or single numbers.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    StepWorking
-        Operations, then what surrounds them.
 
     Examples
     --------

@@ -47,21 +47,7 @@ from computeledger.workloads.serving.estimate import ServingScenario
 
 @dataclass(frozen=True, slots=True)
 class AskedRun:
-    """The run that a question asks about.
-
-    Attributes
-    ----------
-    model : Model
-        What is trained.
-    confidence : str
-        Class of its intervals.
-    machines, typical_machines : RLMachines
-        With samples of the efficiency factors, and with their medians.
-    scenario, typical : RLScenario
-        Along the sample axis, and at the medians; layouts and split as stated or as found.
-    options : list of SplitOption
-        Splits that a search found, cheapest token first.
-    """
+    """The run that a question asks about."""
 
     model: Model
     confidence: str
@@ -74,15 +60,7 @@ class AskedRun:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers of a question, and the machine that goes with them.
-
-    Attributes
-    ----------
-    values : mapping of str to float or ndarray
-        By field of the question; samples of RL's own factors as ``efficiency.NAME``.
-    machine : Machine
-        Of the generators.
-    """
+    """Numbers of a question, and the machine that goes with them."""
 
     values: Mapping[str, Num]
     machine: Machine
@@ -90,25 +68,6 @@ class Numbers:
 
 def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun:
     """Make a question ready: lengths, verifiers, and layouts and split found where they are not given.
-
-    Parameters
-    ----------
-    question : RLQuestion
-        What is asked.
-    drawn, typical : Numbers
-        Along the sample axis, and at the medians.
-
-    Returns
-    -------
-    AskedRun
-        For :func:`computeledger.workloads.rl.estimate.estimate_rl`.
-
-    Raises
-    ------
-    InputError
-        Where the question contradicts itself, or its rollouts exceed the model's context.
-    DoesNotFitError
-        Where no layout holds the model and a longest rollout.
 
     Examples
     --------
@@ -284,21 +243,6 @@ def _parse_domain(text: str) -> Domain:
 
 def read_lengths(path: str) -> list[float]:
     """Read observed lengths, one number per line.
-
-    Parameters
-    ----------
-    path : str
-        Of a text file.
-
-    Returns
-    -------
-    list of float
-        At least one [token].
-
-    Raises
-    ------
-    InputError
-        For a file that holds no lengths, or what is no number.
 
     Examples
     --------

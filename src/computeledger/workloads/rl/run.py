@@ -20,19 +20,7 @@ EPOCHS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """An RL run with what it costs and what it is compared with.
-
-    Attributes
-    ----------
-    result : RLResult
-        One step.
-    steps : float or ndarray
-        Of the run [-].
-    usd_per_gpu_hour, facility_w_per_gpu : float or ndarray
-        Price, and power with cooling and losses [USD/h], [W].
-    pretraining_gpu_s_per_token : float or ndarray
-        Of the pretraining token that beta compares with [s/token].
-    """
+    """An RL run with what it costs and what it is compared with."""
 
     result: RLResult
     steps: Num
@@ -112,53 +100,17 @@ class RunCost:
         """FLOP that RL performs in the GPU-time of a pretraining run.
 
         ``C_pre beta_flop / beta_gpu_time``
-
-        Parameters
-        ----------
-        pretraining_flop : float or ndarray
-            ``C_pre`` [FLOP].
-
-        Returns
-        -------
-        float or ndarray
-            In RL [FLOP].
         """
         return pretraining_flop * self.result.beta_flop / self.beta_gpu_time
 
     def demand(self, flop: Num, epochs: Num = EPOCHS) -> BudgetDemand:
-        """Tokens, steps and tasks that put an amount of FLOP into RL of this kind.
-
-        Parameters
-        ----------
-        flop : float or ndarray
-            Budget [FLOP].
-        epochs : float or ndarray
-            Times the set of tasks is gone through [-].
-
-        Returns
-        -------
-        BudgetDemand
-            What the run must be fed.
-        """
+        """Tokens, steps and tasks that put an amount of FLOP into RL of this kind."""
         one = self.result.scenario
         rollout = (one.sampling.lengths.mean_tokens, one.algorithm.rollouts)
         return budget_demand(flop, self.result.flop_per_token, rollout, (one.algorithm.group_size, epochs))
 
     def text_tokens(self, flop: Num, spacing_tokens: Num | None = None) -> Num:
-        """Text that an amount of FLOP in RL on text asks for, ``rollouts / group x text each``, each place once.
-
-        Parameters
-        ----------
-        flop : float or ndarray
-            Budget [FLOP].
-        spacing_tokens : float or ndarray, optional
-            One place in so many tokens; context and gold, so that no token is read twice, when left out [token].
-
-        Returns
-        -------
-        float or ndarray
-            To be had [token].
-        """
+        """Text that an amount of FLOP in RL on text asks for, ``rollouts / group x text each``, each place once."""
         one = self.result.scenario
         each = spacing_tokens
         if each is None:
@@ -167,18 +119,7 @@ class RunCost:
 
 
 def rl_figures(run: RunCost) -> tuple[Figure, ...]:
-    """Show the working of the headline figures.
-
-    Parameters
-    ----------
-    run : RunCost
-        Of the answer.
-
-    Returns
-    -------
-    tuple of Figure
-        Step, both betas, FLOP, GPU-hours, and what follows from them.
-    """
+    """Show the working of the headline figures."""
     result, one = run.result, run.result.scenario
     turns = one.split.max_lag == 0
     step = (

@@ -33,17 +33,7 @@ _SHARES = np.linspace(0.06, 0.94, 45)
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Rollouts that one kind of verifier judges.
-
-    Attributes
-    ----------
-    share_fraction : float or ndarray
-        Of all rollouts [-].
-    cpu_s : float or ndarray
-        Processor time of one verdict [s].
-    n_cores : float or ndarray
-        Verdicts at a time [-].
-    """
+    """Rollouts that one kind of verifier judges."""
 
     share_fraction: Num
     cpu_s: Num
@@ -55,16 +45,6 @@ class Domain:
 
 def mixture_problem(domains: Sequence[Domain]) -> str:
     """Say what is wrong with kinds of tasks that are not all of them.
-
-    Parameters
-    ----------
-    domains : sequence of Domain
-        None where checking takes no time.
-
-    Returns
-    -------
-    str
-        Empty where nothing is.
 
     Examples
     --------
@@ -86,27 +66,7 @@ def mixture_problem(domains: Sequence[Domain]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """What a step samples, keeps and trains on.
-
-    Attributes
-    ----------
-    prompts_per_step, group_size : float or ndarray
-        Prompts, and rollouts of each that the step takes in [-].
-    kept_fraction : float or ndarray
-        Share of them that the update trains on: groups without a signal are filtered out [-].
-    sampling_rounds : float or ndarray
-        Times the whole batch is sampled until enough groups have a signal [-].
-    started_ratio : float or ndarray
-        Rollouts started over those taken in; the step goes on when enough have ended [-].
-    keeps_partial : bool
-        Whether rollouts broken off go on in the next step.
-    logprob_passes : float or ndarray
-        Forward passes over every rollout: old policy, reference [-].
-    updates_per_batch, optimizer_steps : float or ndarray
-        Passes of the update over kept rollouts, and optimiser steps in one of them [-].
-    critic_ratio, reward_ratio : float or ndarray
-        Size of a critic that is trained beside, and of a reward model on the trainer, over the policy [-].
-    """
+    """What a step samples, keeps and trains on."""
 
     prompts_per_step: Num
     group_size: Num
@@ -154,15 +114,6 @@ class TextReward:
 
     A place of a text is a prompt, its context. Behind every thought the gold is scored, and once per place without one;
     for all of it the context is read once.
-
-    Attributes
-    ----------
-    gold_tokens : float or ndarray
-        Of one place [token].
-    is_gold_trained : bool
-        Whether the update goes over the gold as well, for its likelihood.
-    plain_tokens : float or ndarray
-        Of next-token training beside the update, in a step [token].
     """
 
     gold_tokens: Num
@@ -175,19 +126,7 @@ class TextReward:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Who has which GPUs.
-
-    Attributes
-    ----------
-    n_generation, n_training : float or ndarray
-        GPUs of the generators and of the trainer [-].
-    is_colocated : bool
-        Whether both are the same GPUs, in turns.
-    max_lag : int
-        Versions of the weights by which a rollout may be behind the step that trains on it [-].
-    is_in_flight : bool
-        Whether live rollouts go on with new weights, so that generation never drains.
-    """
+    """Who has which GPUs."""
 
     n_generation: Num
     n_training: Num
@@ -320,15 +259,7 @@ class RLScenario:
 
 @dataclass(frozen=True, slots=True)
 class RLMachines:
-    """Where an RL run stands.
-
-    Attributes
-    ----------
-    generation, training : Machine
-        One GPU of each, its links, and what they reach.
-    factors : RLFactors
-        What an RL framework adds.
-    """
+    """Where an RL run stands."""
 
     generation: Machine
     training: Machine
@@ -336,23 +267,7 @@ class RLMachines:
 
 
 def check_rl(scenario: RLScenario) -> RLScenario:
-    """Refuse a run that cannot be.
-
-    Parameters
-    ----------
-    scenario : RLScenario
-        Whose numbers may be arrays.
-
-    Returns
-    -------
-    RLScenario
-        The same.
-
-    Raises
-    ------
-    QuantityError
-        A lag on shared GPUs.
-    """
+    """Refuse a run that cannot be."""
     if scenario.split.is_colocated and scenario.split.max_lag > 0:
         raise QuantityError("a lag needs GPUs of its own for training: state training GPUs, or lag 0")
     return scenario
@@ -362,20 +277,6 @@ def shares_apart(
     n_gpus: float, cut: Layout, layouts: Sequence[Layout]
 ) -> tuple[list[tuple[Layout, float]], NDArray[np.float64], NDArray[np.float64]]:
     """Share GPUs between generators and a trainer of their own, in whole replicas of either.
-
-    Parameters
-    ----------
-    n_gpus : float
-        GPUs to be shared [-].
-    cut : Layout
-        Of the trainer's model.
-    layouts : sequence of Layout
-        A generation replica may have.
-
-    Returns
-    -------
-    tuple of list, ndarray and ndarray
-        Layout and generating GPUs of each choice, those GPUs again, and the trainer's (choice,) [-].
 
     Examples
     --------

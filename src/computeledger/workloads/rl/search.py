@@ -37,16 +37,6 @@ VERIFIER_HEADROOM = 0.3
 def rl_machine(machine: Machine) -> Machine:
     """Take a machine for RL: the ratios of the serving and training intervals give way to RL's own.
 
-    Parameters
-    ----------
-    machine : Machine
-        With the factors of serving and training.
-
-    Returns
-    -------
-    Machine
-        Their ratios at 1.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_system
@@ -64,27 +54,7 @@ def rl_machine(machine: Machine) -> Machine:
 
 
 def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> Layout:
-    """Find the generation layout that has a step's rollouts soonest.
-
-    Parameters
-    ----------
-    scenario : RLScenario
-        With single numbers; its engine's layout is replaced.
-    layouts : sequence of Layout
-        To try; those larger than the generators are left out.
-    machines : RLMachines
-        With single numbers as factors.
-
-    Returns
-    -------
-    Layout
-        Of one replica.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no layout holds the weights and one longest rollout, or the run has too few GPUs for a replica.
-    """
+    """Find the generation layout that has a step's rollouts soonest."""
     model, split = scenario.engine.model, scenario.split
     small = [layout for layout in layouts if layout.n_gpus <= split.n_generation]
     chip = machines.generation.system.accelerator.id
@@ -113,21 +83,7 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
 
 @dataclass(frozen=True, slots=True)
 class TrainerQuestion:
-    """What a trainer's layout is searched for.
-
-    Attributes
-    ----------
-    model : Model
-        The policy.
-    precision : Precision
-        Of the update.
-    n_gpus : int
-        That train [-].
-    recompute : str or None
-        One mode, or any.
-    pack_tokens : float or None
-        Tokens of a microbatch; what suits when left out [token].
-    """
+    """What a trainer's layout is searched for."""
 
     model: Model
     precision: Precision
@@ -140,25 +96,6 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     """Find the fastest cut of the model that holds one longest rollout.
 
     The search runs on the largest power of two of the GPUs; data-parallel ranks then fill the rest.
-
-    Parameters
-    ----------
-    question : TrainerQuestion
-        Model, precision, GPUs.
-    scenario : RLScenario
-        With single numbers: lengths and batch.
-    machine : Machine
-        One GPU of the trainer, with single numbers as factors.
-
-    Returns
-    -------
-    Trainer
-        With layout, recomputation and packing.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where nothing fits.
     """
     power = 2 ** int(math.log2(question.n_gpus))
     longest = float(np.max(scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens))
@@ -205,18 +142,6 @@ _LONGEST_CP, _MOST_OPTIONS, _TRIED = 8, 100_000, 40
 def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
     """Give a trainer more or fewer data-parallel ranks.
 
-    Parameters
-    ----------
-    trainer : Trainer
-        Its cut of the model stays.
-    n_gpus : float or ndarray
-        GPUs it gets [-].
-
-    Returns
-    -------
-    Trainer
-        With as many whole ranks as they hold, at least one.
-
     Examples
     --------
     >>> float(with_share(Trainer(Layout(tp=2, dp=8)), 8.0).layout.dp)
@@ -229,23 +154,7 @@ def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
 
 @dataclass(frozen=True, slots=True)
 class SplitOption:
-    """A way to share the GPUs.
-
-    Attributes
-    ----------
-    split : Split
-        Who has which.
-    layout : Layout
-        Of a generation replica.
-    trainer : Trainer
-        On its share of the GPUs.
-    step_s, gpu_s_per_token : float
-        Of one step, and of a token that the update trains on [s], [s/token].
-    verifier_cores : float
-        That keep pace, headroom included [-].
-    bound : str
-        What sets the pace: ``generation``, ``training``, ``verification``; ``turns`` where all take turns.
-    """
+    """A way to share the GPUs."""
 
     split: Split
     layout: Layout
@@ -265,33 +174,7 @@ def search_split(
     is_wide: bool = True,
     is_held: bool = True,
 ) -> list[SplitOption]:
-    """Search how GPUs are shared, and the generation layout, for least GPU-time per kept token.
-
-    Parameters
-    ----------
-    scenario : RLScenario
-        With single numbers; its split's GPUs are shared anew, its trainer keeps its cut of the model.
-    machines : RLMachines
-        With single numbers as factors.
-    max_lag : int
-        Largest policy lag; 0 leaves only turns on shared GPUs and separate GPUs that wait for each other [-].
-    layouts : sequence of Layout, optional
-        A generation replica may have; all that hold a longest rollout when left out.
-    is_wide : bool
-        Whether turns on shared GPUs are tried beside separate ones.
-    is_held : bool
-        Whether a trainer must fit its GPUs as modelled; a layout that is stated may know better.
-
-    Returns
-    -------
-    list of SplitOption
-        From the cheapest token; the best of each number of generating GPUs.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where nothing fits.
-    """
+    """Search how GPUs are shared, and the generation layout, for least GPU-time per kept token."""
     n_gpus = float(scenario.split.n_gpus)
     held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
     held = replace(held, output_tokens=scenario.sampling.lengths.longest_tokens, batch=1.0)
@@ -341,16 +224,6 @@ def _separate(
 def trainer_bytes(scenario: RLScenario) -> Num:
     """Memory of one GPU of the trainer: its microbatch is full, and holds at least a longest rollout.
 
-    Parameters
-    ----------
-    scenario : RLScenario
-        Of the run.
-
-    Returns
-    -------
-    float or ndarray
-        Of the busiest GPU [byte].
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model
@@ -373,18 +246,6 @@ def trainer_bytes(scenario: RLScenario) -> Num:
 
 def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
     """Say whether a run's trainer fits its GPUs: the one criterion of every search.
-
-    Parameters
-    ----------
-    scenario : RLScenario
-        Of the run.
-    machine : Machine
-        One GPU of the trainer.
-
-    Returns
-    -------
-    ndarray of bool
-        Along the sample axis.
 
     Examples
     --------
@@ -427,16 +288,6 @@ def cores_needed(result: RLResult) -> Num:
     """Verifier cores that keep pace with a step.
 
     ``cores = rollouts x CPU-s / (step x (1 - headroom))``
-
-    Parameters
-    ----------
-    result : RLResult
-        Of the run.
-
-    Returns
-    -------
-    float or ndarray
-        All domains together; 0 without verifiers [-].
     """
     one = result.scenario
     work: Num = 0.0
@@ -447,39 +298,14 @@ def cores_needed(result: RLResult) -> Num:
 
 
 def pace_bound(result: RLResult) -> NDArray[np.str_]:
-    """Name what sets the pace of a step.
-
-    Parameters
-    ----------
-    result : RLResult
-        Of the run.
-
-    Returns
-    -------
-    ndarray of str
-        ``generation``, ``training`` or ``verification``: the slowest of them.
-    """
+    """Name what sets the pace of a step."""
     parts = np.broadcast_arrays(result.generation.wall_s, result.training.wall_s, result.verification_s)
     names = np.array(["generation", "training", "verification"])
     return np.asarray(names[np.argmax(np.stack(parts), axis=0)])
 
 
 def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
-    """Say what one more unit of each kind would save, per GPU added.
-
-    Parameters
-    ----------
-    scenario : RLScenario
-        With single numbers.
-    machines : RLMachines
-        With single numbers as factors.
-
-    Returns
-    -------
-    dict of str to float
-        Share of the step saved per GPU added as a whole replica (``generation``), as a whole rank (``training``), or
-        to both sides in turns (``both``); ``verification`` per hundred cores [-].
-    """
+    """Say what one more unit of each kind would save, per GPU added."""
     now = float(np.asarray(estimate_rl(scenario, machines).step_s))
     split, replica = scenario.split, float(scenario.engine.layout.n_gpus)
     cut = scenario.trainer.layout

@@ -22,18 +22,6 @@ FARTHEST_LENGTH = 2.0
 def deployment_of(model: Model, chip: Accelerator) -> str:
     """Name a model's shape and a chip's family as the calibration lists them.
 
-    Parameters
-    ----------
-    model : Model
-        The policy.
-    chip : Accelerator
-        Of the generators.
-
-    Returns
-    -------
-    str
-        Both in short.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_accelerator, load_model
@@ -53,20 +41,6 @@ def _fitted() -> tuple[frozenset[str], float, float]:
 def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
     """Say whether runs of this model's shape on this family of chips, with rollouts of such lengths, were fitted.
 
-    Parameters
-    ----------
-    model : Model
-        The policy.
-    chip : Accelerator
-        Of the generators.
-    mean_tokens : float
-        Of a rollout; 0 where it does not matter [token].
-
-    Returns
-    -------
-    str
-        :data:`KNOWN_RUN` or :data:`NEW_RUN`.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_accelerator, load_model
@@ -81,16 +55,6 @@ def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
 def rl_ratio_name(name: str) -> str:
     """Constant that holds the interval of a class.
 
-    Parameters
-    ----------
-    name : str
-        From :func:`rl_class`.
-
-    Returns
-    -------
-    str
-        One of :data:`computeledger.physics.calibration.rl.RATIOS`.
-
     Examples
     --------
     >>> rl_ratio_name(KNOWN_RUN)
@@ -101,18 +65,6 @@ def rl_ratio_name(name: str) -> str:
 
 def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactors:
     """Constants of RL, with the interval of the question's class as the ratio of the step.
-
-    Parameters
-    ----------
-    name : str
-        Class, from :func:`rl_class`.
-    draws : mapping of str to float or ndarray, optional
-        Samples by ``efficiency.NAME``; a constant without samples takes its median.
-
-    Returns
-    -------
-    RLFactors
-        Numbers, or arrays along the sample axis.
 
     Examples
     --------

@@ -33,23 +33,7 @@ _BENCH = ("completed", "total_input_tokens", "total_output_tokens", "max_concurr
 
 @dataclass(frozen=True, slots=True)
 class ServingAnchor:
-    """One measured point.
-
-    Attributes
-    ----------
-    batch : float
-        Requests in flight [-].
-    input_tokens, output_tokens : float
-        Per request, mean [token].
-    tpot_s, ttft_s : float or None
-        What was measured [s].
-    layout : Layout or None
-        Of the replica; the question's own where it is not stated.
-    model_id : str
-        What was served, where the record says so.
-    text : str
-        As it was given, for messages.
-    """
+    """One measured point."""
 
     batch: float
     input_tokens: float
@@ -63,21 +47,6 @@ class ServingAnchor:
 
 def read_anchor(text: str) -> ServingAnchor:
     """Read ``batch=32,isl=1024,osl=1024,tpot=21ms``, or the JSON file that a benchmark of vLLM wrote.
-
-    Parameters
-    ----------
-    text : str
-        Keys and values, or a path that ends in ``.json``.
-
-    Returns
-    -------
-    ServingAnchor
-        With at least one of the two times.
-
-    Raises
-    ------
-    InputError
-        What is missing or cannot be read.
 
     Examples
     --------
@@ -132,20 +101,6 @@ def _positive(found: dict[str, Any], *names: str) -> float | None:
 
 def anchor_ratios(anchors: Sequence[ServingAnchor], asked: ServingScenario, machine: Machine) -> dict[str, list[float]]:
     """Measured over predicted, of every anchor.
-
-    Parameters
-    ----------
-    anchors : sequence of ServingAnchor
-        The user's points.
-    asked : ServingScenario
-        The question: its model, precision and, where an anchor states none, layout.
-    machine : Machine
-        With single numbers, and ratios of 1.
-
-    Returns
-    -------
-    dict of str to list of float
-        ``tpot`` and ``ttft`` [-].
 
     Examples
     --------

@@ -32,15 +32,7 @@ _SYSTEM_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class OperationBreakdown:
-    """One operation of a step.
-
-    Attributes
-    ----------
-    operation : Operation
-        As the machine runs it.
-    limit : Operation
-        The same with every peak reached and no overhead.
-    """
+    """One operation of a step."""
 
     operation: Operation
     limit: Operation
@@ -54,18 +46,7 @@ class OperationBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class StepBreakdown:
-    """One step, taken apart.
-
-    Attributes
-    ----------
-    operations : tuple of OperationBreakdown
-        Those that take time, in order.
-    beside_s : mapping of str to float
-        What the step takes beside them, by name: drafting; the correction to what was measured, which is negative where
-        measurements of the question's class are faster than the operations; the rise to the physical limit [s].
-    time_s, limit_s : float
-        Of the step, and of its physical limit [s].
-    """
+    """One step, taken apart."""
 
     operations: tuple[OperationBreakdown, ...]
     beside_s: Mapping[str, float]
@@ -75,20 +56,7 @@ class StepBreakdown:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number that an answer rests on.
-
-    Attributes
-    ----------
-    name : str
-        Of the efficiency factor, or of the fact.
-    value : float
-        In its own unit.
-    fact : Fact or None
-        Where it was published; None for an efficiency factor.
-    elasticity : mapping of str to float
-        Relative change of what it moves, per relative change of the constant: of ``tpot_s``, ``ttft_s``, and of the
-        operations as ``decode: NAME`` and ``prefill: NAME`` [-].
-    """
+    """A number that an answer rests on."""
 
     name: str
     value: float
@@ -98,17 +66,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class ServingBreakdown:
-    """A serving answer, taken apart.
-
-    Attributes
-    ----------
-    result, limit : ServingResult
-        The answer at single numbers, and its physical limit.
-    decode, prefill : StepBreakdown
-        Its two steps.
-    constants : tuple of Constant
-        What it rests on, the strongest in TPOT first.
-    """
+    """A serving answer, taken apart."""
 
     result: ServingResult
     limit: ServingResult
@@ -119,18 +77,6 @@ class ServingBreakdown:
 
 def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBreakdown:
     """Take an answer apart.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        With single numbers.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    ServingBreakdown
-        Steps, limits and constants.
 
     Examples
     --------

@@ -32,19 +32,7 @@ _DEGREES = ("tp", "pp", "dp", "ep")
 
 @dataclass(frozen=True, slots=True)
 class ServingBlock:
-    """Layouts, each at every batch that it has room for.
-
-    Attributes
-    ----------
-    scenario : ServingScenario
-        Its layout and batch are replaced; its other numbers are single numbers.
-    machine : Machine
-        With single numbers as efficiency factors.
-    layouts : tuple of Layout
-        To try.
-    batches : tuple of int
-        To try on each [-].
-    """
+    """Layouts, each at every batch that it has room for."""
 
     scenario: ServingScenario
     machine: Machine
@@ -54,18 +42,6 @@ class ServingBlock:
 
 def batches_to_try(largest: float, per_doubling: int = 2) -> list[int]:
     """Batches on a geometric grid.
-
-    Parameters
-    ----------
-    largest : float
-        Upper end [-].
-    per_doubling : int
-        How many per doubling [-].
-
-    Returns
-    -------
-    list of int
-        Distinct batches from 1 to the upper end [-].
 
     Examples
     --------
@@ -79,20 +55,6 @@ def batches_to_try(largest: float, per_doubling: int = 2) -> list[int]:
 
 def room(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine) -> Num:
     """Sequences that fit on each of many layouts.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        Its layout and batch are set aside.
-    layouts : sequence of Layout
-        To try.
-    machine : Machine
-        Whose HBM it must fit.
-
-    Returns
-    -------
-    ndarray
-        One row per layout; 0 where the weights do not fit [-].
 
     Examples
     --------
@@ -110,22 +72,6 @@ def serving_blocks(
     scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, batches: Sequence[int] | None = None
 ) -> Iterator[ServingBlock]:
     """Cut a search into blocks.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        Its layout and batch are replaced; its other numbers must be single numbers.
-    layouts : sequence of Layout
-        To try; those without room for one sequence are left out.
-    machine : Machine
-        With single numbers as efficiency factors.
-    batches : sequence of int, optional
-        Batches to try [-]; when left out, a geometric grid and the largest batch of each layout.
-
-    Yields
-    ------
-    ServingBlock
-        Each layout in one block.
 
     Examples
     --------
@@ -149,17 +95,6 @@ def serving_blocks(
 
 def evaluate_block(block: ServingBlock) -> Columns:
     """Evaluate a block in one vectorised call.
-
-    Parameters
-    ----------
-    block : ServingBlock
-        Layouts and batches.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``tp``, ``pp``, ``dp``, ``ep``, ``n_gpus``, ``batch``, ``layout_index``, :data:`FIGURES` and
-        ``memory_bytes_per_gpu``: one row per option that fits.
 
     Examples
     --------

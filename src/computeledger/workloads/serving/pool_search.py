@@ -41,29 +41,7 @@ _BINS = 80
 
 @dataclass(frozen=True, slots=True)
 class PoolOption:
-    """Two pools of workers.
-
-    Attributes
-    ----------
-    prefill_layout, decode_layout : Layout
-        Of one worker of each pool.
-    n_prefill, n_decode : int
-        Workers [-].
-    concurrency : float
-        Requests in flight over both pools [-].
-    decode_batch : float
-        Sequences decoding on one worker [-].
-    tpot_s, ttft_s : float
-        At the median of the efficiency factors [s].
-    output_tokens_per_s_per_gpu : float
-        Throughput over the GPUs of both pools [token/s].
-    requests_per_s : float
-        Of both pools [1/s].
-    usd_per_mtok_output, usd_per_mtok_input : float
-        Cost of the decode pool and of the prefill pool [USD/Mtok].
-    prefill_busy_fraction : float
-        Share of time that a prefill worker computes [-].
-    """
+    """Two pools of workers."""
 
     prefill_layout: Layout
     decode_layout: Layout
@@ -95,18 +73,7 @@ class PoolOption:
         return self.decode_batch
 
     def scenario(self, one: ServingScenario) -> DisaggregatedScenario:
-        """What this option serves.
-
-        Parameters
-        ----------
-        one : ServingScenario
-            Model, precision, lengths and price.
-
-        Returns
-        -------
-        DisaggregatedScenario
-            To be estimated, with samples where the scenario or the machine has them.
-        """
+        """What this option serves."""
         decode = replace(one, layout=self.decode_layout, batch=self.decode_batch)
         return DisaggregatedScenario(decode, self.prefill_layout, self.n_prefill, self.n_decode, self.concurrency)
 
@@ -135,16 +102,6 @@ class _Prefill:
 def pools_usd_per_mtok(result: DisaggregatedResult) -> tuple[Num, Num]:
     """Cost of writing and of reading a million tokens, each paid by its own pool.
 
-    Parameters
-    ----------
-    result : DisaggregatedResult
-        Whose decode scenario has a price.
-
-    Returns
-    -------
-    tuple of float or ndarray
-        Output and input that is not cached [USD/Mtok].
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
@@ -167,27 +124,6 @@ def search_pools(
     scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, n_gpus: int
 ) -> list[PoolOption]:
     """Match every prefill layout with every decode layout and batch, on at most a number of GPUs.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        Its layout and batch are replaced; its other numbers must be single numbers.
-    layouts : sequence of Layout
-        To try in either pool.
-    machine : Machine
-        With single numbers as efficiency factors.
-    n_gpus : int
-        GPUs at hand for both pools [-].
-
-    Returns
-    -------
-    list of PoolOption
-        The best match in every small interval of TPOT, for several times to the first token.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no two layouts fit side by side.
 
     Examples
     --------

@@ -31,16 +31,6 @@ from computeledger.workloads.serving.search import (
 def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
     """Tokens of a request.
 
-    Parameters
-    ----------
-    question : ServeQuestion
-        What is asked.
-
-    Returns
-    -------
-    dict of str to float or Range
-        New input, output and cached prefix, by field [token].
-
     Examples
     --------
     >>> lengths_of(ServeQuestion(model="qwen3-8b", system="h100-nvl8"))["output_tokens"]
@@ -51,16 +41,6 @@ def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
 
 def model_of(question: ServeQuestion) -> Model:
     """The model that is served, with the context that the question assumes.
-
-    Parameters
-    ----------
-    question : ServeQuestion
-        What is asked.
-
-    Returns
-    -------
-    Model
-        As configured where the question states no context.
 
     Examples
     --------
@@ -73,20 +53,6 @@ def model_of(question: ServeQuestion) -> Model:
 
 def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gpu_hour: Num) -> ServingScenario:
     """The scenario of a question, its layout and batch still open.
-
-    Parameters
-    ----------
-    question : ServeQuestion
-        What is asked.
-    numbers : mapping of str to float or ndarray
-        Of :func:`lengths_of`, along the sample axis or at the medians [token].
-    usd_per_gpu_hour : float or ndarray
-        Price [USD/h].
-
-    Returns
-    -------
-    ServingScenario
-        With batch 1.
 
     Examples
     --------
@@ -117,16 +83,6 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
 def check_request(scenario: ServingScenario) -> None:
     """Refuse requests beyond the model's context.
 
-    Parameters
-    ----------
-    scenario : ServingScenario
-        With single numbers.
-
-    Raises
-    ------
-    InputError
-        With the context that the configuration allows.
-
     Examples
     --------
     >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", input_tokens="500K")
@@ -144,27 +100,6 @@ def check_request(scenario: ServingScenario) -> None:
 
 def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: Machine) -> list[Layout]:
     """The layout that is stated, or all that hold the model.
-
-    Parameters
-    ----------
-    question : ServeQuestion
-        What is asked.
-    scenario : ServingScenario
-        With single numbers.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    list of Layout
-        At least one.
-
-    Raises
-    ------
-    InputError
-        Where the stated layout does not suit the model, the GPUs or decoding.
-    DoesNotFitError
-        Where no layout holds the model.
 
     Examples
     --------
@@ -186,27 +121,6 @@ def search_options(
 ) -> list[ServingOption]:
     """Every layout at every batch, or at the one that is stated.
 
-    Parameters
-    ----------
-    question : ServeQuestion
-        What is asked.
-    scenario : ServingScenario
-        With single numbers.
-    layouts : list of Layout
-        To try.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    list of ServingOption
-        At least one.
-
-    Raises
-    ------
-    InputError
-        For a stated batch that no layout holds, with the largest that one does.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_system
@@ -227,23 +141,6 @@ def search_options(
 
 def choose_option(question: ServeQuestion, found: Sequence[ServingOption]) -> ServingOption:
     """The layout for a stated batch, or the cheapest option that is fast enough.
-
-    Parameters
-    ----------
-    question : ServeQuestion
-        What is asked.
-    found : sequence of ServingOption
-        Of :func:`search_options`.
-
-    Returns
-    -------
-    ServingOption
-        The fastest where none is fast enough for the limit that a search takes by itself.
-
-    Raises
-    ------
-    InputError
-        Where none keeps the limits that the question states, with the best that one reaches.
 
     Examples
     --------

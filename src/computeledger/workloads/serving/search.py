@@ -42,23 +42,7 @@ Rated = TypeVar("Rated", bound=_Rates)
 
 @dataclass(frozen=True, slots=True)
 class ServingOption:
-    """A point of a search.
-
-    Attributes
-    ----------
-    layout : Layout
-        Of one replica.
-    batch : int
-        Sequences decoding per replica [-].
-    tpot_s, ttft_s : float
-        At the median of the efficiency factors [s].
-    output_tokens_per_s_per_gpu : float
-        Throughput [token/s].
-    requests_per_s : float
-        Of one replica [1/s].
-    usd_per_mtok_output, usd_per_mtok_input : float
-        Costs [USD/Mtok].
-    """
+    """A point of a search."""
 
     layout: Layout
     batch: int
@@ -90,29 +74,6 @@ def search_serving(
 ) -> list[ServingOption]:
     """Evaluate every layout at every batch that fits, in one vectorised call.
 
-    Parameters
-    ----------
-    scenario : ServingScenario
-        Its layout and batch are replaced; its other numbers must be single numbers.
-    layouts : list of Layout
-        To try.
-    machine : Machine
-        With single numbers as efficiency factors.
-    batches : list of int, optional
-        Batches to try [-]; a geometric grid when left out.
-    executor : concurrent.futures.Executor, optional
-        Who computes the blocks; this process when left out.
-
-    Returns
-    -------
-    list of ServingOption
-        Every point that fits, in no order.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where no layout holds the weights and one sequence.
-
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
@@ -136,16 +97,6 @@ def search_serving(
 def pareto_front(options: Sequence[Rated]) -> list[Rated]:
     """Keep the options that no other beats in both speed and throughput.
 
-    Parameters
-    ----------
-    options : sequence of ServingOption
-        From :func:`search_serving`, or anything else with a speed and a throughput.
-
-    Returns
-    -------
-    list of ServingOption
-        From the fastest for the user to the most throughput per GPU.
-
     Examples
     --------
     >>> fast, slow, beaten = (
@@ -164,25 +115,6 @@ def pareto_front(options: Sequence[Rated]) -> list[Rated]:
 
 def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | None = None) -> list[Layout]:
     """List layouts of the smallest replica that holds a model, and of all smaller ones that do.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        With single numbers; its layout and batch are set aside.
-    machine : Machine
-        Whose scale-up domain is filled first; a model that does not fit it takes 2, 4, ... domains.
-    n_gpus : int, optional
-        GPUs at hand [-]: replicas of a divisor of them, or of a power of two; what is left over is idle.
-
-    Returns
-    -------
-    list of Layout
-        Legal layouts, not all of which fit.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where not even 16 domains hold it.
 
     Examples
     --------
@@ -214,18 +146,6 @@ def _layouts_within(scenario: ServingScenario, n_gpus: int, domain: int) -> list
 def cheapest(options: Sequence[ServingOption], slowest_tpot_s: float) -> ServingOption:
     """Least GPU-time per token among the options that are fast enough; the fastest where none is.
 
-    Parameters
-    ----------
-    options : sequence of ServingOption
-        At least one.
-    slowest_tpot_s : float
-        Slowest acceptable time per output token [s].
-
-    Returns
-    -------
-    ServingOption
-        The first of equals.
-
     Examples
     --------
     >>> slow, fast = (ServingOption(Layout(), n, 0.01 * n, 0.1, 100.0 * n, 1.0, 2.0, 1.0) for n in (8, 2))
@@ -241,18 +161,6 @@ def cheapest_row(
     tpot_s: NDArray[np.float64], tokens_per_s_per_gpu: NDArray[np.float64], slowest_tpot_s: float
 ) -> int | None:
     """Row of :func:`cheapest` among columns.
-
-    Parameters
-    ----------
-    tpot_s, tokens_per_s_per_gpu : ndarray
-        Time per output token, and output [s], [token/s].
-    slowest_tpot_s : float
-        Slowest acceptable time per output token [s].
-
-    Returns
-    -------
-    int or None
-        None where no row is fast enough [-].
 
     Examples
     --------
@@ -272,23 +180,7 @@ def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> D
 
 @dataclass(frozen=True, slots=True)
 class PriceOfSpeed:
-    """What batch buys on one layout: from the latency floor to the cost plateau.
-
-    Attributes
-    ----------
-    options : tuple of ServingOption
-        One layout, batch 1 to the largest that fits.
-    batch : int
-        The batch in question [-].
-    latency_floor_s : float
-        Time per output token at batch 1 [s].
-    usd_per_mtok_output_plateau : float
-        Cost at the largest batch that fits [USD/Mtok].
-    slow_mode_saves_fraction : float
-        What going from the batch in question to that plateau saves [-].
-    fast_mode_costs_ratio : float
-        What batch 1 costs over the batch in question [-].
-    """
+    """What batch buys on one layout: from the latency floor to the cost plateau."""
 
     options: tuple[ServingOption, ...]
     batch: int
@@ -299,16 +191,6 @@ class PriceOfSpeed:
 
     def at_price(self, ratio: float) -> PriceOfSpeed:
         """The same curve where a GPU-hour costs a multiple of what it did.
-
-        Parameters
-        ----------
-        ratio : float
-            New over old price [-].
-
-        Returns
-        -------
-        PriceOfSpeed
-            With every cost scaled.
 
         Examples
         --------
@@ -333,23 +215,6 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
 
     Decode first shares the weights among more sequences, so cost falls as ``1 / B``; once compute and KV traffic, which
     no batch shares, take most of the step, more batch only costs speed: that is why a slow mode saves little.
-
-    Parameters
-    ----------
-    scenario : ServingScenario
-        With single numbers; its batch is the one in question.
-    machine : Machine
-        With single numbers as efficiency factors.
-
-    Returns
-    -------
-    PriceOfSpeed
-        The curve and its ends.
-
-    Raises
-    ------
-    DoesNotFitError
-        Where the layout does not hold the weights and one sequence.
 
     Examples
     --------
@@ -376,15 +241,7 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """What a load asks for.
-
-    Attributes
-    ----------
-    requests_per_s : float
-        Mean arrival rate [1/s].
-    ttft_s, tpot_s : float
-        Slowest acceptable time to first token and per output token [s].
-    """
+    """What a load asks for."""
 
     requests_per_s: float
     ttft_s: float = math.inf
@@ -393,17 +250,7 @@ class Slo:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Replicas that carry a load.
-
-    Attributes
-    ----------
-    option : ServingOption
-        Layout and batch of a replica.
-    n_replicas, n_gpus : int
-        How many [-].
-    load_fraction : float
-        Share of the fleet's capacity that the load takes [-].
-    """
+    """Replicas that carry a load."""
 
     option: ServingOption
     n_replicas: int
@@ -415,23 +262,6 @@ def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
     """Find the fewest GPUs that carry a load within its limits.
 
     Batches are those of the steady state; arrivals are taken as even, so the count is a floor: bursts need headroom.
-
-    Parameters
-    ----------
-    options : list of ServingOption
-        From :func:`search_serving`.
-    slo : Slo
-        The load and its limits.
-
-    Returns
-    -------
-    Fleet
-        Fewest GPUs first, then the most headroom.
-
-    Raises
-    ------
-    QuantityError
-        Where no option meets the limits, with the best there is.
 
     Examples
     --------

@@ -18,19 +18,7 @@ from computeledger.workloads.sweep import Columns, sweep
 
 @dataclass(frozen=True, slots=True)
 class ServingQuestion:
-    """One question of a sweep.
-
-    Attributes
-    ----------
-    index : int
-        Its place in the sweep.
-    scenario : ServingScenario
-        Its layout and batch are replaced; its other numbers are single numbers.
-    machine : Machine
-        With single numbers as efficiency factors.
-    n_gpus : int or None
-        GPUs at hand.
-    """
+    """One question of a sweep."""
 
     index: int
     scenario: ServingScenario
@@ -40,16 +28,6 @@ class ServingQuestion:
 
 def question_blocks(questions: Iterable[ServingQuestion]) -> Iterator[tuple[int, ServingBlock]]:
     """Cut questions into blocks.
-
-    Parameters
-    ----------
-    questions : iterable of ServingQuestion
-        Those whose model fits no layout have no block.
-
-    Yields
-    ------
-    tuple of int and ServingBlock
-        Place of the question, and a block of it.
 
     Examples
     --------
@@ -79,19 +57,6 @@ def _evaluate(placed: tuple[int, ServingBlock]) -> Columns:
 
 def sweep_questions(questions: Sequence[ServingQuestion], executor: Executor | None = None) -> Iterator[Columns]:
     """Answer many questions.
-
-    Parameters
-    ----------
-    questions : sequence of ServingQuestion
-        To answer.
-    executor : concurrent.futures.Executor, optional
-        Who computes the blocks; this process when left out.
-
-    Yields
-    ------
-    dict of str to ndarray
-        The options of one block, as :func:`computeledger.workloads.serving.columns.evaluate_block` gives them, with
-        ``question``; in the order of the questions.
 
     Examples
     --------
