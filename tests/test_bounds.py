@@ -170,7 +170,7 @@ def commands(group: click.Group) -> Iterator[click.Command]:
 
 
 def test_every_count_and_number_is_written_alike() -> None:
-    """6K, 6,000 and 6e3 are one number to every option; a seed, a port and a limit on rows are names and bounds."""
+    """6K, 6,000 and 6e3 are one number to every option; a port is a name."""
     others = []
     for command in commands(cli):
         for option in command.params:
@@ -180,7 +180,7 @@ def test_every_count_and_number_is_written_alike() -> None:
                 assert {option.type.convert(text, option, None) for text in ("6K", "6,000", "6e3", "6000")} == {6000}
             elif isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
                 others.append(option.opts[0])
-    assert set(others) == {"--seed", "--port", "--worst"}
+    assert set(others) == {"--port"}
 
 
 @pytest.mark.parametrize(
