@@ -9,7 +9,7 @@ from computeledger.sources import bibtex, load_sources
 
 
 def report(view: View) -> str:
-    """The whole page, with styles, drawings and data inside; without plots it runs no script."""
+    """The whole page, with styles, drawings and data inside; it carries the drawing library only where it draws."""
     title = view.title or view.headline
     data = {
         "figures": {
@@ -26,7 +26,8 @@ def report(view: View) -> str:
         foot=foot(f"{title} · Compute Ledger"),
         version=version(),
         style=assets("report.css"),
-        script=assets("draw.js", "report.js"),
+        draw=assets("draw.js"),
+        search=assets("report.js"),
         sources=[load_sources()[key] for key in view.sources],
         bibtex=bibtex(view.sources),
         data=script_json(data),

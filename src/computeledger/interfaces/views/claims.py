@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots.bars import strip_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import joined
@@ -38,12 +37,10 @@ def view(answer: Answer, working: bool) -> View:
     said = [f"{counts[name]} {one[1 if counts[name] == 1 else 2]}" for name, one in _VERDICTS.items() if counts[name]]
     headline = f"{len(claims)} claim{'s' if len(claims) != 1 else ''}{': ' if said else ''}{', '.join(said)}."
     few = len(claims) <= _WITH_WORKING
-    shares = {one[0]: counts[name] / max(len(claims), 1) for name, one in _VERDICTS.items()}
     return View(
         title="Claims, recomputed",
         headline=headline,
         tiles=tuple(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
-        plots=(Plot("verdicts", "Verdicts", "Shares of the claims shown.", strip_figure(shares)),),
         tables=(_table(claims),) if claims else (),
         notes=() if few or working else (_HINT,),
         working=tuple(_working(one) for one in claims) if working or few else (),
