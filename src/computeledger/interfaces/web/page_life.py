@@ -71,7 +71,8 @@ def _view(answer: Answer) -> View:
         view,
         headline=headline,
         tables=(*published, *view.tables),
-        notes=(*_dropped(dropped), *view.notes),
+        facts=(),  # below the plots, which are what a slider moves
+        notes=(*_dropped(dropped), *view.notes, *(f"{label}: {text}" for label, text in view.facts)),
         working=(),
     )
 
