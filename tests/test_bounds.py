@@ -17,7 +17,7 @@ import computeledger as cl
 from computeledger.bounds import NOT_NEGATIVE, POSITIVE, Bound, check_record
 from computeledger.errors import InputError, PlanError
 from computeledger.interfaces.cli import cli, main
-from computeledger.interfaces.options import SingleNumber
+from computeledger.interfaces.options import Count
 from computeledger.physics.training.batch import Stack
 from computeledger.simulation.rl_scenario import RLClockScenario
 from computeledger.simulation.rl_scenario import Trainer as ClockTrainer
@@ -176,7 +176,7 @@ def test_every_count_and_number_is_written_alike() -> None:
         for option in command.params:
             if not isinstance(option, click.Option) or option.is_flag:
                 continue
-            if isinstance(option.type, SingleNumber):
+            if isinstance(option.type, Count):
                 assert {option.type.convert(text, option, None) for text in ("6K", "6,000", "6e3", "6000")} == {6000}
             elif isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
                 others.append(option.opts[0])

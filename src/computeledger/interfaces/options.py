@@ -6,13 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, shown
-from computeledger.fields import MOST_COUNT
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -58,25 +57,6 @@ def print_json(document: dict[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False, default=float))
 
 
-def quantity_option(
-    dimension: str, default_unit: str | None
-) -> Callable[[click.Context | None, click.Parameter | None, str | None], Any]:
-    """Parse an option's quantity, so that the message names the option."""
-
-    def parse(_context: click.Context | None, parameter: click.Parameter | None, text: str | None) -> Any:
-        """Read one option."""
-        if text is None:
-            return None
-        from computeledger.units import parse_quantity
-
-        try:
-            return parse_quantity(text, dimension, default_unit)
-        except InputError as error:
-            raise InputError(f"{_name_of(parameter)} {error}") from None
-
-    return parse
-
-
 def _name_of(parameter: click.Parameter | None) -> str:
     return parameter.opts[0] if parameter is not None else ""
 
@@ -87,38 +67,30 @@ else:  # click 8.1 has it without a type of its own
     _ParamType = click.ParamType
 
 
-class SingleNumber(_ParamType):
-    """One number as people write it anywhere here: 6K, 1,000, 1e5."""
+class Count(_ParamType):
+    """A whole number as people write it anywhere here: 6K, 1,000, 1e5."""
 
-    def __init__(self, is_whole: bool = False) -> None:
-        self.is_whole = is_whole
-        self.name = "integer" if is_whole else "float"
+    name = "integer"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002 (click's)
         """Read one option; a default is a number already.
 
         Examples
         --------
-        >>> COUNT.convert("6K", None, None), SingleNumber("fraction").convert("90%", None, None)
-        (6000, 0.9)
+        >>> COUNT.convert("6K", None, None)
+        6000
         """
         if not isinstance(value, str):
             return value
-        number = quantity_option("count", "")(ctx, param, value)
-        if not isinstance(number, float):
-            raise InputError(f"{_name_of(param)} {shown(value)}: one number is expected, not a range")
-        if self.is_whole and number % 1:
-            raise InputError(f"{_name_of(param)} {shown(value)}: a whole number is expected")
-        return int(number) if self.is_whole else number
+        from computeledger.units import parse_quantity
+
+        try:
+            number = parse_quantity(value, "count", "")
+        except InputError as error:
+            raise InputError(f"{_name_of(param)} {error}") from None
+        if not isinstance(number, float) or number % 1:
+            raise InputError(f"{_name_of(param)} {shown(value)}: one whole number is expected")
+        return int(number)
 
 
-COUNT = SingleNumber(is_whole=True)
-
-
-def at_least_one(_context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
-    """Refuse a count below 1, and one that no memory holds or no search ends with."""
-    if value is not None and value < 1:
-        raise InputError(f"{parameter.opts[0]} {value}: at least 1 is needed")
-    if value is not None and value > MOST_COUNT:
-        raise InputError(f"{parameter.opts[0]} {value}: at most {MOST_COUNT:,}")
-    return value
+COUNT = Count()
