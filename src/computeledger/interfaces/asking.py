@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _Q = TypeVar("_Q", bound=Record)
 #: Fields that stand last in a command's help.
 _LAST = ("samples", "seed", "workers", "cluster")
+#: What stands for a value in the help, where its field does not say.
+_METAVARS = {"whole": "N", "count": "N", "fraction": "F", "s": "T"}
 
 report_option = click.option("--html", metavar="FILE", help="Write the report as one self-contained HTML file.")
 
@@ -43,7 +45,7 @@ def _option(one: Field, spelt: str, hidden: bool = False) -> Callable[[Any], Any
     if one.dimension == SWITCH:
         return click.option(spelt, name, is_flag=True, default=None, help=_help(one), hidden=hidden)
     many = one.dimension == TEXTS
-    metavar = one.metavar or "|".join(one.choices) or None
+    metavar = one.metavar or "|".join(one.choices) or _METAVARS.get(one.dimension)
     return click.option(spelt, name, multiple=many, metavar=metavar, help=_help(one), hidden=hidden)
 
 

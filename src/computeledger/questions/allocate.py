@@ -19,10 +19,12 @@ class AllocateQuestion(Sampled):
 
     law: str = asked("text", "Loss law.", "besiroglu_2024", metavar="NAME")
     unverified: bool = asked("switch", "Allow laws and constants that were read in notes only.", False)
-    unique_tokens: Uncertain | None = asked("tokens", "Fresh data there are; more repeats.", unit="tokens", metavar="N")
+    unique_tokens: Uncertain | None = asked(
+        "tokens", "Unique training tokens available; beyond them data repeat.", unit="tokens", metavar="N"
+    )
     sparsity_ratio: float | None = asked("count", "Total over active parameters of a sparse model.", metavar="R")
     sparsity_multiplier: Uncertain | None = asked(
-        "ratio", "Dense compute it is worth; left out: read off.", metavar="M"
+        "ratio", "Compute advantage over a dense model; derived from the law when left out.", metavar="M"
     )
     train_precision: str | None = asked(
         "text", "Bits of weights, activations and cache in training, such as 8/8/16: Kumar et al.'s law.",
@@ -39,34 +41,41 @@ class AllocateQuestion(Sampled):
         "ratio", "FLOP of RL per parameter and token.", is_open=True, blank="8 to 12, median 10", aliases=("beta",)
     )
     samples_per_kept: Uncertain | None = asked(
-        "ratio", "RL samples per one trained on: sets beta.", is_open=True, metavar="N"
+        "ratio", "RL samples drawn per sample trained on; sets beta.", is_open=True, metavar="N"
     )
-    rl_gain: Uncertain | None = asked("ratio", "Loss that unlimited RL is worth; with --rl-mid.", metavar="LOSS")
-    rl_mid: Uncertain | None = asked("flop", "RL compute at which half of it is reached.", unit="FLOP", metavar="FLOP")
+    rl_gain: Uncertain | None = asked("ratio", "Loss reduction at unlimited RL; with --rl-mid.", metavar="LOSS")
+    rl_mid: Uncertain | None = asked(
+        "flop", "RL compute at which half of that gain is reached.", unit="FLOP", metavar="FLOP"
+    )
     rl_recipe: str | None = asked(
         "text", "ScaleRL's sigmoid instead of --rl-mid: scalerl, 32k, scout, ...", metavar="NAME"
     )
     rl_exponent: Uncertain | None = asked("ratio", "Steepness of the sigmoid; 1 when left out.", metavar="B")
-    elasticity: str = asked("text", "Demand falls as price^-elasticity; a number, or 'published'.", "0")
-    at_n_params: Uncertain | None = asked("count", "Size of that demand.", metavar="N")
+    elasticity: str = asked(
+        "text", "Elasticity of demand: demand falls as price^-elasticity; a number, or 'published'.", "0"
+    )
+    at_n_params: Uncertain | None = asked("count", "Model size to which the stated demand refers.", metavar="N")
     utilization_pretraining: Uncertain | None = asked(
-        "fraction", f"FLOP over peak; {OF_PEAK} assumed.", is_open=True, metavar="F"
+        "fraction",
+        f"Utilisation of pretraining, as a share of peak FLOP/s; {OF_PEAK} assumed.",
+        is_open=True,
+        metavar="F",
     )
     utilization_rl: Uncertain | None = asked(
-        "fraction", "Of RL, waiting included; that of published steps.", is_open=True, metavar="F"
+        "fraction", "Utilisation of RL, waiting included; left out, that of published steps.", is_open=True, metavar="F"
     )
     utilization_inference: Uncertain | None = asked(
-        "fraction", "Of inference; a third assumed.", is_open=True, metavar="F"
+        "fraction", "Utilisation of inference; a third assumed.", is_open=True, metavar="F"
     )
     system: str = asked("text", "System whose GPUs are counted.", "h100-nvl8")
     price: Uncertain | None = asked(
-        "usd_per_hour", "GPU-hour.", unit="$/h", metavar="$/h", blank="rent of the price edition"
+        "usd_per_hour", "Price of a GPU-hour.", unit="$/h", metavar="$/h", blank="rent of the price edition"
     )
-    n_params: Uncertain | None = asked("count", "Judge ledgers that exist: active parameters.", metavar="N")
-    tokens: Uncertain | None = asked("tokens", "And pretraining tokens.", unit="tokens", metavar="N")
+    n_params: Uncertain | None = asked("count", "Judge an existing split: active parameters.", metavar="N")
+    tokens: Uncertain | None = asked("tokens", "Pretraining tokens of those ledgers.", unit="tokens", metavar="N")
     preset: str | None = asked("text", "Judge an assumed lab: consumer-app or api-only.", metavar="NAME")
     levers: str | None = asked(
-        "text", "What sparsity, caches, drafts, bits and routing do, on this model.", metavar="MODEL"
+        "text", "Effect of sparsity, caches, drafts, bits and routing on this model.", metavar="MODEL"
     )
 
     def check(self) -> None:

@@ -47,4 +47,4 @@ class ExportQuestion(BookQuestion):
     """Entries or their phases as a file."""
 
     target: str = asked("text", "Where to; the name's ending says the format.", ..., metavar="FILE.csv|FILE.parquet")
-    table: str = asked("text", "Which.", "entries", choices=("entries", "phases"))
+    table: str = asked("text", "Table to export.", "entries", choices=("entries", "phases"))

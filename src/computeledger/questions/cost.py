@@ -19,18 +19,20 @@ class CostQuestion(Sampled):
 
     system: str | None = asked("text", "System id, or path to a system TOML.", metavar="ID")
     accelerator: str | None = asked(
-        "text", "Accelerator id, or path to a TOML, where no system is meant.", metavar="ID"
+        "text", "Accelerator id, or path to a TOML file, instead of a system.", metavar="ID"
     )
     kind: tuple[str, ...] = asked("texts", "rent, reserve or own; may be repeated.", (), metavar="KIND", blank="all")
     occupancy: Uncertain | None = asked(
-        "fraction", "Used hours over hours paid, such as 60%..90%.", is_open=True, metavar="F"
+        "fraction", "Hours used as a share of hours paid, such as 60%..90%.", is_open=True, metavar="F"
     )
     electricity: Uncertain | None = asked("usd_per_kwh", "Price of electricity.", unit="$/kWh", metavar="$/kWh")
     life: Uncertain | None = asked("years", "Years of service.", unit="years", is_open=True, metavar="Y")
-    cost_of_capital: Uncertain | None = asked("fraction", "Per year, such as 8%..12%.", metavar="F")
-    capex: Uncertain | None = asked("usd", "Purchase of one GPU, building included.", unit="$", metavar="$")
+    cost_of_capital: Uncertain | None = asked("fraction", "Cost of capital per year, such as 8%..12%.", metavar="F")
+    capex: Uncertain | None = asked(
+        "usd", "Purchase price of one GPU, its share of the building included.", unit="$", metavar="$"
+    )
     operation: Uncertain | None = asked(
-        "usd_per_year", "Staff, repair, space, per GPU.", unit="$/year", metavar="$/year"
+        "usd_per_year", "Staff, repairs and space per GPU.", unit="$/year", metavar="$/year"
     )
 
     def check(self) -> None:

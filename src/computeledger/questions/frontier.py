@@ -22,23 +22,23 @@ class SystemsQuestion(Sampled):
     """What a system of chips, power, money or buildings has, costs, trains and serves."""
 
     spec: str = asked("text", "Such as '400 MW facility of gb200-gpu'.", ...)
-    duration: Uncertain = asked("s", "Length of a run.", "4 months", unit=None, is_open=True)
-    utilization: Uncertain = asked("fraction", "Of the peak.", OF_PEAK, is_open=True)
+    duration: Uncertain = asked("s", "Duration of a run.", "4 months", unit=None, is_open=True)
+    utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastQuestion(Sampled):
     """When a training run of a size is possible, with what chance, and what it takes."""
 
-    samples: int = asked("whole", "Paths of the forecast.", 10_000, least=1, most=MOST_SAMPLES)
+    samples: int = asked("whole", "Sampled paths of the forecast.", 10_000, least=1, most=MOST_SAMPLES)
     flop: Uncertain = asked("flop", "Size of the run.", ..., unit="FLOP", is_open=True)
-    by: str | None = asked("text", "Day of which the chance is asked.", metavar=_DAY)
+    by: str | None = asked("text", "Day to give the probability for.", metavar=_DAY)
     scenario: str | None = asked(
-        "text", "Of growth, as in frontier growth: the date it would give.", metavar="NAME|FILE"
+        "text", "Growth scenario, as in frontier growth: the date that it gives.", metavar="NAME|FILE"
     )
     accelerator: str = asked("text", "Chip.", "gb200-gpu", metavar="ID")
-    duration: Uncertain = asked("s", "Length of a run.", "4 months", unit=None, is_open=True)
-    utilization: Uncertain = asked("fraction", "Of the peak.", OF_PEAK, is_open=True)
+    duration: Uncertain = asked("s", "Duration of a run.", "4 months", unit=None, is_open=True)
+    utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class SitesQuestion(Asked):
 
     data: str | None = asked("text", _DATA, metavar="DIR", blank=_SHIPPED)
     site: str | None = asked("text", "Only this site.", metavar="NAME")
-    lab: str | None = asked("text", "Chips of a lab over time, at the sites that the data name.", metavar="NAME")
+    lab: str | None = asked("text", "Chips of a lab over time, at the sites named in the data.", metavar="NAME")
     claim: Uncertain | None = asked("w", "Facility power claimed for --site.", unit="MW", metavar="W")
     date: str | None = asked("text", "Day of the claim, or the last day shown.", metavar=_DAY)
 
@@ -61,10 +61,12 @@ class SitesQuestion(Asked):
 class GrowthQuestion(Asked):
     """Growth fitted on data, and scenarios of what bounds it."""
 
-    first: str = asked("text", "Begin of the window.", "2022-01-01", metavar=_DAY)
+    first: str = asked("text", "Start of the window.", "2022-01-01", metavar=_DAY)
     last: str = asked("text", "End of the window.", "2026-08-22", metavar=_DAY)
-    scenario: str | None = asked("text", "One scenario, or a TOML file of them.", metavar="NAME", blank="all that ship")
-    years: int = asked("whole", "Years that scenarios look ahead.", 5, least=1)
+    scenario: str | None = asked(
+        "text", "One scenario, or a TOML file of scenarios.", metavar="NAME", blank="all that ship"
+    )
+    years: int = asked("whole", "Years that the scenarios cover.", 5, least=1)
     data: str | None = asked("text", _DATA, metavar="DIR", blank=_SHIPPED)
 
 
@@ -82,19 +84,30 @@ class SpreadQuestion(Asked):
 
     params: Uncertain | None = asked("count", "Parameters exchanged.", unit="", is_open=True, metavar="N")
     model: str | None = asked("text", "In place of --params.", metavar="ID")
-    step: Uncertain | None = asked("s", "Optimiser step within a site.", unit=None, is_open=True, metavar="T")
-    system: str | None = asked("text", "Of each site; with --gpus the operation model gives the step.", metavar="ID")
-    gpus: int | None = asked("whole", "Of one site.", least=1, metavar="N")
+    step: Uncertain | None = asked(
+        "s", "Time of an optimiser step within a site.", unit=None, is_open=True, metavar="T"
+    )
+    system: str | None = asked("text", "System of each site; with --gpus, the step time is modelled.", metavar="ID")
+    gpus: int | None = asked("whole", "GPUs of one site.", least=1, metavar="N")
     batch_tokens: Uncertain | None = asked(
-        "tokens", "Of a step, over all sites.", unit="tokens", is_open=True, metavar="N",
+        "tokens", "Tokens of a step, over all sites.", unit="tokens", is_open=True, metavar="N",
         blank="the critical batch of the compute-optimal run",
     )  # fmt: skip
-    exchange: Uncertain | None = asked("s", "Of an exchange.", unit=None, metavar="T", blank="a sixth of --step")
+    exchange: Uncertain | None = asked(
+        "s", "Time allowed for an exchange.", unit=None, metavar="T", blank="a sixth of --step"
+    )
     sites: int = asked("whole", "Sites.", 2, metavar="N")
-    distance_km: float = asked("count", "Fibre between the furthest two.", 0.0, is_single=True, metavar="KM")
+    distance_km: float = asked(
+        "count", "Length of fibre between the two sites furthest apart.", 0.0, is_single=True, metavar="KM"
+    )
     local_steps: float = asked("count", "Steps between exchanges (DiLoCo).", 1.0, is_single=True, metavar="N")
     bytes_per_gradient: float = asked(
-        "count", "4 as computed; 1 or less compressed.", 4.0, is_open=True, is_single=True, metavar="B"
+        "count",
+        "Bytes per gradient: 4 uncompressed, 1 or less compressed.",
+        4.0,
+        is_open=True,
+        is_single=True,
+        metavar="B",
     )
 
     def check(self) -> None:
@@ -114,13 +127,23 @@ class FlopSheetQuestion(Asked):
     """A published model's training FLOP from parameters, hardware-time and price."""
 
     model: str = asked("text", "Model whose publisher states its tokens.", ...)
-    accelerator: str | None = asked("text", "Chip of the hours.", metavar="ID", blank="as published, else gb200-gpu")
-    gpu_hours: Uncertain | None = asked("gpu_hours", "Of pretraining.", unit="GPU-hours", is_open=True, metavar="H")
+    accelerator: str | None = asked(
+        "text", "Accelerator of the GPU-hours.", metavar="ID", blank="as published, else gb200-gpu"
+    )
+    gpu_hours: Uncertain | None = asked(
+        "gpu_hours", "GPU-hours of pretraining.", unit="GPU-hours", is_open=True, metavar="H"
+    )
     usd: Uncertain | None = asked("usd", "Price of the run.", unit="$", is_open=True, metavar="$")
-    price: Uncertain = asked("usd_per_hour", "GPU-hour.", 2.0, unit="$/h", is_open=True, metavar="$/h", blank="$2/h")
-    claim: Uncertain | None = asked("flop", "What somebody says it took.", unit="FLOP", is_open=True, metavar="FLOP")
-    precision: str = asked("text", "Whose peak utilisation is of.", "bf16", metavar="P")
-    utilization: Uncertain | None = asked("fraction", "Of the peak.", metavar="F", blank="19%..46%")
+    price: Uncertain = asked(
+        "usd_per_hour", "Price of a GPU-hour.", 2.0, unit="$/h", is_open=True, metavar="$/h", blank="$2/h"
+    )
+    claim: Uncertain | None = asked(
+        "flop", "Training FLOP as claimed by others.", unit="FLOP", is_open=True, metavar="FLOP"
+    )
+    precision: str = asked("text", "Precision of the peak that utilisation refers to.", "bf16", metavar="P")
+    utilization: Uncertain | None = asked(
+        "fraction", "Utilisation, as a share of peak FLOP/s.", metavar="F", blank="19%..46%"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +151,9 @@ class ScheduleQuestion(Asked):
     """When a model is out: delivery, installation, pretraining and post-training one after the other."""
 
     start: str = asked("text", "Day of the first delivery or order.", ..., metavar=_DAY)
-    delivery: Uncertain = asked("s", "Of the chips.", "0 months", unit=None, metavar="T")
-    installation: Uncertain = asked("s", "Until they run.", "2 months", unit=None, metavar="T")
-    pretraining: Uncertain = asked("s", "Of the model.", "4 months", unit=None, metavar="T")
-    post_training: Uncertain = asked("s", "Until release.", "1 month", unit=None, metavar="T")
+    delivery: Uncertain = asked("s", "Time until the chips are delivered.", "0 months", unit=None, metavar="T")
+    installation: Uncertain = asked("s", "Time to install them.", "2 months", unit=None, metavar="T")
+    pretraining: Uncertain = asked("s", "Duration of pretraining.", "4 months", unit=None, metavar="T")
+    post_training: Uncertain = asked(
+        "s", "Duration of post-training, until release.", "1 month", unit=None, metavar="T"
+    )

@@ -22,7 +22,9 @@ class InvertQuestion(Sampled):
 
     samples: int = asked("whole", "Samples drawn.", 200_000, least=1_000, most=2_000_000)
     sheet: str | None = asked("text", "A price sheet as TOML.")
-    model: str | None = asked("text", "A sheet of genai-prices, where it is installed.", metavar="PROVIDER/NAME")
+    model: str | None = asked(
+        "text", "A price sheet of genai-prices, if that package is installed.", metavar="PROVIDER/NAME"
+    )
     input: float | None = asked(
         "ratio", "Price per million input tokens.", is_open=True, metavar="USD", label="Input", group="Prices",
         slider=(0.01, 100),
@@ -32,24 +34,27 @@ class InvertQuestion(Sampled):
         slider=(0.02, 500),
     )  # fmt: skip
     threshold: Uncertain | None = asked(
-        "tokens", "Length of a prompt beyond which a request costs more.", unit="tokens", least=1.0, metavar="N",
+        "tokens", "Prompt length above which a request costs more.", unit="tokens", least=1.0, metavar="N",
         label="Dearer beyond", group="Prices", slider=(8192, 2e6), blank="none",
     )  # fmt: skip
-    provider: str | None = asked("text", "Who sells it; told from --model when left out.", metavar="NAME")
+    provider: str | None = asked("text", "Who sells it; read from --model when left out.", metavar="NAME")
     premium: Uncertain = asked(
-        "ratio", "Price over that of the open market, such as 3 or 1.5..6: a closed model may sell dearer.", 1.0,
+        "ratio", "Price relative to the open market's, such as 3 or 1.5..6: a closed model may cost more.", 1.0,
         is_open=True, metavar="X", label="Premium", group="The seller", slider=(0.5, 20),
     )  # fmt: skip
     premium_spread: float = asked(
-        "count", "How unsure that is, where it is no range: standard deviation of its logarithm.", 0.0, metavar="S",
-        label="How unsure that is", group="The seller", slider=(0, 1),
+        "count", "Uncertainty of the premium where it is not a range: standard deviation of its logarithm.", 0.0,
+        metavar="S",
+        label="Its uncertainty", group="The seller", slider=(0, 1),
     )  # fmt: skip
     fast_price: float | None = asked(
-        "ratio", "A fast mode's price over the plain one; with --fast-speed.", metavar="X", label="Fast mode costs",
+        "ratio", "Price of a fast mode relative to the standard one; with --fast-speed.", metavar="X",
+        label="Fast mode costs",
         group="Fast mode", slider=(1.01, 20), blank="none",
     )  # fmt: skip
     fast_speed: float | None = asked(
-        "ratio", "And its speed over the plain one.", metavar="X", label="Fast mode is faster", group="Fast mode",
+        "ratio", "Speed of the fast mode relative to the standard one.", metavar="X", label="Fast mode is faster",
+        group="Fast mode",
         slider=(1.01, 10), blank="none",
     )  # fmt: skip
 

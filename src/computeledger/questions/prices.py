@@ -43,19 +43,21 @@ class BillQuestion(Asked):
 
     names: tuple[str, ...] = asked("texts", "provider/name, or price sheets as TOML.", ...)
     input_tokens: float = asked(
-        "tokens", "New input, as in serve: the prompt without what the cache holds.", 0.0, unit="tokens", metavar="N"
+        "tokens",
+        "New input tokens, as in serve: the prompt without its cached prefix.",
+        0.0,
+        unit="tokens",
+        metavar="N",
     )
-    output_tokens: float = asked("tokens", "The answer.", 0.0, unit="tokens", metavar="N")
-    cached_tokens: float = asked(
-        "tokens", "Cached prefix, as in serve: the rest of the prompt.", 0.0, unit="tokens", metavar="N"
-    )
+    output_tokens: float = asked("tokens", "Output tokens.", 0.0, unit="tokens", metavar="N")
+    cached_tokens: float = asked("tokens", "Cached prefix, as in serve.", 0.0, unit="tokens", metavar="N")
     cache_write_tokens: float = asked(
-        "tokens", "Of the new input, written to the cache for 5 minutes.", 0.0, unit="tokens", metavar="N"
+        "tokens", "Part of the new input written to the cache for 5 minutes.", 0.0, unit="tokens", metavar="N"
     )
     cache_write_1h_tokens: float = asked(
-        "tokens", "Of the new input, written to it for an hour.", 0.0, unit="tokens", metavar="N"
+        "tokens", "Part of the new input written to the cache for an hour.", 0.0, unit="tokens", metavar="N"
     )
-    mode: str = asked("text", "Or batch, priority: what the sheet has.", "standard")
+    mode: str = asked("text", "standard, batch, priority or another mode of the sheet.", "standard")
 
     def check(self) -> None:
         """Refuse parts of a token, a request of none, and more that is written to the cache than is new."""
@@ -80,5 +82,5 @@ class PriceFloorQuestion(Asked):
     system: str = shared(OnSystem, "system")
     price: Uncertain | None = shared(OnSystem, "price")
     market: str | None = asked(
-        "text", "Its name in the table of market prices.", metavar="NAME", blank="told from the model"
+        "text", "Name of the model in the table of market prices.", metavar="NAME", blank="told from the model"
     )

@@ -18,22 +18,22 @@ class ReconcileQuestion(Asked):
     plan: str | Plan = asked("text", "Plan file.", ..., metavar="PLAN.toml", takes_record=True)
     actuals: tuple[str, ...] = asked("texts", "Run ledgers and logs.", ..., metavar="ACTUALS...")
     price: float | None = asked(
-        "usd_per_hour", "GPU-hour as it was paid.", unit="$/h", is_open=True, is_single=True, metavar="$/h",
+        "usd_per_hour", "Price paid per GPU-hour.", unit="$/h", is_open=True, is_single=True, metavar="$/h",
         blank="the plan's",
     )  # fmt: skip
     gpus: int | None = asked(
-        "whole", "GPUs that the run held, for a log that does not say.", least=1, metavar="N", blank="as logged"
+        "whole", "GPUs of the run, for logs that do not state them.", least=1, metavar="N", blank="as logged"
     )
     sequence_tokens: int | None = asked(
-        "whole", "Length of a sequence, for a log that does not say.", least=1, metavar="N", blank="as logged"
+        "whole", "Sequence length, for logs that do not state it.", least=1, metavar="N", blank="as logged"
     )
     rollouts_per_step: int | None = asked(
         "whole", "Rollouts of an RL step, for trainer_state.json.", least=1, metavar="N", blank="unknown"
     )
     duration: float | None = asked(
-        "s", "Time that vLLM's counters cover.", unit=None, is_open=True, is_single=True, metavar="TIME",
+        "s", "Time covered by vLLM's counters.", unit=None, is_open=True, is_single=True, metavar="TIME",
         blank="as stamped",
     )  # fmt: skip
     calibration: str = asked(
-        "text", "Where the calibration for plan --calibration is written.", "calibration.toml", metavar="FILE"
+        "text", "File to write the calibration for plan --calibration to.", "calibration.toml", metavar="FILE"
     )

@@ -32,19 +32,19 @@ class SimulateServeQuestion(Simulated):
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     price: Uncertain | None = shared(ServeQuestion, "price")
     backend: str = shared(ServeQuestion, "backend", default=DEFAULT_ENGINE, blank="")
-    replicas: int = asked("whole", "Replicas; the most, where they scale.", 1, least=1, metavar="N")
+    replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
     prefill_replicas: int | None = asked(
-        "whole", "Further replicas that only prefill (disaggregated).", least=1, metavar="N"
+        "whole", "Additional replicas that only prefill (disaggregated).", least=1, metavar="N"
     )
     prefill_layout: str | None = asked(
-        "text", "Layout of one of those.", metavar="tp4", blank="that of the other replicas"
+        "text", "Layout of a prefill replica.", metavar="tp4", blank="that of the other replicas"
     )
     transfer_bytes_per_s: Uncertain | None = asked(
         "bytes_per_s", "Rate at which a KV cache moves between them.", unit="GB/s", is_open=True, metavar="B/s",
         blank="one replica's NICs", aliases=("transfer",),
     )  # fmt: skip
     max_batch: int | None = asked(
-        "whole", "Most live sequences of a replica.", least=1, metavar="B", blank="what memory holds"
+        "whole", "Largest number of live sequences per replica.", least=1, metavar="B", blank="what memory holds"
     )
     chunk_tokens: int = asked("whole", "Prompt tokens that a rank prefills per step.", 8192, least=1, metavar="N")
     routing: str = asked(
@@ -57,19 +57,24 @@ class SimulateServeQuestion(Simulated):
     )  # fmt: skip
     arrivals: str | None = asked("text", "poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s.", metavar="P")
     requests: int | None = asked(
-        "whole", "How many to measure at least.", least=1, metavar="N", blank="2000, or the whole trace"
+        "whole", "Requests to measure, at least.", least=1, metavar="N", blank="2000, or the whole trace"
     )
     pace: float = asked(
-        "count", "Speed of the arrivals over the trace's own.", 1.0, is_open=True, is_single=True, metavar="X"
+        "count", "Arrival rate relative to the trace's own.", 1.0, is_open=True, is_single=True, metavar="X"
     )
     input_tokens: str = asked(
-        "text", "A length, lognormal:P50:P95, uniform:LOW:HIGH or exponential:MEAN.", "1024", metavar="L",
+        "text", "Length of the input: a number, lognormal:P50:P95, uniform:LOW:HIGH or exponential:MEAN.", "1024",
+        metavar="L",
         takes_number=True,
     )  # fmt: skip
-    output_tokens: str = asked("text", "The same for the output.", "256", metavar="L", takes_number=True)
+    output_tokens: str = asked("text", "Length of the output, written alike.", "256", metavar="L", takes_number=True)
     load_curve: str | None = asked("text", "Load over the day, such as 0:0.4,9:1,15:1.6,22:0.8.", metavar="H:LOAD,...")
-    ttft: Uncertain | None = shared(ServeQuestion, "ttft", help="Longest good time to first token, such as 2s.")
-    tpot: Uncertain | None = shared(ServeQuestion, "tpot", help="Longest good time per output token, such as 50ms.")
+    ttft: Uncertain | None = shared(
+        ServeQuestion, "ttft", help="Time to first token that a good request may take, such as 2s."
+    )
+    tpot: Uncertain | None = shared(
+        ServeQuestion, "tpot", help="Time per output token that a good request may take, such as 50ms."
+    )
     good_fraction: float = asked(
         "fraction", "Share of requests that must be good.", 0.9, is_open=True, most=1.0, is_single=True, metavar="F",
         aliases=("good",),
@@ -83,13 +88,13 @@ class SimulateServeQuestion(Simulated):
         "count", "Requests in flight that a replica is meant to carry.", 32.0, is_open=True, is_single=True,
         metavar="N",
     )  # fmt: skip
-    tick: Uncertain = asked("s", "Time between two decisions.", 60.0, unit=None, is_open=True, metavar="T",
+    tick: Uncertain = asked("s", "Time between two scaling decisions.", 60.0, unit=None, is_open=True, metavar="T",
                             blank="60s")  # fmt: skip
     start: Uncertain = asked("s", "Time until a new replica serves.", 300.0, unit=None, metavar="T", blank="300s")
     failures: Uncertain | None = asked(
         "s", "Mean time between failures of a replica.", unit=None, is_open=True, metavar="T", blank="never"
     )
-    repair: Uncertain = asked("s", "Time until it is back.", 900.0, unit=None, metavar="T", blank="900s")
+    repair: Uncertain = asked("s", "Time until a failed replica is back.", 900.0, unit=None, metavar="T", blank="900s")
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""

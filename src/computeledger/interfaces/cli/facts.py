@@ -67,7 +67,7 @@ def facts_diff(first: str, second: str, **options: Any) -> None:
 @working_option
 @json_option
 def cost(**options: Any) -> None:
-    """The same GPU-hour rented, reserved and owned: components, grounds, energy and carbon.
+    """The same GPU-hour rented, reserved and owned: components, sources, energy and carbon.
 
     What an option does not state comes from the newest price and ownership editions. The cost is that of an hour that
     is used: a reserved or owned GPU is paid for while it stands idle.

@@ -62,7 +62,7 @@ def frontier_sites(**options: Any) -> None:
 @report_option
 @json_option
 def frontier_backtest(**options: Any) -> None:
-    """Forecast from a cut-off what is known now: coverage, error and width of the intervals."""
+    """Forecast, from a cut-off date, what is known now: coverage, error and width of the intervals."""
     from computeledger.questions.answers.frontier import answer_backtest
 
     show_answer(answer_backtest(asked_by(BacktestQuestion, options)), options)
@@ -87,7 +87,7 @@ def frontier_growth(**options: Any) -> None:
 @working_option
 @json_option
 def frontier_forecast(**options: Any) -> None:
-    """When is a run of FLOP (such as 1e28) possible, with what chance, and what does it take."""
+    """When a training run of FLOP (such as 1e28) is possible, with what probability, and what it takes."""
     from computeledger.questions.answers.frontier import answer_forecast
 
     show_answer(answer_forecast(asked_by(ForecastQuestion, options)), options)
@@ -122,7 +122,7 @@ def frontier_sheet(**options: Any) -> None:
 @report_option
 @json_option
 def frontier_schedule(**options: Any) -> None:
-    """When is the model out: delivery, installation, pretraining, post-training one after the other."""
+    """When a model is released: delivery, installation, pretraining and post-training, one after the other."""
     from computeledger.questions.answers.frontier_runs import answer_schedule
 
     show_answer(answer_schedule(asked_by(ScheduleQuestion, options)), options)

@@ -49,7 +49,7 @@ def allocate(laws: bool, **options: Any) -> None:
 @working_option
 @json_option
 def invert(**options: Any) -> None:
-    """Say what a price sheet reveals of the model behind it, and what it does not.
+    """What a price sheet reveals about the model behind it, and what it does not.
 
     Sizes come from prices of open models of known size; intervals are those that left-out models keep.
     """

@@ -19,7 +19,7 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 def pretrain(**options: Any) -> None:
     """Pretraining: step time by part, MFU, memory, the best legal layouts, days and GPU-hours with failures.
 
-    What is given holds, what is left out is searched.
+    What you leave out is searched.
     """
     from computeledger.questions.answers.pretrain import answer_pretrain
 

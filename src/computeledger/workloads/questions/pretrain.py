@@ -38,7 +38,7 @@ class PretrainQuestion(OnSystem):
     )  # fmt: skip
     microbatch_sequences: int | None = asked(
         "whole",
-        "Sequences that pass a stage at once.",
+        "Sequences per microbatch.",
         least=1,
         metavar="M",
         blank="searched",
@@ -49,7 +49,7 @@ class PretrainQuestion(OnSystem):
         label="Recompute", group="How", blank="searched",
     )  # fmt: skip
     virtual_stages: int | None = asked(
-        "whole", "Interleaved pieces of the model per stage.", least=1, metavar="V", blank="searched"
+        "whole", "Interleaved chunks of the model per pipeline stage.", least=1, metavar="V", blank="searched"
     )
     schedule: str = asked(
         "text", "Pipeline schedule.", "1f1b", choices=("1f1b", "zero-bubble", "dualpipe", "any"), label="Schedule",
@@ -60,11 +60,12 @@ class PretrainQuestion(OnSystem):
         choices=("zero-1", "zero-2", "zero-3"), label="Sharding", group="How", blank="searched",
     )  # fmt: skip
     activation_precision: str = asked(
-        "text", "Of activations kept for the backward pass, and dispatched to experts.", "bf16",
+        "text", "Precision of activations kept for the backward pass and dispatched to experts.", "bf16",
         choices=("bf16", "fp8"), label="Kept activations", group="How",
     )  # fmt: skip
     moment_precision: str = asked(
-        "text", "Of the optimiser's two moments.", "fp32", choices=("fp32", "bf16"), label="Optimiser's moments",
+        "text", "Precision of the optimiser's two moments.", "fp32", choices=("fp32", "bf16"),
+        label="Optimiser's moments",
         group="How",
     )  # fmt: skip
     recipe: str = asked(
@@ -72,11 +73,11 @@ class PretrainQuestion(OnSystem):
         choices=("tensor", "row", "block"), label="Scales of 8-bit products", group="How",
     )  # fmt: skip
     mtp_layers: int | None = asked(
-        "whole", "Multi-token-prediction modules beside the model.", least=1, metavar="N",
+        "whole", "Multi-token-prediction modules trained with the model.", least=1, metavar="N",
         label="Multi-token-prediction modules", group="How", blank="none",
     )  # fmt: skip
     lora_rank: int | None = asked(
-        "whole", "Train adapters of this rank, the model frozen.", least=1, metavar="R", blank="the whole model"
+        "whole", "Train LoRA adapters of this rank; the model is frozen.", least=1, metavar="R", blank="the whole model"
     )
     lora_targets: str | None = asked(
         "text", "Adapters of attention, or of all, dense MLPs too.", choices=("attention", "all"),
@@ -97,12 +98,12 @@ class PretrainQuestion(OnSystem):
     stragglers: Uncertain | None = asked(
         "fraction", "Time that slow hosts add to a step.", most=1.0, metavar="F", blank="assumed"
     )
-    objective: str = asked("text", "What the search makes least.", "time", choices=OBJECTIVES)
+    objective: str = asked("text", "What the search minimises.", "time", choices=OBJECTIVES)
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
     scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
     growing_batch: bool = asked("switch", "A batch that grows with the critical batch, phase by phase.", False)
     anchor: str | None = asked(
-        "text", "A measurement of yours: tokens_per_s_per_gpu=4200, layout=...", metavar="KEY=VALUE,..."
+        "text", "Your own measurement, such as tokens_per_s_per_gpu=4200,layout=...", metavar="KEY=VALUE,..."
     )
     emit: str | None = asked("text", "Print the arguments that launch the layout.", choices=("megatron",))
 

@@ -21,7 +21,7 @@ class RLQuestion(OnSystem):
     system: str = asked(
         "text", "System id of the generators, or path to a system TOML.", ..., label="System", group="What"
     )
-    training_system: str | None = asked("text", "Of the trainer.", metavar="SYSTEM", blank="the generators' own")
+    training_system: str | None = asked("text", "System of the trainer.", metavar="SYSTEM", blank="the generators' own")
     gpus: int | None = asked(
         "whole", "GPUs of the run.", least=1, metavar="N", label="GPUs", group="What", slider=(8, 16384),
         blank="one scale-up domain",
@@ -34,18 +34,18 @@ class RLQuestion(OnSystem):
         "whole", "Of them, those that only generate.", least=1, metavar="N", blank="the rest"
     )
     layout: str | None = asked(
-        "text", "Of one generation replica.", metavar="tp8-ep8", label="Generation layout", group="How",
+        "text", "Layout of one generation replica.", metavar="tp8-ep8", label="Generation layout", group="How",
         blank="searched",
     )  # fmt: skip
     training_layout: str | None = asked(
-        "text", "Of the trainer.", metavar="tp2-pp4", label="Training layout", group="How", blank="searched"
+        "text", "Layout of the trainer.", metavar="tp2-pp4", label="Training layout", group="How", blank="searched"
     )
     precision: str | None = asked(
-        "text", "Of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", metavar="P",
+        "text", "Precision of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", metavar="P",
         blank="as stored",
     )  # fmt: skip
-    kv_precision: str = asked("text", "Of the KV cache.", "bf16", metavar="P")
-    training_precision: str = asked("text", "Of the update.", "bf16", metavar="P")
+    kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P")
+    training_precision: str = asked("text", "Precision of the update.", "bf16", metavar="P")
     backend: str = asked(
         "text", "Generation engine, or ideal.", DEFAULT_ENGINE, metavar="E", label="Engine", group="How"
     )
@@ -113,11 +113,12 @@ class RLQuestion(OnSystem):
         "count", "Size of a reward model on the trainer over the policy; 0 without one.", 0.0, metavar="N"
     )
     verifier_time: Uncertain = asked(
-        "s", "CPU time of a verdict.", 0.0, unit=None, metavar="T", label="Verdict", group="Verifying",
+        "s", "CPU time per verdict.", 0.0, unit=None, metavar="T", label="Verdict", group="Verifying",
         slider=(0.001, 100), blank="0s",
     )  # fmt: skip
     verifier_cores: Uncertain = asked(
-        "count", "Verdicts at a time.", 1024.0, is_open=True, most=MOST_COUNT, metavar="N", label="Verdicts at a time",
+        "count", "Verdicts that run at once.", 1024.0, is_open=True, most=MOST_COUNT, metavar="N",
+        label="Verdicts at a time",
         group="Verifying", slider=(1, 65536),
     )  # fmt: skip
     verifier: tuple[str, ...] = asked(
@@ -158,7 +159,9 @@ class RLQuestion(OnSystem):
     tokens_per_step: Uncertain = asked(
         "count", "Tokens that a speculative step yields.", 1.0, is_open=True, metavar="N"
     )
-    recompute: str | None = asked("text", "Of the trainer.", choices=("none", "selective", "full"), blank="searched")
+    recompute: str | None = asked(
+        "text", "Activations that the trainer recomputes.", choices=("none", "selective", "full"), blank="searched"
+    )
     mfu: Uncertain = asked(
         "fraction", "Of the pretraining that beta compares with.", 0.4, is_open=True, most=1.0, metavar="F",
         blank="40%",

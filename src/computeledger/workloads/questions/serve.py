@@ -22,15 +22,17 @@ class ServeQuestion(OnSystem):
         label="Batch", group="Load", slider=(1, 16384), blank="the cheapest that is fast enough",
     )  # fmt: skip
     input_tokens: Uncertain = asked(
-        "tokens", "New input.", 4096.0, unit="tokens", is_open=True, metavar="I", label="New input", group="Load",
+        "tokens", "New input tokens of a request.", 4096.0, unit="tokens", is_open=True, metavar="I",
+        label="New input", group="Load",
         slider=(64, 131072), aliases=("input",),
     )  # fmt: skip
     output_tokens: Uncertain = asked(
-        "tokens", "Output.", 1024.0, unit="tokens", is_open=True, metavar="O", label="Output", group="Load",
+        "tokens", "Output tokens of a request.", 1024.0, unit="tokens", is_open=True, metavar="O", label="Output",
+        group="Load",
         slider=(16, 65536), aliases=("output",),
     )  # fmt: skip
     cached_tokens: Uncertain = asked(
-        "tokens", "Cached prefix.", 0.0, unit="tokens", metavar="C", label="Cached prefix", group="Load",
+        "tokens", "Cached prefix of a request.", 0.0, unit="tokens", metavar="C", label="Cached prefix", group="Load",
         slider=(64, 131072), aliases=("cached",),
     )  # fmt: skip
     context_tokens: int | None = asked(
@@ -48,7 +50,7 @@ class ServeQuestion(OnSystem):
         group="More", slider=(0, 16), is_single=True,
     )  # fmt: skip
     tokens_per_step: float = asked(
-        "count", "Tokens that a step yields, its own included.", 1.0, metavar="A", label="Tokens per step",
+        "count", "Tokens that a step yields, its own token included.", 1.0, metavar="A", label="Tokens per step",
         group="More", slider=(1, 17), is_single=True,
     )  # fmt: skip
     rounds: int | None = asked(
@@ -64,7 +66,7 @@ class ServeQuestion(OnSystem):
         choices=("mean", "median", "p90", "last"), label="Time to first token as", group="More",
     )  # fmt: skip
     anchor: tuple[str, ...] = asked(
-        "texts", "A point of yours: batch=32,isl=1024,osl=1024,tpot=21ms, or the JSON of vLLM's benchmark; may be "
+        "texts", "Your own measurement: batch=32,isl=1024,osl=1024,tpot=21ms, or the JSON of vLLM's benchmark; may be "
         "repeated.", (), metavar="A",
     )  # fmt: skip
     requests_per_s: Uncertain | None = asked(
@@ -72,11 +74,11 @@ class ServeQuestion(OnSystem):
         label="Load", group="Load", blank="none",
     )  # fmt: skip
     ttft: Uncertain | None = asked(
-        "s", "Slowest acceptable time to first token, such as 2s.", unit=None, is_open=True, metavar="T",
+        "s", "Longest acceptable time to first token, such as 2s.", unit=None, is_open=True, metavar="T",
         label="Slowest first token", group="Load", slider=(0.05, 20), blank="none",
     )  # fmt: skip
     tpot: Uncertain | None = asked(
-        "s", "Slowest acceptable time per output token, such as 50ms.", unit=None, is_open=True, metavar="T",
+        "s", "Longest acceptable time per output token, such as 50ms.", unit=None, is_open=True, metavar="T",
         label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none",
     )  # fmt: skip
     mode: str = asked(

@@ -44,7 +44,8 @@ class OnSystem(Sampled):
         label="Weights", group="How", blank="as stored, bf16 to pretrain",
     )  # fmt: skip
     price: Uncertain | None = asked(
-        "usd_per_hour", "GPU-hour.", unit="$/h", metavar="$/h", label="GPU-hour", group="How", slider=(0.5, 20),
+        "usd_per_hour", "Price of a GPU-hour.", unit="$/h", metavar="$/h", label="GPU-hour", group="How", slider=(0.5,
+        20),
         blank="rent of the price edition",
     )  # fmt: skip
 
