@@ -272,7 +272,11 @@ def _view(answer: object, working: bool) -> Any:
 
 
 def _page(answer: object) -> str:
-    return str(importlib.import_module("computeledger.interfaces.render.html").report(_view(answer, True)))
+    return str(
+        importlib.import_module("computeledger.interfaces.render.html").report(
+            _view(answer, getattr(answer, "has_working", True))
+        )
+    )
 
 
 # results stand below the interfaces and may not import them; the package knows both

@@ -292,6 +292,7 @@ def _whole(one: Field, value: Any, spelt: str) -> int:
 
 def _problem(one: Field, value: float) -> str:
     """What is wrong with a number, in words; empty where nothing is."""
+    most = min(one.most, 1.0) if one.dimension == "fraction" else one.most
     if math.isnan(value):
         return "must be a number"
     if math.isinf(value) and one.most == math.inf:
@@ -300,7 +301,7 @@ def _problem(one: Field, value: float) -> str:
         return f"must be greater than {one.least:g}"
     if value < one.least:
         return f"must be at least {one.least:g}" if one.least else "must not be negative"
-    return f"must be at most {one.most:g}" if value > one.most else ""
+    return f"must be at most {most:g}" if value > most else ""
 
 
 def json_schema(question: type[Record]) -> dict[str, Any]:

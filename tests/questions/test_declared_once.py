@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import computeledger
 from computeledger.economics.plan import keys as plan_keys
 from computeledger.economics.plan.read import read_plan
 from computeledger.errors import InputError, PlanError
@@ -130,3 +133,26 @@ def test_a_tile_shows_on_every_screen(monkeypatch: pytest.MonkeyPatch, capsys: p
     reply = answered(Question("view", "serve", (*items[:2], ("gpus", "3"), *items[2:])))
     assert reply.status == 200, reply.body
     assert "Litres of coolant" in {tile["label"] for tile in json.loads(reply.body)["tiles"]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (lambda: computeledger.serve("deepseek-v3"), "'deepseek-v3': expected keywords, such as model=..., system=..."),
+        (lambda: computeledger.cost(system="h100-nvl8", occupancy=1.5), "occupancy 1.5: must be at most 1"),
+        (lambda: computeledger.forecast(flop="1e28", utilization=1.5), "utilization 1.5: must be at most 1"),
+        (lambda: computeledger.price_floor(model="qwen3-32b", system="h200-nvl8", price=0), "price 0: must be greater"),
+        (lambda: computeledger.flop_sheet(model="deepseek-v3", precision="fp9"), "unknown precision 'fp9'"),
+        (lambda: computeledger.allocate(preset="consumer", budget="$5M"), "preset judges the split of an assumed lab"),
+    ],
+)  # fmt: skip  (one row per mistake)
+def test_a_mistake_from_python_gets_one_line(asked: Callable[[], object], says: str) -> None:
+    with pytest.raises(InputError) as found:
+        asked()
+    assert says in str(found.value)
+
+
+def test_two_pools_have_a_report(tmp_path: Path) -> None:
+    file = tmp_path / "pools.html"
+    computeledger.serve(model="llama-3.1-8b", system="h100-nvl8", mode="disaggregated").to_html(file)
+    assert "prefill" in file.read_text("utf-8")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, sample
-from computeledger.errors import InputError
+from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_accelerator, load_model, load_system, system_named_in
+from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.frontier.sites import AGREES_FRACTION
 from computeledger.frontier.trends import date_of, year_of
 from computeledger.physics.blackboard.ledgers import pretraining_flop
@@ -62,6 +63,8 @@ def model_sheet(model_id: str, spending: Spending) -> list[SheetLine]:
     active = known.get("n_params_active", known.get("n_params_total", n_params_active(model)))
     counted = float(pretraining_flop(active, known["tokens_pretraining"]))
     lines = [SheetLine("parameters", "6 x active parameters x tokens", counted, None, True)]
+    if spending.precision not in PRECISION_BYTES:
+        raise unknown_id("precision", spending.precision, PRECISION_BYTES)
     peak = chip.peak(spending.precision)
     used = sample({"utilization": spending.utilization_fraction})["utilization"]
     hours = spending.gpu_hours or known.get("gpu_hours_pretraining")

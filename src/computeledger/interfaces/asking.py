@@ -71,7 +71,7 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
     if report is not None:
         answer.to_html(report)
     if options["as_json"]:
-        print_json(answer.to_dict(working=working or report is not None))
+        print_json(answer.to_dict(working=working or (report is not None and answer.has_working)))
         return
     from computeledger.interfaces.render.terminal import print_view
 

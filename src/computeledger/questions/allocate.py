@@ -65,7 +65,7 @@ class AllocateQuestion(Sampled):
         "fraction", "Utilisation of RL, waiting included; left out, that of published steps.", is_open=True, metavar="F"
     )
     utilization_inference: Uncertain | None = asked(
-        "fraction", "Utilisation of inference; a third assumed.", is_open=True, metavar="F"
+        "fraction", "Utilisation of inference; a third of pretraining's assumed.", is_open=True, metavar="F"
     )
     system: str = asked("text", "System whose GPUs are counted.", "h100-nvl8")
     price: Uncertain | None = asked(
@@ -86,7 +86,9 @@ class AllocateQuestion(Sampled):
             raise InputError(
                 "--budget is missing: '5.76e23 FLOP', '2.7M GPU-hours' or '$50M' (or give --n-params to judge)"
             )
-        if (self.n_params is not None or self.preset is not None) and self.budget is not None:
+        if self.preset is not None and self.budget is not None:
+            raise InputError("--preset judges the split of an assumed lab: leave out --budget")
+        if self.n_params is not None and self.budget is not None:
             raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
         if self.n_params is not None and self.preset is None and self.tokens is None:
             raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from computeledger.arrays import Num
 from computeledger.display import Displayed, drawing
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.questions.document import document
 from computeledger.workloads.result import quantity
@@ -55,6 +55,11 @@ class Answer(Displayed):
         return document(self, leave_out=("question",))
 
     @property
+    def has_working(self) -> bool:
+        """Whether its figures come with formula and inputs; a report then shows them."""
+        return True
+
+    @property
     def read_from(self) -> str | None:
         """The file that the question was read from, over which no report is written."""
         return None
@@ -81,6 +86,10 @@ def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | Non
     Traceback (most recent call last):
     computeledger.errors.InputError: draft_tokens needs tokens_per_step: the tokens that a step yields, its own included
     """
+    if question is not None and not isinstance(question, record):
+        known = fields_of(record)
+        needed = [f"{name}=..." for name, one in known.items() if one.is_required] or [f"{next(iter(known))}=..."]
+        raise InputError(f"{shown(question)}: expected keywords, such as {', '.join(needed)}, or a {record.__name__}")
     try:
         if question is None:
             return answer(question_from(record, given))

@@ -80,7 +80,7 @@ class PriceFloorQuestion(Asked):
 
     model: str = shared(OnSystem, "model")
     system: str = shared(OnSystem, "system")
-    price: Uncertain | None = shared(OnSystem, "price")
+    price: Uncertain | None = shared(OnSystem, "price", is_open=True)
     market: str | None = asked(
         "text", "Name of the model in the table of market prices.", metavar="NAME", blank="told from the model"
     )

@@ -48,6 +48,11 @@ class PoolsAnswer(ServingAnswer):
     def _usd_per_mtok(self) -> tuple[Num, Num]:
         return pools_usd_per_mtok(self.result)
 
+    @property
+    def has_working(self) -> bool:
+        """Working is built for one pool."""
+        return False
+
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger serve --mode disaggregated --json`` prints it; the working is built for one pool only."""
         if working:
