@@ -23,7 +23,7 @@ from computeledger.economics.prices.markup import (
     known_models,
     log_ratios,
 )
-from computeledger.economics.prices.physics import SPEED_TARGETS, Served, ServingPrior, cells, serve_supposed
+from computeledger.economics.prices.physics import SPEED_TARGETS, Served, ServingPrior, cells, rows_of, serve_supposed
 from computeledger.economics.prices.points import fit_sizes, shipped_points, without_models
 from computeledger.economics.prices.samples import open_kv_bytes, serve_samples
 from computeledger.errors import InputError
@@ -46,10 +46,10 @@ def open_sheets(rng: np.random.Generator) -> Iterator[Case]:
     while True:
         place = int(rng.integers(len(names)))
         row = int(rng.choice(np.flatnonzero(KNOWN.model == names[place])))
-        own = served.rows(np.arange(place * each, (place + 1) * each))
+        own = rows_of(served, np.arange(place * each, (place + 1) * each))
         likely = np.where(own.fits, markup.log_likelihood(log_ratios(logs[row], own)), -np.inf)
         weight = np.exp(likely - likely.max())
-        chosen = own.rows(rng.choice(each, 1, p=weight / weight.sum()))
+        chosen = rows_of(own, rng.choice(each, 1, p=weight / weight.sum()))
         prices = float(np.exp(KNOWN.log_input[row])), float(np.exp(KNOWN.log_output[row]))
         yield str(names[place]), PriceClues(*prices, provider=str(KNOWN.provider[row])), chosen
 
@@ -61,7 +61,7 @@ def made_up_sheets(rng: np.random.Generator) -> Iterator[Case]:
         names, models = known_models(KNOWN, rng.permutation(open_kv_bytes()), 1)
         place = rng.integers(len(names), size=1)
         where = possible[rng.integers(len(possible))], rng.integers(len(SPEED_TARGETS), size=1)
-        served = serve_supposed(models.rows(place), where, PRIOR, rng)
+        served = serve_supposed(rows_of(models, place), where, PRIOR, rng)
         if served.fits[0]:
             above = np.exp(rng.multivariate_normal(markup.mean, markup.covariance))
             prices = float(served.usd_per_mtok_input[0] * above[0]), float(served.usd_per_mtok_output[0] * above[1])

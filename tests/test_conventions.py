@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import math
 import re
 import sys
+import tokenize
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -236,6 +238,27 @@ def imported(tree: ast.Module) -> set[str]:
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names}
+
+
+def one_line_statements(text: str) -> Iterator[int]:
+    """Lines on which the formatter is switched off for a statement of one line, or for the rest of the file."""
+    begun = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and re.match(r"#\s*fmt:\s*(skip|off)", token.string):
+            if "off" in token.string or token.start[0] == begun:
+                yield token.start[0]
+        elif token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+            begun = 0 if token.type == tokenize.NEWLINE else begun
+        elif token.type != tokenize.COMMENT:
+            begun = begun or token.start[0]
+
+
+def test_the_formatter_is_switched_off_only_for_statements_of_rows() -> None:
+    assert list(one_line_statements("a = [\n    1, 2,\n    3, 4,\n]  # fmt: skip\n")) == []
+    assert list(one_line_statements("a = 1\nb = 2  # fmt: skip\n# fmt: off\n")) == [2, 3]
+    python = [path for path in project_files() if path.suffix == ".py"]
+    found = [where(path, line) for path in python for line in one_line_statements(path.read_text("utf-8"))]
+    assert found == []
 
 
 def test_the_core_imports_numpy_at_most() -> None:

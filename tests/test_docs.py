@@ -201,9 +201,10 @@ def test_files_that_a_change_touches_are_where_the_page_says() -> None:
     named = {one for one in re.findall(r"`([\w/]+/[\w.]+\.(?:py|toml))`", page) if "/ID." not in one}
     roots = (ROOT, ROOT / "src", ROOT / "src" / "computeledger")
     missing = {
-        one for one in named
+        one
+        for one in named
         if not any((root / one).exists() or ("drain" in one and (root / one).parent.is_dir()) for root in roots)
-    }  # fmt: skip
+    }
     assert len(named) >= 15 and missing == set()
 
 

@@ -231,9 +231,10 @@ def evaluate_answers(
         whole = np.all([~np.isnan(score).any(axis=1) for score in scores.values()], axis=0)
         right = {role: (score[whole] >= 1).sum(axis=1) for role, score in scores.items()}
         out[name] = {
-            "problems": int(whole.sum()), "left_out": int((~whole).sum()),
+            "problems": int(whole.sum()),
+            "left_out": int((~whole).sum()),
             **(_curve(right["policy"], right.get("base"), sampling.thoughts) if whole.any() else {}),
-        }  # fmt: skip
+        }
     return out
 
 

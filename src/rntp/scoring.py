@@ -241,9 +241,10 @@ def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Ph
             tail = _tail(Rollouts(contexts, contexts, golds), (), device, thoughts=False)
             each = torch.arange(len(contexts), device=device)
             first = sums(
-                lambda start, stop: read.logits[start:stop, -1], read.logits.shape[-1],
+                lambda start, stop: read.logits[start:stop, -1],
+                read.logits.shape[-1],
                 Asked(tail.ids[:, :1], torch.ones_like(tail.ids[:, :1], dtype=torch.bool)),
-            )  # fmt: skip
+            )
             base = _shifted_gold(behind(tail, deepcopy(read.past_key_values), each), tail, first)
             base = TokenScores(*(getattr(base, name)[rows] for name in TokenScores.__slots__))
     with phase(THOUGHTS):

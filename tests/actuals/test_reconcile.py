@@ -205,11 +205,12 @@ def test_a_calibration_holds_for_its_model_and_chip_only(tmp_path):
     with pytest.raises(InputError, match="which the plan does not have"):
         calibrated(plan(), PlanCalibration("c.toml", "", {"rl": calibration.phases["pretraining"]}))
     for text, words in (
-        ("[rl]\n", "says 'plan-calibration/1'"), ('schema = "plan-calibration/1"\n', "holds no phase"),
+        ("[rl]\n", "says 'plan-calibration/1'"),
+        ('schema = "plan-calibration/1"\n', "holds no phase"),
         ("[", "not valid TOML"),
         ('schema = "plan-calibration/1"\n[rl]\nutilization = {value = 2, low = 1, high = 3}', "high < 1 is needed"),
         ('schema = "plan-calibration/1"\n[r]\n', "unknown section"),
-    ):  # fmt: skip
+    ):
         (tmp_path / "x.toml").write_text(text)
         with pytest.raises(InputError, match=words):
             read_calibration(tmp_path / "x.toml")

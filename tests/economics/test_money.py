@@ -282,8 +282,9 @@ def test_the_threshold_formula_is_tried_on_everything_that_ships() -> None:
     errors = {(one.model.rpartition("/")[2], one.accelerator, one.precision): one.ratio for one in tried}
     chip = load_accelerator("h200-sxm5-141gb")
     for model, cache, n_active, expected in (
-        ("NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", 6144, 55e9, 4.6), ("Kimi-K3", 13_824, 104.2e9, 5.5),
-    ):  # fmt: skip
+        ("NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", 6144, 55e9, 4.6),
+        ("Kimi-K3", 13_824, 104.2e9, 5.5),
+    ):
         by_hand = cache * chip.peak("fp8") * 2e5 / (2 * n_active * chip.hbm_bytes_per_s.value)
         assert errors[model, "h200-sxm5-141gb", "fp8"] == pytest.approx(by_hand, rel=0.01)
         assert by_hand == pytest.approx(expected, abs=0.05)

@@ -33,15 +33,17 @@ _PLAN: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 #: What a key cannot stand beside, and what it needs beside it.
 _WITHOUT = {
-    "tokens": ("steps", "rate", "life"), "gpu_time_of_pretraining": ("gpu_hours",),
+    "tokens": ("steps", "rate", "life"),
+    "gpu_time_of_pretraining": ("gpu_hours",),
     **dict.fromkeys(("max_lag", "steps_in_flight", "generation_gpus", "training_gpus"), ("training_layout",)),
-}  # fmt: skip
+}
 _JUDGED = {"verifier_time": "1 s", "verifier_cores": "64"}
 _BESIDE: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("verifier_time", "verifier_cores", "verifier_spread", "verifier_failures"), _JUDGED),
-    "next_token_tokens": {"continuation_tokens": "32 tokens"}, "remote_gpus": {"remote_bandwidth": "100 Gbit/s"},
+    "next_token_tokens": {"continuation_tokens": "32 tokens"},
+    "remote_gpus": {"remote_bandwidth": "100 Gbit/s"},
     **{name: {"mode": "asynchronous"} for name in ("max_lag", "steps_in_flight")},
-}  # fmt: skip
+}
 _KEYS = {
     "plan": TOP,
     **SECTIONS,

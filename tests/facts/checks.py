@@ -227,8 +227,9 @@ def unlike_the_sums(facts: Facts) -> list[str]:
     v3 = [f"models/deepseek-ai/DeepSeek-V3/gpu_hours_{part}" for part in
           ("pretraining", "context_extension", "post_training")]  # fmt: skip
     llama_2 = sum(value(f"models/meta-llama/Llama-2-{size}-hf/gpu_hours_pretraining") for size in ("7b", "13b", "70b"))
-    llama_3 = sum(value(f"models/meta-llama/Meta-Llama-3.1-{size}/gpu_hours_pretraining")
-                  for size in ("8B", "70B", "405B"))  # fmt: skip
+    llama_3 = sum(
+        value(f"models/meta-llama/Meta-Llama-3.1-{size}/gpu_hours_pretraining") for size in ("8B", "70B", "405B")
+    )
     hours = sum(map(value, v3))
     dollars = hours * value("prices/2026-11/usd_per_gpu_hour.h800-sxm5-80gb.rent")
     watts = [

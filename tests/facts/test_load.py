@@ -332,7 +332,7 @@ def test_a_fact_without_provenance_is_not_a_fact() -> None:
         ("tiers", "2026-11", "usd_per_byte =", "usd =", "hbm3e-stack: usd_per_byte missing"),
         ("tiers", "2026-11", 'id = "2026-11"', 'id = "2026-10"', "an id exists once"),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_record_does_not_load(kind: str, stem: str, old: str, new: str, message: str) -> None:
     with pytest.raises(FactError, match=message):
         mutated(kind, stem, old, new)

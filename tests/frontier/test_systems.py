@@ -42,7 +42,7 @@ GOLDEN = [
     ("16K superchips of gb200-gpu", "h100e_bf16", 80e3, 82e3, "training-systems C059"),
     ("16K GB200 superchips", "h100e_bf16", 80e3, 82e3, "training-systems C059, as people write it"),
     ("85K dies of gb200-gpu", "chips", 42.5e3, 42.5e3, "training-systems C066: 42.5 thousand chips"),
-]  # fmt: skip
+]
 
 
 def quantity(text: str, name: str) -> float:

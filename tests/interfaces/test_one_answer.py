@@ -56,7 +56,7 @@ def planned(top: dict[str, Any], **sections: dict[str, Any]) -> Ledger:
     return estimate_ledger(read_plan({**top, "price": "$2/h", **every}), SAMPLES)
 
 
-def middle(value: Any) -> float:
+def median_of(value: Any) -> float:
     """Median of a quantity, in a document or along the sample axis."""
     if isinstance(value, dict):
         return float(value["p50"])
@@ -107,9 +107,11 @@ def one_rl_run(run: dict[str, Any], tolerance: float) -> None:
     agree(said["beta_gpu_time"], phase.details["beta_gpu_time"][0])
     assert said["beta_flop"] == pytest.approx(phase.details["beta_flop"][0])
     for name, share in said["phases"].items():
-        assert middle(share["fraction"]) == pytest.approx(middle(phase.details[f"{name}_fraction"][0]), abs=1e-9), name
+        assert median_of(share["fraction"]) == pytest.approx(
+            median_of(phase.details[f"{name}_fraction"][0]), abs=1e-9
+        ), name
     if not run["lag"]:  # under a lag batches are trained in order, which the closed form leaves out
-        assert middle(said["step_s"]) == pytest.approx(simulated_rl(top, section), rel=tolerance)
+        assert median_of(said["step_s"]) == pytest.approx(simulated_rl(top, section), rel=tolerance)
 
 
 def simulated_rl(top: dict[str, Any], section: dict[str, Any]) -> float:

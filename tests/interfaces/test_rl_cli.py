@@ -135,7 +135,8 @@ BAD = {
     "too few started": ([*RUN, "--oversampling", "0.5"], "at least 1"),
     "all train": ([*RUN, "--training-gpus", "16"], "some must generate"),
     "no room": (
-        ["rl", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8", "--rollout", "1000"], "405B"
+        ["rl", "--model", "llama-3.1-405b", "--system", "h100-nvl8", "--gpus", "8", "--rollout", "1000"],
+        "405B",
     ),
     "no continuation": ([*RUN, "--next-token", "9K"], "state --continuation-tokens"),
     "both at once": ([*RUN, "--max-lag", "1", "--in-flight", "--drained"], "exclude one another"),
@@ -143,7 +144,7 @@ BAD = {
     "no table": (["rl", "--reward", "nowhere.csv"], "no such file"),
     "unknown engine": ([*RUN, "--backend", "nobody"], "nobody"),
     "recompute": ([*RUN, "--recompute", "some"], "selective"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -245,8 +245,9 @@ def flags(text: str) -> dict[str, str]:
     words = shlex.split(" ".join(line.rstrip("\\") for line in command))
     return {
         one: (words[place + 1] if place + 1 < len(words) and not words[place + 1].startswith("--") else "")
-        for place, one in enumerate(words) if one.startswith("--")
-    }  # fmt: skip
+        for place, one in enumerate(words)
+        if one.startswith("--")
+    }
 
 
 def test_launch_commands_say_the_same_in_each_engines_words(run, ask) -> None:

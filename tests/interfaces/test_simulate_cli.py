@@ -150,7 +150,7 @@ def test_bad_input_gets_one_line(capsys: pytest.CaptureFixture[str], arguments: 
         ("generation_gpus = 64", "of 8 GPUs some must generate, and some train"),
         ("remote_gpus = 4", "needs remote_bandwidth"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_plan_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str, message: str) -> None:
     text = (ROOT / "examples" / "small-team-rl.toml").read_text()
     drop = {part.split(" = ")[0] for part in line.splitlines()}

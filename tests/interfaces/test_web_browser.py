@@ -88,8 +88,9 @@ def drag(page: Any, control: str, position: int) -> None:
     before = shown(page)
     page.locator(f".control[data-name='{control}'] .slider").evaluate(
         "(slider, to) => { slider.value = to; for (const kind of ['input', 'change']) "
-        "slider.dispatchEvent(new Event(kind, { bubbles: true })); }", position
-    )  # fmt: skip
+        "slider.dispatchEvent(new Event(kind, { bubbles: true })); }",
+        position,
+    )
     settled(page, before)
 
 
@@ -309,8 +310,9 @@ def test_frontier_asks_only_what_matters_and_claims_can_be_searched(visit: Any) 
     page.locator(".find input").first.fill("B200")
     page.wait_for_function(
         "every => { const rows = [...document.querySelector('#now section tbody').rows];"
-        " const left = rows.filter(one => one.checkVisibility()).length; return 0 < left && left < every }", arg=every
-    )  # fmt: skip
+        " const left = rows.filter(one => one.checkVisibility()).length; return 0 < left && left < every }",
+        arg=every,
+    )
     nav = page.locator("nav [aria-current]").bounding_box()
     assert nav is not None
     assert nav["x"] >= 0

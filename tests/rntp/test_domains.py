@@ -200,7 +200,7 @@ def test_an_unknown_puzzle_names_the_nearest(warm: Engine) -> None:
         ({"answer": "SO4^2-", "kind": "formula"}, "\\boxed{SO_4^{2-}}", "correct"),
         ({"answer": "SO4^2-", "kind": "formula"}, "SO4", "wrong"),
     ],
-)  # fmt: skip
+)
 def test_science(spec: dict, text: str, expected: str) -> None:
     assert status({"domain": "science", **spec}, text) == expected
 

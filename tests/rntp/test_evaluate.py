@@ -51,7 +51,7 @@ def test_a_gain_that_no_control_reaches_is_reported() -> None:
         ("overlap", {"drafted": np.where(BETTER, 0.4, 0.0), "thought": np.where(BETTER, THOUGHT, NONE)}),
         ("overlap", {"drafted": np.ones(N)}),
     ],
-)  # fmt: skip
+)
 def test_a_gain_that_a_control_explains_is_none(control: str, change: dict[str, Any]) -> None:
     out = settle(replace(REAL, **change))
     assert out["explained_by"] == [control]

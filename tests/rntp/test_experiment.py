@@ -70,8 +70,9 @@ def sampling(words) -> Sampling:
 def test_the_thought_without_a_slip_is_made_in_the_models_tokens(words, sampling) -> None:
     thoughts = oracle_thoughts(words, places(words), sampling)
     assert [words_of(words, one[1:-1]) for one in thoughts] == [
-        "start tue first 5 sun so sun", "start fri first 2 sun so sun",
-    ]  # fmt: skip
+        "start tue first 5 sun so sun",
+        "start fri first 2 sun so sun",
+    ]
     assert {(one[0], one[-1]) for one in thoughts} == {(sampling.start_id, sampling.end_id)}
 
 

@@ -64,7 +64,7 @@ def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
         ({"vllm": {"tensor_parallel": 2}, "rl": {"engine": "vllm-server"}}, "a server is started with its own"),
         ({"folder": "elsewhere"}, "unknown key 'folder'"),
     ],
-)  # fmt: skip
+)
 def test_a_recipe_that_cannot_be_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
     given = {key: value for key, value in (WHOLE | change).items() if value is not None}
     with pytest.raises(InputError) as refused:

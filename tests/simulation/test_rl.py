@@ -20,8 +20,9 @@ def pool(n_replicas: int = 4, live: int = 16) -> Pool:
     batch = np.arange(live + 1.0)
     times = plain_step_times(
         (np.where(batch > 0, 0.01 + 2e-4 * batch, 0.0), np.full(live + 1, 2e-8)),
-        (np.array([1.0, 4096.0]), np.array([0.01, 0.2]), np.full(2, 1e-7)), 0.9,
-    )  # fmt: skip
+        (np.array([1.0, 4096.0]), np.array([0.01, 0.2]), np.full(2, 1e-7)),
+        0.9,
+    )
     return Pool(n_replicas, times, Limits(live, 500_000, 500, 0, 4096))
 
 

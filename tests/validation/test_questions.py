@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import median
-from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.rl import rl_factors
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.physics.roofline import Machine
@@ -35,9 +35,7 @@ from computeledger.workloads.rl.estimate import estimate_rl
 from computeledger.workloads.serving.estimate import estimate_serving
 
 TABLE = Path(os.environ.get("COMPUTELEDGER_DATA", "../shared/data")) / "measured" / "training.csv"
-POINTS = [
-    one for one in sort_points(curated_rows("serving_curated.csv"))[0] if measured_questions([one])[0]
-][::9]  # fmt: skip
+POINTS = [one for one in sort_points(curated_rows("serving_curated.csv"))[0] if measured_questions([one])[0]][::9]
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda one: one.run)
@@ -52,7 +50,7 @@ def test_a_serving_point(point: Point) -> None:
     assert [float(result.tpot_s), float(result.ttft_s)] == pytest.approx(predicted, rel=1e-6)
     interval = answer.setting.interval
     assert interval is not None
-    shifted = [predicted[0] * middle(interval.tpot), predicted[1] * middle(interval.ttft)]
+    shifted = [predicted[0] * median_of(interval.tpot), predicted[1] * median_of(interval.ttft)]
     assert [answer.chosen.tpot_s, answer.chosen.ttft_s] == pytest.approx(shifted, rel=1e-3)
     assert asked.values["tpot_s"] == pytest.approx(float(point.row["silicon_tpot_ms"]) / 1000)
 
@@ -78,7 +76,7 @@ def check_training(run: TrainingRun) -> None:
     asked = measured_question(run)
     assert isinstance(asked.question, PretrainQuestion)
     setting = read_pretraining(asked.question)
-    medians = {f"efficiency.{name}": middle(one.value) for name, one in load_training_factors().items()}
+    medians = {f"efficiency.{name}": median_of(one.value) for name, one in load_training_factors().items()}
     predicted = training_points.predict_runs([run], training_efficiency(draws=medians), 1)[0][0, 0]
     seen = replace(setting.scenario, batch=replace(setting.scenario.batch, stack=run.stack))
     result = estimate_pretraining(seen, Machine(setting.typical.system, training=setting.typical.training))

@@ -13,7 +13,7 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.validation.compare import comparison_document
 from computeledger.validation.training.calibration_file import SLACK, calibration_toml
@@ -190,7 +190,7 @@ def test_fit_finds_the_constants_that_made_the_steps() -> None:
 def test_no_constant_exceeds_its_measured_kernel() -> None:
     factors = load_training_factors()
     for name, one in CONSTANTS.items():
-        assert middle(factors[name].value) <= one.cap * (1 + 1e-6)
+        assert median_of(factors[name].value) <= one.cap * (1 + 1e-6)
 
 
 def test_conformal_intervals_cover_what_they_promise() -> None:
@@ -231,4 +231,4 @@ def test_errors_on_sources_that_a_fit_has_not_seen() -> None:
     assert moe is not None and moe <= 0.18
     shipped = load_training_factors()
     for one in fit.constants:
-        assert one.value == pytest.approx(middle(shipped[one.name].value), rel=0.01)
+        assert one.value == pytest.approx(median_of(shipped[one.name].value), rel=0.01)

@@ -187,10 +187,10 @@ def test_searches_find_what_enumeration_finds() -> None:
     assert walls[str(best)] == min(walls.values())
     found = search_split(lagged(4, in_flight=True), MACHINES, 4)
     by_hand = min(
-        float(rl(replace(RUN, engine=replace(ENGINE, layout=one.layout), split=one.split,
-                         trainer=one.trainer)).step_s)
-        for one in found if not one.split.is_colocated
-    )  # fmt: skip
+        float(rl(replace(RUN, engine=replace(ENGINE, layout=one.layout), split=one.split, trainer=one.trainer)).step_s)
+        for one in found
+        if not one.split.is_colocated
+    )
     assert found[0].step_s <= by_hand * (1 + 1e-9)
 
 

@@ -28,7 +28,7 @@ from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, Section
 from computeledger.economics.plan.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
 from computeledger.errors import InputError
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S
 from computeledger.workloads.questions.pretrain import PretrainQuestion
@@ -173,7 +173,7 @@ _HOW = {"pretraining": "", "rl": ": for trainer_state.json give --rollouts-per-s
 
 
 def _typical_setting(plan: Plan, name: str) -> Setting:
-    draws: dict[str, Num] = {key: middle(value) for key, value in uncertain_inputs(plan).items()}
+    draws: dict[str, Num] = {key: median_of(value) for key, value in uncertain_inputs(plan).items()}
     return make_setting(plan, plan.sections[name], draws)
 
 
@@ -208,7 +208,7 @@ def _with_attention(name: str, setting: Setting) -> float | None:
     if name != "pretraining":
         return None
     model = setting.model
-    flop = training_flop_per_token(model, middle(setting.asked(PretrainQuestion).sequence_tokens))
+    flop = training_flop_per_token(model, median_of(setting.asked(PretrainQuestion).sequence_tokens))
     return median(flop) / (6 * n_params_active(model))
 
 
@@ -261,7 +261,7 @@ def _top_price(plan: Plan, name: str) -> float:
     """Price of the plan's own GPU-hours, for a phase that it leaves out."""
     stated = plan.top.values.get("price", "rent")
     if not isinstance(stated, str):
-        return middle(stated)
+        return median_of(stated)
     if stated == "own" or not isinstance(plan.top.values.get("system"), str):
         raise InputError(f"the plan leaves {name} out and states no price for it: give --price")
     return price_fact(system_of(plan, Section(name, {})), stated).value

@@ -147,7 +147,7 @@ class DomainStep:
 
 def steps_by_domain(
     model: Model, system: System, job: tuple[int, float], spread: Spread, share: float, domains: Sequence[int] = DOMAINS
-) -> list[DomainStep]:  # fmt: skip
+) -> list[DomainStep]:
     """Step of each site's share of a batch by size of the scale-up domain, from the operation model.
 
     Examples

@@ -14,7 +14,7 @@ from computeledger.facts.schema import System
 from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.shapes import shaped_model
 from computeledger.frontier.systems import Generation
-from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
@@ -207,8 +207,8 @@ def best_step(model: Model, domain: tuple[System, int], n_gpus: float, batch_tok
 
 
 def _reliability() -> Reliability:
-    stops = {name: middle(value) for name, (value, _) in ASSUMED_STOPS.items()}
-    return Reliability(interruptions_per_gpu_s=middle(published_interruptions_per_gpu_s()), **stops)
+    stops = {name: median_of(value) for name, (value, _) in ASSUMED_STOPS.items()}
+    return Reliability(interruptions_per_gpu_s=median_of(published_interruptions_per_gpu_s()), **stops)
 
 
 def _part(model: Model, generation: Generation, batch_tokens: float) -> GenerationStep:

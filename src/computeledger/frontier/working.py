@@ -44,9 +44,10 @@ def system_figures(system: TrainingSystem) -> tuple[Figure, ...]:
     )  # fmt: skip
     chips = tuple(Term(f"chips of {one.accelerator.id}", one.chips, "count") for one in kinds)
     peaks = tuple(
-        fact_term(f"peak of {one.accelerator.id}, {name}", one.accelerator.peak_flop_per_s[name]) for one in kinds
+        fact_term(f"peak of {one.accelerator.id}, {name}", one.accelerator.peak_flop_per_s[name])
+        for one in kinds
         for name in dict.fromkeys(one.accelerator.native_precision(each) for each in ("bf16", "fp8"))
-    )  # fmt: skip
+    )
     h100 = load_accelerator(REFERENCE).peak_flop_per_s
     references = tuple(fact_term(f"peak of {REFERENCE}, {name}", h100[name]) for name in ("bf16", "fp8"))
     memory = tuple(fact_term(f"HBM of {one.accelerator.id}", one.accelerator.hbm_bytes) for one in kinds)
@@ -183,7 +184,7 @@ def reached_figures(reached: Reached) -> tuple[Figure, ...]:
     return (
         *((date,) if np.isfinite(ahead) else ()),
         Figure("growth_per_year", reached.growth_ratio, "", f"of the record; {model}", (largest,)),
-    )  # fmt: skip
+    )
 
 
 def growth_figures(fits: Mapping[str, Growth]) -> tuple[Figure, ...]:

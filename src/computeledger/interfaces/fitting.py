@@ -116,8 +116,9 @@ class FittingTable(Table):
             parts[-1].append(place)
         return parts
 
-    def _part(self, places: Sequence[int], texts: tuple[list[Text], list[list[Text]]], widths: Sequence[int],
-              gap: int) -> Table:  # fmt: skip
+    def _part(
+        self, places: Sequence[int], texts: tuple[list[Text], list[list[Text]]], widths: Sequence[int], gap: int
+    ) -> Table:
         """Some of the columns, at fixed widths."""
         heads, cells = texts
         table = Table(box=self.box, pad_edge=False, header_style=self.header_style, show_header=self.show_header,

@@ -170,8 +170,9 @@ def _ledger(one: Ledger) -> Sheet:
     drivers = ", ".join(input_phrase(driver.name) for driver in one.drivers[:3])
     skipped = "; ".join(
         f"{PHASE_NAMES[name]} is left out: {section.text('skip')}"
-        for name, section in one.plan.sections.items() if "skip" in section
-    )  # fmt: skip
+        for name, section in one.plan.sections.items()
+        if "skip" in section
+    )
     return Sheet(
         one.plan.top.text("title") or one.plan.name, rows, (*(PHASE_NAMES[name] for name in phases), "Total"),
         (f"medians with 90 % intervals, {one.n_samples:,} samples, seed {one.seed}",
@@ -216,8 +217,9 @@ def _percentiles(one: ServingClockResult | RLClockResult) -> list[Row]:
     found = one.percentiles
     return [
         (label, [_cell(found[name].get(key), "s") for key in ("p50", "p90", "p99")])
-        for name, label in TIMES.items() if name in found
-    ]  # fmt: skip
+        for name, label in TIMES.items()
+        if name in found
+    ]
 
 
 def _served(one: ServingClockResult) -> Sheet:

@@ -28,7 +28,7 @@ ASSUMED_STOPS: dict[str, tuple[Uncertain, str]] = {
         Range(0.005, 0.05, bounded=True),
         "steps slower than on a healthy job: single hosts take about 10 % longer until they are replaced (MegaScale)",
     ),
-}  # fmt: skip
+}
 
 #: Time between the failures of a job that has none: checkpoints then cost next to nothing.
 NEVER_S = 10_000 * YEAR_S

@@ -52,9 +52,10 @@ class SimulateServeQuestion(Simulated):
     )
     no_prefix_cache: bool = asked("switch", "Prefill every prompt in full.", False)
     trace: str | None = asked(
-        "text", "Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
+        "text",
+        "Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
         metavar="FILE",
-    )  # fmt: skip
+    )
     arrivals: str | None = asked("text", "poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s.", metavar="P")
     requests: int | None = asked(
         "whole", "Requests to measure, at least.", least=1, metavar="N", blank="2000, or the whole trace"
@@ -88,8 +89,9 @@ class SimulateServeQuestion(Simulated):
         "count", "Requests in flight that a replica is meant to carry.", 32.0, is_open=True, is_single=True,
         metavar="N",
     )  # fmt: skip
-    tick: Uncertain = asked("s", "Time between two scaling decisions.", 60.0, unit=None, is_open=True, metavar="T",
-                            blank="60s")  # fmt: skip
+    tick: Uncertain = asked(
+        "s", "Time between two scaling decisions.", 60.0, unit=None, is_open=True, metavar="T", blank="60s"
+    )
     start: Uncertain = asked("s", "Time until a new replica serves.", 300.0, unit=None, metavar="T", blank="300s")
     failures: Uncertain | None = asked(
         "s", "Mean time between failures of a replica.", unit=None, is_open=True, metavar="T", blank="never"

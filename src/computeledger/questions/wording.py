@@ -111,7 +111,7 @@ def engine_words(document: Mapping[str, Any]) -> str:
     return "no engine, every peak reached" if engine == "ideal" else f"engine {engine}"
 
 
-def sureness_words(sure: Mapping[str, Any]) -> str:
+def interval_class_words(sure: Mapping[str, Any]) -> str:
     """Whose interval an answer carries; the physical limit has none."""
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"

@@ -30,8 +30,9 @@ def _memory(result: ServingResult) -> Figure:
     tenants = tuple(Term(name.replace("_", " "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
     one = Term("cache of one more sequence", held.sequence_bytes, "bytes")
     formula = "weights + KV cache + activations + workspace, on the busiest GPU"
-    return Figure("memory_bytes", held.total_bytes, "bytes", formula,
-                  (*tenants, one, Term(chip, held.capacity_bytes, "bytes")))  # fmt: skip
+    return Figure(
+        "memory_bytes", held.total_bytes, "bytes", formula, (*tenants, one, Term(chip, held.capacity_bytes, "bytes"))
+    )
 
 
 def _times(result: ServingResult) -> tuple[Figure, ...]:

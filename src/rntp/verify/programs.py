@@ -37,9 +37,10 @@ _SCRIPT = f'"$@" >&2 && exec cat {TMP}/main'
 _JUDGE_PARTS = ("exchange", "judge_side", "lent", "program_side")
 #: What judges a pytest file, by its place below the sandbox's folder, and how it begins.
 _JUDGE = {
-    "rntp/__init__.py": os.devnull, "rntp/verify/__init__.py": os.devnull,
+    "rntp/__init__.py": os.devnull,
+    "rntp/verify/__init__.py": os.devnull,
     **{f"rntp/verify/{name}.py": str(Path(__file__).with_name(f"{name}.py")) for name in _JUDGE_PARTS},
-}  # fmt: skip
+}
 _BEGIN = f"import sys\nsys.path.insert(0, {BOX!r})\nfrom rntp.verify.judge_side import main\nmain()\n"
 _ENDINGS = {"timeout": TIMEOUT, "memory": MEMORY, "output": RUNTIME, "signal": RUNTIME}
 

@@ -92,9 +92,10 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     program += _guarded(ioctl, [(_LOAD, 0, 0, _SECOND), *typed, (_RETURN, 0, 0, _ALLOW)])
     for (x86, arm), arguments in _OWN.values():
         others = [
-            step for offset in (_FIRST, _SECOND)[:arguments]
+            step
+            for offset in (_FIRST, _SECOND)[:arguments]
             for step in ((_LOAD, 0, 0, offset), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _REFUSE))
-        ]  # fmt: skip
+        ]
         program += _guarded((x86, arm)[column], [*others, (_RETURN, 0, 0, _ALLOW)])
     for numbers in REFUSED.values():
         number = numbers[column]

@@ -179,8 +179,7 @@ def _counting_stops(
         share = Term("goodput", setting.number("goodput"), "fraction", "plan", "pretraining.goodput")
         longer = hours.value / share.value
         details |= {"goodput_fraction": (share.value, ""), "modelled_gpu_hours": (longer, "GPU-hours")}
-        return replace(hours, value=longer, formula=f"{hours.formula}; over goodput",
-                       terms=(*hours.terms, share))  # fmt: skip
+        return replace(hours, value=longer, formula=f"{hours.formula}; over goodput", terms=(*hours.terms, share))
     known = {name: value for name, (value, _) in ASSUMED_STOPS.items()}
     stops = sample({"interruptions_per_gpu_s": published_interruptions_per_gpu_s(), **known})
     shares = goodput(Reliability(**stops), float(setting.asked(PretrainQuestion).gpus or 1)).goodput_fraction

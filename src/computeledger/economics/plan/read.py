@@ -26,7 +26,7 @@ from computeledger.errors import InputError, PlanError, QuantityError, nearest, 
 from computeledger.facts.schema import FLOAT_PRECISIONS
 from computeledger.fields import WHOLE, Field, Record, fields_of, python_spelling, question_from
 from computeledger.files import MOST_TOML_BYTES, parse_toml, read_user_text
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.training.batch import parse_recompute
 
 Value = Uncertain | str
@@ -342,7 +342,7 @@ def question_of(plan: Plan, section: Section, stream: Section | None = None) -> 
         value = values.get(name)
         is_word = isinstance(value, str) and name in ("price", "tokens")  # rent, balanced: for the plan itself
         if value is not None and not is_word:
-            given[name] = round(middle(value)) if one.dimension == WHOLE and not isinstance(value, str) else value
+            given[name] = round(median_of(value)) if one.dimension == WHOLE and not isinstance(value, str) else value
     try:
         return question_from(kind, given)
     except InputError as error:
@@ -371,12 +371,12 @@ def _rl_fields(section: Section, values: Mapping[str, Value]) -> dict[str, Value
     if section.text("in_flight") == "no":
         out |= {"in_flight": "no", "drained": "yes"}
     mode, stated = section.text("mode"), section.values.get("max_lag")
-    lag = None if stated is None or isinstance(stated, str) else middle(stated)
+    lag = None if stated is None or isinstance(stated, str) else median_of(stated)
     if (mode == "synchronous" and lag) or (mode == "asynchronous" and lag == 0):
         raise PlanError(f'[rl] mode = "{mode}" and max_lag = {lag:g} contradict each other')
     if mode == "asynchronous" and lag is None:
         steps = section.values.get("steps_in_flight", STEPS_IN_FLIGHT)
-        out["max_lag"] = 0.0 if isinstance(steps, str) else max(round(middle(steps)), 1.0)
+        out["max_lag"] = 0.0 if isinstance(steps, str) else max(round(median_of(steps)), 1.0)
     if values.get("precision") in FLOAT_PRECISIONS and "training_precision" not in values:
         out["training_precision"] = values["precision"]
     return out

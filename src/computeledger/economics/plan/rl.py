@@ -11,7 +11,7 @@ from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import InputError
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.roofline import Operation
 from computeledger.physics.serving.operations import Step, forward
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
@@ -205,13 +205,13 @@ def asked_run(setting: Setting) -> AskedRun:
     ...                   "pretraining": {"skip": "open weights"}, "inference": {"skip": "not served"},
     ...                   "rl": {"gpus": 16, "steps": 100, "prompts_per_step": 16, "group_size": 8, "max_lag": 2,
     ...                          "rollout_tokens": "1K tokens", "prompt_tokens": "400 tokens", "training_gpus": 4}})
-    >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+    >>> draws = {name: median_of(value) for name, value in uncertain_inputs(plan).items()}
     >>> found = asked_run(make_setting(plan, plan.sections["rl"], draws)).typical
     >>> found.split.n_generation, found.split.is_in_flight, int(found.trainer.layout.n_gpus)
     (12.0, True, 4)
     """
     question = setting.asked(RLQuestion)
-    typical = {name: middle(value) for name, value in question.numbers.items()}
+    typical = {name: median_of(value) for name, value in question.numbers.items()}
     try:
         return read_run(
             question, Numbers(setting.numbers(question.numbers), setting.machine), Numbers(typical, setting.typical)

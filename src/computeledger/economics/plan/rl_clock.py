@@ -13,7 +13,7 @@ from computeledger.economics.plan.rl import asked_run, rl_assumptions
 from computeledger.economics.plan.setting import Setting, make_setting, uncertain_inputs
 from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
@@ -89,7 +89,7 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         raise PlanError(f'[rl] is skipped ("{section.text("skip")}"): there is nothing to simulate')
     if "continuation_tokens" in section:
         raise PlanError("[rl] continuation_tokens: scores of a text are not simulated; plan and rl count them")
-    draws: dict[str, Num] = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+    draws: dict[str, Num] = {name: median_of(value) for name, value in uncertain_inputs(plan).items()}
     setting = make_setting(plan, section, draws)
     asked = asked_run(setting)
     run = asked.typical

@@ -16,7 +16,7 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.fields import Record, fields_of
-from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
@@ -235,7 +235,7 @@ class Setting:
         out: dict[str, Num] = {name: one for name, one in self.draws.items() if name.startswith("efficiency.")}
         for name, value in known.items():
             drawn = [self.draws[f"{of}.{name}"] for of in of_names if f"{of}.{name}" in self.draws]
-            out[name] = drawn[0] if drawn else middle(value)
+            out[name] = drawn[0] if drawn else median_of(value)
         return out
 
     def number(self, key: str, section: Section | None = None) -> Num:
@@ -247,7 +247,7 @@ class Setting:
         >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
         ...                   "pretraining": {"tokens": "15T tokens", "gpus": 64},
         ...                   "rl": {"skip": "base model only"}, "inference": {"skip": "not served"}})
-        >>> draws = {name: middle(value) for name, value in uncertain_inputs(plan).items()}
+        >>> draws = {name: median_of(value) for name, value in uncertain_inputs(plan).items()}
         >>> setting = make_setting(plan, plan.sections["pretraining"], draws)
         >>> setting.number("gpus"), setting.asked(PretrainQuestion).sequence_tokens
         (64.0, 4096.0)
@@ -297,9 +297,9 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
     price_term = price_of(plan, section, draws)
     power = draws[f"power.{system.id}"]
     overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
-    typical = {name: middle(value) for name, value in _serving_ratios(plan).items()}
+    typical = {name: median_of(value) for name, value in _serving_ratios(plan).items()}
     typical |= {
-        f"efficiency.{name}": middle(value)
+        f"efficiency.{name}": median_of(value)
         for name, value in plan.efficiency.values.items()
         if not isinstance(value, str)
     }

@@ -187,10 +187,11 @@ def invert_prices(
     served = samples.served
     prices = clues.usd_per_mtok_input, clues.usd_per_mtok_output
     columns = {
-        "kv_bytes_per_token": samples.supposed.kv_bytes_per_token, "decode_batch": served.batch,
+        "kv_bytes_per_token": samples.supposed.kv_bytes_per_token,
+        "decode_batch": served.batch,
         "utilization_fraction": served.utilization_fraction,
         "gross_margin_fraction": gross_margin_fraction(prices, served),
-    }  # fmt: skip
+    }
     informed = {clue: _bits(columns, samples, known, one) for clue, one in weights.items()}
     for clue, bits in _size_bits(known, own, errors).items():
         informed[clue].update(bits)
@@ -377,10 +378,11 @@ def _bits(columns: dict[str, Floats], samples: Samples, known: PricePoints, weig
     asked = [np.repeat(np.exp(values[first]), each) for values in (known.log_input, known.log_output)]
     fits = samples.known.fits
     before = {
-        "kv_bytes_per_token": np.log(open_kv_bytes()), "decode_batch": np.log(samples.known.batch[fits]),
+        "kv_bytes_per_token": np.log(open_kv_bytes()),
+        "decode_batch": np.log(samples.known.batch[fits]),
         "utilization_fraction": np.log(samples.known.utilization_fraction[fits]),
         "gross_margin_fraction": -np.log1p(-gross_margin_fraction((asked[0], asked[1]), samples.known))[fits],
-    }  # fmt: skip
+    }
     keep = weight > 0
     bits = {}
     for name, values in columns.items():
@@ -447,9 +449,10 @@ def _questions(
     premium = f"{clues.premium_ratio:g} times that of open models, log sd {clues.premium_spread:g}, as given"
     out["margin"] = (
         Hypothesis("that of open models, fitted", float(not given), "a premium was given" if given else None),
-        Hypothesis(premium, 1.0) if given else
-        Hypothesis("a closed model's premium", 0.0, "none was given: prices cannot tell it from size"),
-    )  # fmt: skip
+        Hypothesis(premium, 1.0)
+        if given
+        else Hypothesis("a closed model's premium", 0.0, "none was given: prices cannot tell it from size"),
+    )
     return out
 
 

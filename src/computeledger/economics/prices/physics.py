@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,21 +87,6 @@ class Supposed:
     n_params_total: Floats
     kv_bytes_per_token: Floats
 
-    def rows(self, chosen: NDArray[np.intp]) -> Supposed:
-        """Some of them.
-
-        Parameters
-        ----------
-        chosen : ndarray
-            Which [-].
-
-        Returns
-        -------
-        Supposed
-            In that order.
-        """
-        return Supposed(*(getattr(self, name)[chosen] for name in self.__slots__))
-
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -132,20 +118,32 @@ class Served:
     utilization_fraction: Floats
     fast_speed_ratio: Floats
 
-    def rows(self, chosen: NDArray[np.intp]) -> Served:
-        """Some of them.
 
-        Parameters
-        ----------
-        chosen : ndarray
-            Which [-].
+C = TypeVar("C", Supposed, Served)
 
-        Returns
-        -------
-        Served
-            In that order.
-        """
-        return Served(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+def rows_of(columns: C, chosen: NDArray[np.intp]) -> C:
+    """Some rows of a record of columns.
+
+    Parameters
+    ----------
+    columns : Supposed or Served
+        Arrays of one length.
+    chosen : ndarray
+        Which rows [-].
+
+    Returns
+    -------
+    Supposed or Served
+        In that order.
+
+    Examples
+    --------
+    >>> few = Supposed(np.array([1e9, 2e9]), np.array([1e9, 8e9]), np.array([1e5, 1e5]))
+    >>> rows_of(few, np.array([1])).n_params_total.tolist()
+    [8000000000.0]
+    """
+    return type(columns)(*(getattr(columns, name)[chosen] for name in columns.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +294,7 @@ def serve_supposed(
     kinds = nearest_shape(supposed)
     for kind in np.unique(kinds):
         mine = np.flatnonzero(kinds == kind)
-        stretched = _Stretched(_shapes()[kind], supposed.rows(mine), machine, where[0].precision)
+        stretched = _Stretched(_shapes()[kind], rows_of(supposed, mine), machine, where[0].precision)
         drawn = _Drawn(context[mine], target[mine], sold[mine], doublings[mine])
         for whole, part in zip(out, stretched.serve(drawn, fast_batch_ratio), strict=True):
             whole[mine] = part

@@ -182,9 +182,10 @@ def lifetime_readings(kinds: Mapping[str, float]) -> dict[str, tuple[Hypothesis,
         apart = [tier.drain_s / held for tier in tiers]
         likely = [1 / _LIFETIME_NATS] + [
             math.exp(-0.5 * (math.log(ratio) / _SPREAD) ** 2) / (_SPREAD * math.sqrt(2 * math.pi))
-            if 1 / _SAME_RATIO <= ratio <= _SAME_RATIO else 0.0
+            if 1 / _SAME_RATIO <= ratio <= _SAME_RATIO
+            else 0.0
             for ratio in apart
-        ]  # fmt: skip
+        ]
         names = ["a round number with no device behind it"]
         names += [f"{tier.name}, drained in {_span(tier.drain_s)}" for tier in tiers]
         why = [None] + [

@@ -15,6 +15,7 @@ from computeledger.economics.prices.physics import (
     ServingPrior,
     Supposed,
     cells,
+    rows_of,
     serve_supposed,
 )
 from computeledger.economics.prices.points import PricePoints, open_models
@@ -93,13 +94,13 @@ def serve_samples(
     own, others, crossover = [], [], []
     names = np.unique(known.model)
     for place, cell in enumerate(counted(possible, "ways of serving")):
-        mine = supposed.rows(rows[place * per : (place + 1) * per])
+        mine = rows_of(supposed, rows[place * per : (place + 1) * per])
         names, open_ = known_models(known, rng.permutation(open_kv_bytes()), KNOWN_EACH * len(SPEED_TARGETS))
         both = Supposed(*(np.concatenate([getattr(mine, key), getattr(open_, key)]) for key in Supposed.__slots__))
         aims = np.concatenate([speeds, np.tile(np.arange(len(SPEED_TARGETS)), len(names) * KNOWN_EACH)])
         served = serve_supposed(both, (cell, aims), prior, rng, fast_batch_ratio)
-        own.append(served.rows(np.arange(per)))
-        others.append(served.rows(np.arange(per, len(aims))))
+        own.append(rows_of(served, np.arange(per)))
+        others.append(rows_of(served, np.arange(per, len(aims))))
         chip = load_system(cell.system_id).accelerator
         cached = mine.kv_bytes_per_token * (1.0 if cell.precision == "bf16" else 0.5)
         peak, bandwidth = chip.peak(chip.native_precision(cell.precision)), float(chip.hbm_bytes_per_s.value)
@@ -110,7 +111,7 @@ def serve_samples(
         for key in Served.__slots__
     }
     return Samples(
-        supposed.rows(rows), premium[rows], served, np.concatenate(crossover),
+        rows_of(supposed, rows), premium[rows], served, np.concatenate(crossover),
         np.repeat(np.arange(len(places)), per // len(SPEED_TARGETS)), places, ruled_out, names,
         Served(**table),
     )  # fmt: skip

@@ -97,14 +97,14 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     verifier = Verifier(
         _amount(document, "verifier.usd", checks.get("usd", 0)),
         _amount(document, "verifier.seconds", checks.get("seconds", 0)),
-    )  # fmt: skip
+    )
     person = _table(document, "fallback", ("usd", "seconds", "success"))
     fallback = None
     if person:
         fallback = Fallback(
             _amount(document, "fallback.usd", person.get("usd", 0)),
             _amount(document, "fallback.seconds", person.get("seconds", 0)),
-        )  # fmt: skip
+        )
         uncertain["person_success"] = _rate(document, "fallback.success", person.get("success", 1.0))
     difficulty = {
         name: _share(document, f"difficulty.{name}", value) for name, value in table.get("difficulty", {}).items()
@@ -291,9 +291,10 @@ def _attempt_usd(
     if not any(isinstance(value, Range) for value in tokens.values()):
         return float(bill(sheet, usage)["total"]), per_mtok
     cost = (
-        (prompt - draws["cached_tokens"]) * per["input"] + draws["output_tokens"] * per["output"]
+        (prompt - draws["cached_tokens"]) * per["input"]
+        + draws["output_tokens"] * per["output"]
         + draws["cached_tokens"] * per.get("cached_read", per["input"])
-    ) / TOKENS_PER_MTOK  # fmt: skip
+    ) / TOKENS_PER_MTOK
     low, high = np.quantile(cost, [0.05, 0.95])
     return Range(float(low), float(high)), per_mtok
 

@@ -117,8 +117,9 @@ def _forecast_tiles(document: Document) -> tuple[Tile, ...]:
 
 
 def _scenario_dates(document: Document) -> list[Table]:
-    rows = [[one["scenario"], one["note"], one["date"] or "not within 50 years"]
-            for one in document.get("scenarios", ())]  # fmt: skip
+    rows = [
+        [one["scenario"], one["note"], one["date"] or "not within 50 years"] for one in document.get("scenarios", ())
+    ]
     return [Table("If growth follows a scenario", ("scenario", "assumes", "date"), rows, "date")] if rows else []
 
 

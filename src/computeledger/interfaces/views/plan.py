@@ -33,8 +33,7 @@ PHASE_ROWS = (
     ("utilisation", "utilization_fraction", "fraction"), ("cost", "usd", "USD"), ("energy", "energy_j", "J"),
 )  # fmt: skip
 _NOT_OF_EXPERIMENTS = ("tokens", "flop", "utilization_fraction")
-_TILES = (("gpu_hours", "GPU-hours", ""), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"),
-          ("flop", "FLOP", ""))  # fmt: skip
+_TILES = (("gpu_hours", "GPU-hours", ""), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"), ("flop", "FLOP", ""))
 #: Inputs that drive the spread: how many are shown, and named in the first sentence.
 _DRIVERS, _NAMED = 8, 2
 
@@ -80,7 +79,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         tables=(_ledger(document), *_shares(document), *_balance(document), *_drivers(document)),
         grounds=tuple(_grounds(document)),
         overline="plan",
-    )  # fmt: skip
+    )
 
 
 def _tile(document: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:

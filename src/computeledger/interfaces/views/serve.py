@@ -16,13 +16,13 @@ from computeledger.questions.wording import (
     anchor_words,
     burst_words,
     engine_words,
+    interval_class_words,
     margins_words,
     meets_words,
     percent,
     place_words,
     point,
     pools_words,
-    sureness_words,
     width_words,
     words,
 )
@@ -89,7 +89,7 @@ def _headline(document: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    out = [sureness_words(document["interval"])]
+    out = [interval_class_words(document["interval"])]
     out += [anchor_words(document["anchor"])] if "anchor" in document else []
     out += list(document.get("remarks", ()))
     out += [burst_words(document)] if "ttft_statistics_s" in document else []

@@ -46,8 +46,9 @@ def phases_fact(step: Mapping[str, Any]) -> tuple[str, str]:
     whole = sum(step["phases_s"].values())
     parts = [
         f"{name} {words(seconds, 's')} ({percent(seconds / whole)})"
-        for name, seconds in step["phases_s"].items() if seconds > 0
-    ]  # fmt: skip
+        for name, seconds in step["phases_s"].items()
+        if seconds > 0
+    ]
     return "By phase", ", ".join(parts)
 
 

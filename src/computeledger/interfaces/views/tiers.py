@@ -38,8 +38,9 @@ def _hits(found: Mapping[str, Any]) -> Table:
 def _holding(found: Mapping[str, Any]) -> Table:
     assumed = found["assumptions"]
     share = percent(point(assumed["cache_read_fraction"]))
-    rows = [[one["id"], *(_span(one[key]) for key in ("hold_or_recompute_s", "discount_pays_s"))]
-            for one in found["tiers"]]  # fmt: skip
+    rows = [
+        [one["id"], *(_span(one[key]) for key in ("hold_or_recompute_s", "discount_pays_s"))] for one in found["tiers"]
+    ]
     links = [f"{one['tier']} {_until(one)}" for one in found["cheapest"]]
     note = f"Cheapest: {', then '.join(links)}. At cost, no margin; {assumed['hbm']}; left out: {assumed['left_out']}."
     columns = ("tier", "holding pays up to", f"a read at {share} of the input price pays for")

@@ -102,4 +102,4 @@ PAGE = Page(
         "A model that few use": {"inference.rate": "50K..200K"},
     },
     bases=_BOXES,
-)  # fmt: skip
+)

@@ -343,8 +343,8 @@ def factor_dimension(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def middle(value: Uncertain) -> float:
-    """Middle of an uncertain number: the median of its distribution.
+def median_of(value: Uncertain) -> float:
+    """Median of an uncertain number.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def middle(value: Uncertain) -> float:
 
     Examples
     --------
-    >>> round(middle(Range(1.0, 4.0)), 9)
+    >>> round(median_of(Range(1.0, 4.0)), 9)
     2.0
     """
     return float(value.quantile(0.0)) if isinstance(value, Range) else float(value)
@@ -390,6 +390,6 @@ def efficiency(profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = 
         return IDEAL
     given = draws or {}
     numbers = {
-        name: given.get(f"efficiency.{name}", middle(factor.value)) for name, factor in load_factors(profile).items()
+        name: given.get(f"efficiency.{name}", median_of(factor.value)) for name, factor in load_factors(profile).items()
     }
     return Efficiency(**numbers)

@@ -14,7 +14,7 @@ from typing import Any
 
 from computeledger.arrays import Num
 from computeledger.errors import FactError, unknown_id
-from computeledger.physics.calibration.efficiency import Factor, middle
+from computeledger.physics.calibration.efficiency import Factor, median_of
 from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
 
@@ -156,5 +156,7 @@ def rl_factors(profile: str = "fitted", draws: Mapping[str, Num] | None = None) 
     """
     given = draws or {}
     factors = load_rl_factors(profile)
-    numbers = {name: given.get(f"efficiency.{name}", middle(factors[name].value)) for name in FITTED if name in factors}
+    numbers = {
+        name: given.get(f"efficiency.{name}", median_of(factors[name].value)) for name in FITTED if name in factors
+    }
     return RLFactors(**numbers)

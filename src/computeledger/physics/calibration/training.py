@@ -17,7 +17,7 @@ from computeledger.arrays import Num
 from computeledger.errors import FactError, unknown_id
 from computeledger.facts.load import load_accelerator
 from computeledger.facts.schema import Accelerator
-from computeledger.physics.calibration.efficiency import Factor, factor_dimension, load_factors, middle
+from computeledger.physics.calibration.efficiency import Factor, factor_dimension, load_factors, median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
@@ -320,5 +320,5 @@ def training_efficiency(profile: str = "calibrated", draws: Mapping[str, Num] | 
     given = draws or {}
     factors = load_training_factors(profile)
     return TrainingEfficiency(
-        **{name: given.get(f"efficiency.{name}", middle(factor.value)) for name, factor in factors.items()}
+        **{name: given.get(f"efficiency.{name}", median_of(factor.value)) for name, factor in factors.items()}
     )

@@ -356,11 +356,12 @@ def _law_document(law: LossLaw, ledgers: Ledgers) -> dict[str, Any]:
     """The law at the middle of its coefficients, with the range of its fit and how far the answer lies outside."""
     middle = {name: median(getattr(law, name)) for name in ("E", "A", "B", "alpha", "beta", "unique_tokens")}
     return picked(law, "name", "source", "date", "locator", "read", "fit") | {
-        **{name: value for name, value in middle.items() if value != math.inf}, "changes": list(law.changes),
+        **{name: value for name, value in middle.items() if value != math.inf},
+        "changes": list(law.changes),
         "fitted": {name: list(ends) for name, ends in law.fitted.items()},
         "beyond_fit_ratio": beyond_fit(law, ledgers.n_params_active, ledgers.tokens_pretraining),
         "coefficients_are_sampled": bool(law.covariance),
-    }  # fmt: skip
+    }
 
 
 def _warning(law: Mapping[str, Any]) -> str | None:

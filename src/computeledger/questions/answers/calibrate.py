@@ -25,7 +25,7 @@ from computeledger.actuals.reductions import measure_all_reduce
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import load_factors, middle
+from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.calibrate import CalibrateQuestion
 from computeledger.units import format_percent
@@ -153,7 +153,7 @@ def answer_calibrate(
         like=question.like,
         accelerator=chip.id if chip else "",
         memory_bytes=kernels.memory_bytes,
-        power_w=None if question.power is None else middle(question.power),
+        power_w=None if question.power is None else median_of(question.power),
     )
     answer = CalibrateAnswer(
         question=question,

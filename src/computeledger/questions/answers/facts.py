@@ -299,10 +299,11 @@ def _site_rows() -> Mapping[str, Mapping[str, Fact]]:
     return {
         name: {
             key: Fact(value, unit, show(value, said), "epoch-data-centers", site.date, f"{name}, {site.date}")
-            for key, (unit, said) in units.items() if (value := getattr(site, key)) is not None
+            for key, (unit, said) in units.items()
+            if (value := getattr(site, key)) is not None
         }
         for name, site in last.items()
-    }  # fmt: skip
+    }
 
 
 def _model(given: str) -> Model:

@@ -12,7 +12,7 @@ import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import load_factors, middle
+from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.calibration.rl import FITTED
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.fit import FitQuestion
@@ -132,7 +132,8 @@ def _serving(made: ServingFit) -> dict[str, Any]:
     constants = []
     for place, one in enumerate(made.names):
         assumed = load_factors("assumed")[one.constant]
-        prior, before, after = middle(assumed.value), fit_serving.prior_sd(one.constant), float(made.fitted.sd[place])
+        prior, before = median_of(assumed.value), fit_serving.prior_sd(one.constant)
+        after = float(made.fitted.sd[place])
         constants.append(
             {
                 "constant": one.constant,

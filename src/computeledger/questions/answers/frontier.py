@@ -70,7 +70,7 @@ from computeledger.frontier.working import (
     site_figures,
     system_figures,
 )
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.progress import stage
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.document import document
@@ -102,7 +102,7 @@ class SystemsAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier systems --json`` prints it."""
-        utilization, duration = middle(self.question.utilization), middle(self.question.duration)
+        utilization, duration = median_of(self.question.utilization), median_of(self.question.duration)
         system, runs = self.system, self.runs
         found = documents.system_document(system)
         monthly = flop_per_month(system, utilization)
@@ -162,7 +162,7 @@ def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
     system = described_system(question.spec, question.samples, question.seed)
     if median(system.chips) < 1:
         raise InputError(f"{shown(question.spec)}: that is less than one chip")
-    runs = trains(system, middle(question.duration), middle(question.utilization))
+    runs = trains(system, median_of(question.duration), median_of(question.utilization))
     models = [load_model(REFERENCE_MODEL), *(run_model(run, name) for name, run in runs.items())]
     names = [one.system.id for one in system.generations if one.system is not None]
     return SystemsAnswer(
@@ -269,7 +269,7 @@ def answer_sites(question: SitesQuestion) -> AnySites:
     folder = None if question.data is None else Path(question.data)
     timelines = list(shipped_sites()) if folder is None else read_timelines(folder)
     if question.claim is not None:
-        return ClaimAnswer(check_claimed_power(question.site or "", middle(question.claim), date or "", timelines))
+        return ClaimAnswer(check_claimed_power(question.site or "", median_of(question.claim), date or "", timelines))
     chips = list(shipped_chips()) if folder is None else read_chips(folder)
     if question.lab is not None:
         dated = lab_timeline(question.lab, chips)
@@ -429,7 +429,7 @@ class ForecastAnswer(Answer):
         if question.by is not None:
             found["probability_by"] = {"date": question.by, "probability": self.reached.probability_by(question.by)}
         if question.scenario is not None:
-            found["scenarios"] = _scenario_dates(question.scenario, self.reached.series, middle(question.flop))
+            found["scenarios"] = _scenario_dates(question.scenario, self.reached.series, median_of(question.flop))
         found["needs"] = documents.system_document(needed.system)
         found["trains"] = {
             name: documents.timed_run_document(one, self.steps[name]) for name, one in needed.runs.items()
@@ -444,7 +444,7 @@ class ForecastAnswer(Answer):
         found["fits"] = [document(one) for one in weights_fractions()]
         if working:
             steps = {name: found["trains"][name]["step_s"] for name in needed.runs}
-            given = (middle(question.duration), middle(question.utilization))
+            given = (median_of(question.duration), median_of(question.utilization))
             found["working"] = [figure_document(one) for one in (
                 *reached_figures(self.reached), *system_figures(needed.system),
                 *run_figures(needed.runs, needed.system, given, steps),
@@ -485,7 +485,7 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
     """Answer ``computeledger frontier forecast``."""
     if question.by is not None:
         question = replace(question, by=checked_day(question.by, "--by"))
-    target, duration, utilization = (middle(one) for one in (question.flop, question.duration, question.utilization))
+    target, duration, utilization = (median_of(one) for one in (question.flop, question.duration, question.utilization))
     stage("the record so far")
     series = run_series()
     reached = when_reached(series, target, question.samples, question.seed)

@@ -32,7 +32,7 @@ from computeledger.frontier.spread import (
     levers,
     steps_by_domain,
 )
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.critical_batch import critical_batch_tokens
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer, from_python
@@ -121,9 +121,9 @@ def spread(question: SpreadQuestion | None = None, /, **given: Given) -> SpreadA
 def answer_spread(question: SpreadQuestion) -> SpreadAnswer:
     """Answer ``computeledger frontier spread``."""
     model, params = _spread_model(question)
-    given = None if question.step is None else middle(question.step)
+    given = None if question.step is None else median_of(question.step)
     asked = question.batch_tokens
-    batch_tokens = float(critical_batch_tokens(optimal_tokens(params))) if asked is None else middle(asked)
+    batch_tokens = float(critical_batch_tokens(optimal_tokens(params))) if asked is None else median_of(asked)
     run = Spread(
         n_params=params,
         step_s=1.0 if given is None else given,
@@ -138,7 +138,7 @@ def answer_spread(question: SpreadQuestion) -> SpreadAnswer:
         if own.result is None:
             raise InputError(f"--system {question.system}: {own.problem}")
         run = replace(run, step_s=own.step_s)
-    exchange = float(run.step_s) * EXCHANGE_SHARE if question.exchange is None else middle(question.exchange)
+    exchange = float(run.step_s) * EXCHANGE_SHARE if question.exchange is None else median_of(question.exchange)
     return SpreadAnswer(question, run, levers(run, exchange), domains, batch_tokens)
 
 
@@ -148,7 +148,7 @@ def _scale_up(system: str) -> int:
 
 def _spread_model(question: SpreadQuestion) -> tuple[Model, float]:
     if question.params is not None:
-        params = middle(question.params)
+        params = median_of(question.params)
         return shaped_model("dense", params), params
     model = load_model(question.model or "")
     return model, float(n_params_total(model))
@@ -206,14 +206,14 @@ def flop_sheet(question: FlopSheetQuestion | None = None, /, **given: Given) -> 
 def answer_flop_sheet(question: FlopSheetQuestion) -> FlopSheetAnswer:
     """Answer ``computeledger frontier sheet``."""
     hours, usd, claim = (
-        None if one is None else middle(one) for one in (question.gpu_hours, question.usd, question.claim)
+        None if one is None else median_of(one) for one in (question.gpu_hours, question.usd, question.claim)
     )
     named, published = question.accelerator, published_chip(question.model)
     spending = Spending(
         accelerator_id=named or published or DEFAULT_ACCELERATOR,
         gpu_hours=hours,
         usd=usd,
-        usd_per_gpu_hour=middle(question.price),
+        usd_per_gpu_hour=median_of(question.price),
         precision=question.precision,
         utilization_fraction=question.utilization or UTILIZATION,
         claimed_flop=claim,

@@ -22,7 +22,7 @@ from computeledger.economics.prices.sheets import PriceSheet, PriceTier, Rate, r
 from computeledger.economics.prices.working import inversion_figures
 from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.document import document, picked
 from computeledger.questions.documents.records import figure_document
@@ -141,7 +141,7 @@ def _sheet(question: InvertQuestion) -> PriceSheet:
     price = Decimal(str(question.input))
     tiers: tuple[PriceTier, ...] = ()
     if question.threshold is not None:
-        tiers = (PriceTier(int(middle(question.threshold)), price * 2),)
+        tiers = (PriceTier(int(median_of(question.threshold)), price * 2),)
     return PriceSheet("given by hand", {"input": Rate(price, tiers), "output": Rate(Decimal(str(question.output)))})
 
 
@@ -150,8 +150,9 @@ def _far(found: Inversion, clues: PriceClues) -> list[str]:
     out: list[str] = []
     known = shipped_points()
     for name, asked, logs in (
-        ("input", clues.usd_per_mtok_input, known.log_input), ("output", clues.usd_per_mtok_output, known.log_output),
-    ):  # fmt: skip
+        ("input", clues.usd_per_mtok_input, known.log_input),
+        ("output", clues.usd_per_mtok_output, known.log_output),
+    ):
         low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
         if not low <= asked / clues.premium_ratio <= high:
             words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
@@ -205,7 +206,7 @@ def inversion_document(found: Inversion) -> dict[str, Any]:
         "informed_by": found.informed_by,
         "identified": {name: name.startswith("n_params") for name in found.learnt},
         "effective_samples": found.effective_samples,
-    }  # fmt: skip
+    }
 
 
 def _elasticities() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout
@@ -61,14 +61,14 @@ def read_setting(question: PretrainQuestion) -> Setting:
         machine=machine,
         typical=typical,
         reliability=_reliability({name: drawn[f"stops.{name}"] for name in stops}, question),
-        typical_reliability=_reliability({name: middle(value) for name, value in uncertain.items()}, question),
+        typical_reliability=_reliability({name: median_of(value) for name, value in uncertain.items()}, question),
         limits=read_limits(question, domain),
         n_gpus=n_gpus,
         layout=layout,
         price=price_ground,
         stops=stops,
         facility_w_per_gpu=drawn[f"power.{system.id}"],
-        wanted_tokens=middle(question.global_batch_tokens),
+        wanted_tokens=median_of(question.global_batch_tokens),
     )
 
 
@@ -89,4 +89,4 @@ def _stops(question: PretrainQuestion) -> dict[str, tuple[Uncertain, str]]:
 
 def _reliability(numbers: Mapping[str, Num], question: PretrainQuestion) -> Reliability:
     interval = question.checkpoint_interval
-    return Reliability(**numbers, interval_s=None if interval is None else middle(interval))
+    return Reliability(**numbers, interval_s=None if interval is None else median_of(interval))

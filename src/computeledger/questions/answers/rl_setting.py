@@ -10,7 +10,7 @@ from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import fields_of
 from computeledger.frontier.text import text_facts
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.workloads.questions.rl import RLQuestion
@@ -44,7 +44,7 @@ def read_setting(question: RLQuestion) -> Setting:
         inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
     drawn, machine, typical = draw_machine(system, inputs, question.backend, question)
     draws = {name: drawn[streams.get(name, name)] for name in known}
-    middles: dict[str, Num] = {name: middle(value) for name, value in known.items()}
+    middles: dict[str, Num] = {name: median_of(value) for name, value in known.items()}
     factors = {name: value for name, value in drawn.items() if name.startswith("efficiency.")}
     run = read_run(question, Numbers(draws | factors, machine), Numbers(middles, typical))
     return Setting(system, ground, draws, middles, run)

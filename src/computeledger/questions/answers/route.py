@@ -331,7 +331,7 @@ def _by_difficulty(answer: RouteAnswer) -> dict[str, Any] | None:
             "success_fraction": float(out.success_fraction[place]),
             "usd_per_completed_task": float(out.usd_per_completed_task[place]),
             "interval": {"usd_per_completed_task": quantity(cost, "USD"), "success_fraction": quantity(share, "")},
-        }  # fmt: skip
+        }
     return {"policies": rows, "success_fraction": success, "usd_per_task": usd, "usd_per_completed_task": usd / success}
 
 

@@ -13,7 +13,7 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
-from computeledger.physics.calibration.efficiency import efficiency, load_factors, middle
+from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
@@ -123,8 +123,8 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     inputs = {streams[name]: value for name, value in lengths.items()}
     draws, machine, typical = draw_machine(system, {**inputs, "price": price, **ratios}, question.engine, question)
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
-    medians: dict[str, Num] = {name: middle(value) for name, value in lengths.items()}
-    at_median = read_serving(question, medians, middle(price))
+    medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
+    at_median = read_serving(question, medians, median_of(price))
     check_request(at_median)
     setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
     return setting, _carried(anchors, interval, draws)
@@ -177,7 +177,7 @@ def _carried(anchors: Mapping[str, Any], interval: Interval | None, draws: Mappi
     if interval is None or "anchor" not in anchors:
         return dict(anchors)
     names = {"tpot": "efficiency.serving_ratio", "ttft": "efficiency.first_token_ratio"}
-    shift = {name: median(draws[key]) / middle(getattr(interval, name)) for name, key in names.items()}
+    shift = {name: median(draws[key]) / median_of(getattr(interval, name)) for name, key in names.items()}
     return {"anchor": {**anchors["anchor"], "carried_over": shift}}
 
 
@@ -185,7 +185,9 @@ def _fleet(found: list[ServingOption], question: ServeQuestion) -> Fleet:
     """The fewest GPUs for the load asked about."""
     limits = {"requests_per_s": 0.0, "ttft": float("inf"), "tpot": float("inf")}
     given = {name: getattr(question, name) for name in limits}
-    fleet = size_fleet(found, Slo(*(limits[name] if value is None else middle(value) for name, value in given.items())))
+    fleet = size_fleet(
+        found, Slo(*(limits[name] if value is None else median_of(value) for name, value in given.items()))
+    )
     if question.gpus is not None and fleet.n_gpus > question.gpus:
         raise InputError(
             f"--gpus {question.gpus}: that load needs {format_count(fleet.n_gpus, 'GPU')}; leave --gpus out to size "

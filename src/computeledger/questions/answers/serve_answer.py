@@ -12,7 +12,7 @@ from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serve_setting import (
@@ -161,7 +161,7 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
         return None
     one = answer.setting.at_median
     sure = interval_of(interval_class(one.model, one.precision.name, typical.system, engine, "disaggregated"))
-    at_median = replace(typical.efficiency, serving_ratio=middle(sure.tpot), first_token_ratio=middle(sure.ttft))
+    at_median = replace(typical.efficiency, serving_ratio=median_of(sure.tpot), first_token_ratio=median_of(sure.ttft))
     try:
         found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
     except DoesNotFitError:

@@ -9,7 +9,7 @@ from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.errors import InputError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.schema import Accelerator, System
-from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.questions.documents import records as documents
@@ -50,7 +50,7 @@ def draw_machine(
     factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
     inputs = factors | dict(quantities)
     draws = sample(inputs, sampling.samples, sampling.seed)
-    typical = {name: middle(value) for name, value in inputs.items() if name.startswith("efficiency.")}
+    typical = {name: median_of(value) for name, value in inputs.items() if name.startswith("efficiency.")}
     drawn, at_median = (
         Machine(system, efficiency(profile, values), training_efficiency(draws=values)) for values in (draws, typical)
     )

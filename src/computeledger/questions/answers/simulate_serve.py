@@ -13,7 +13,7 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import Answer, from_python
@@ -161,7 +161,7 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         most_load=best,
         sweep=tuple(points),
         price=ground,
-        usd_per_gpu_hour=middle(price),
+        usd_per_gpu_hour=median_of(price),
     )
 
 
@@ -189,7 +189,7 @@ def _simulated(search: _Search) -> tuple[ServingClockResult, Steady | None, bool
 
 def _slo(question: SimulateServeQuestion) -> Slo:
     """The objective, as far as it is given."""
-    ttft_s, tpot_s = (np.inf if one is None else middle(one) for one in (question.ttft, question.tpot))
+    ttft_s, tpot_s = (np.inf if one is None else median_of(one) for one in (question.ttft, question.tpot))
     return Slo(ttft_s, tpot_s, question.good_fraction)
 
 
@@ -270,13 +270,14 @@ def _fleet(model: Model, machine: Machine, trace: Trace, question: SimulateServe
         )
         for n, one in sizes
     ]
-    rate = None if question.transfer_bytes_per_s is None else middle(question.transfer_bytes_per_s)
+    rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
     clock = ServingClock(
         tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), question.routing,
         timed[0].host_s + (0.0 if question.prefill_replicas is None else float(machine.efficiency.transfer_s)),
         handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), machine, rate),
         uses_prefixes=not question.no_prefix_cache, autoscale=_autoscale(question),
-        failure_s=np.inf if question.failures is None else middle(question.failures), repair_s=middle(question.repair),
+        failure_s=np.inf if question.failures is None else median_of(question.failures),
+        repair_s=median_of(question.repair),
     )  # fmt: skip
     return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine)
 
@@ -284,13 +285,13 @@ def _fleet(model: Model, machine: Machine, trace: Trace, question: SimulateServe
 def _autoscale(question: SimulateServeQuestion) -> Autoscale | None:
     if question.autoscale is None:
         return None
-    return Autoscale(question.autoscale, question.target_requests, middle(question.tick), middle(question.start))
+    return Autoscale(question.autoscale, question.target_requests, median_of(question.tick), median_of(question.start))
 
 
 def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServeQuestion) -> Layout:
     """The layout that was given, or the cheapest that is fast enough in steady state."""
     if question.layout is not None:
         return check_layout(parse_layout(question.layout), scenario.model)
-    limit = SLOWEST_TPOT_S if question.tpot is None else middle(question.tpot)
+    limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
     found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
     return cheapest(found, limit).layout

@@ -14,7 +14,7 @@ import numpy as np
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import efficiency, middle
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, precision_of
@@ -112,7 +112,7 @@ def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnsw
 def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     """Answer ``computeledger sweep``."""
     questions, combinations = _questions(question)
-    limit_s = middle(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
+    limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
     workers = local_workers(question.workers, len(questions))
     with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
@@ -138,7 +138,7 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
     ):
         model, system = load_model(model_id), load_system(system_id)
         precision = precision_of(model, width, asked.kv_precision)
-        price = middle(price_of(system, asked.price)[0])
+        price = median_of(price_of(system, asked.price)[0])
         scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
         interval = _interval(scenario, system)
         questions.append(ServingQuestion(len(combinations), scenario, _machine(interval, system), asked.gpus))
@@ -153,7 +153,10 @@ def _interval(scenario: ServingScenario, system: System) -> Interval:
 
 def _machine(interval: Interval, system: System) -> Machine:
     """One GPU at the medians that ``serve`` answers with: those of the question's interval class."""
-    medians = {"efficiency.serving_ratio": middle(interval.tpot), "efficiency.first_token_ratio": middle(interval.ttft)}
+    medians = {
+        "efficiency.serving_ratio": median_of(interval.tpot),
+        "efficiency.first_token_ratio": median_of(interval.ttft),
+    }
     return Machine(system, efficiency(DEFAULT_ENGINE, medians))
 
 

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import FITTED, RLFactors, load_rl_factors, load_rl_text
 from computeledger.validation.conformal import conformal_ratios
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
 from computeledger.validation.measured_table import read_rows
 from computeledger.validation.rl.points import predict_runs
 from computeledger.validation.rl.rows import RLRun, rl_runs
-from computeledger.workloads.rl.sureness import deployment_of
+from computeledger.workloads.rl.confidence import deployment_of
 
 #: Table of measured RL runs in a data folder.
 TABLE = Path("measured") / "rl.csv"
@@ -52,7 +52,7 @@ def prior_of(name: str) -> tuple[float, float]:
     """
     value = load_rl_factors("assumed")[name].value
     width = float(np.log(value.high / value.low) / (2 * Z_95)) if isinstance(value, Range) else 0.0
-    return middle(value), width
+    return median_of(value), width
 
 
 def factors_at(changes: Array) -> RLFactors:

@@ -10,10 +10,10 @@ from computeledger.arrays import Num, median, sample
 from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_factors, rl_factors
 from computeledger.validation.compare import Array, Comparison, Explanation
 from computeledger.validation.rl.rows import RLRun, central_machine, rl_runs
+from computeledger.workloads.rl.confidence import rl_class, rl_ratio_name
 from computeledger.workloads.rl.estimate import estimate_rl
 from computeledger.workloads.rl.generation import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
-from computeledger.workloads.rl.sureness import rl_class, rl_ratio_name
 
 #: What binds the phases whose time is not that of a decode step.
 _BOUNDS = {"log-probs": "compute", "update": "compute", "weight sync": "network"}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range
 from computeledger.facts.load import load_system
-from computeledger.physics.calibration.efficiency import Efficiency, efficiency, load_factors, middle
+from computeledger.physics.calibration.efficiency import Efficiency, efficiency, load_factors, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.calibration.training import chip_family
 from computeledger.units import KILO
@@ -270,7 +270,7 @@ def _chip_lines(found: ServingFit, runs: NDArray[np.int64], chosen: NDArray[np.b
 
 
 def _constant_line(name: Name, fitted: Fitted, place: int) -> str:
-    prior = middle(load_factors("assumed")[name.constant].value)
+    prior = median_of(load_factors("assumed")[name.constant].value)
     value = prior * np.exp(fitted.change[place])
     if "fraction" in name.constant:
         value = min(value, 1.0)

@@ -51,9 +51,10 @@ def read_neighbour_pairs(
     computeledger.errors.InputError: nowhere.csv: no such file
     """
     points = [
-        one for one in sort_points(read_points(table))[0]
+        one
+        for one in sort_points(read_points(table))[0]
         if one.kind == "aggregated" and one.family not in but and (only is None or one.family in only)
-    ]  # fmt: skip
+    ]
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
     engines = {one.backend: efficiency(one.backend, central) for one in points}
     predicted_s = predict_blocks(blocks_of(points), engines, 1)[0][:, 0]

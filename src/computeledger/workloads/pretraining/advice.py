@@ -102,9 +102,10 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
     if median(scenario.layout.pp) > 1 and scenario.schedule == "1f1b":
         one = replace(scenario, batch=with_schedule(replace(scenario.batch, virtual_stages=1.0), "zero-bubble"))
         yield Advice(
-            "a zero-bubble pipeline schedule", _gain(estimate_pretraining(one, machine), now),
+            "a zero-bubble pipeline schedule",
+            _gain(estimate_pretraining(one, machine), now),
             "splits the backward pass; few frameworks have it",
-        )  # fmt: skip
+        )
 
 
 def _memory(scenario: PretrainingScenario, now: PretrainingResult, machine: Machine) -> Iterator[Advice]:

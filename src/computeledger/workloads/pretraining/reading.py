@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack, parse_recompute
@@ -26,10 +26,10 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     >>> run.batch.sequence_tokens, run.batch.global_sequences, run.tokens
     (8192.0, 512.0, 2000000000000.0)
     """
-    sequence = middle(question.sequence_tokens)
+    sequence = median_of(question.sequence_tokens)
     batch = Batch(
         sequence_tokens=sequence,
-        global_sequences=float(batch_sequences(middle(question.global_batch_tokens), sequence)),
+        global_sequences=float(batch_sequences(median_of(question.global_batch_tokens), sequence)),
         microbatch_sequences=float(question.microbatch_sequences or 1),
         recompute=_recompute(question) or "selective",
         virtual_stages=float(question.virtual_stages or 1),
@@ -44,7 +44,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     )
     precision = parse_training_precision(question.precision, model.is_moe)
     lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
-    return PretrainingScenario(model, Layout(), precision, batch, middle(question.tokens), lora=lora)
+    return PretrainingScenario(model, Layout(), precision, batch, median_of(question.tokens), lora=lora)
 
 
 def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int) -> tuple[int, Layout | None]:

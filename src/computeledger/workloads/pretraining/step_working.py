@@ -33,9 +33,10 @@ _PASSES: dict[Kind, tuple[float, float, float]] = {
 }
 #: Time on the wire over the time that is waited for, where the training model has one share for both.
 _HIDDEN = {
-    Kind.CONTEXT_PARALLEL: 1 / CONTEXT_EXPOSED, Kind.PIPELINE_HOPS: 1 / HOP_EXPOSED,
+    Kind.CONTEXT_PARALLEL: 1 / CONTEXT_EXPOSED,
+    Kind.PIPELINE_HOPS: 1 / HOP_EXPOSED,
     Kind.ALL_TO_ALL: 1 / EXPERT_EXPOSED,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,10 @@ class ServeQuestion(OnSystem):
         choices=("aggregated", "disaggregated"), label="Pools", group="More",
     )  # fmt: skip
     kv_tiers: bool = asked(
-        "switch", "Compare the cost of keeping a cached prefix in HBM, DDR, flash and disk, and of GPUs with less HBM.",
+        "switch",
+        "Compare the cost of keeping a cached prefix in HBM, DDR, flash and disk, and of GPUs with less HBM.",
         False,
-    )  # fmt: skip
+    )
     cache_discount: Uncertain | None = asked(
         "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
     )
@@ -110,8 +111,9 @@ class ServeQuestion(OnSystem):
         given = {"tpot": self.tpot, "ttft": self.ttft}
         return {
             name: float(one if isinstance(one, (int, float)) else one.quantile(0.0))
-            for name, one in given.items() if one is not None
-        }  # fmt: skip
+            for name, one in given.items()
+            if one is not None
+        }
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""

@@ -13,12 +13,13 @@ from computeledger.errors import InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.files import MOST_VALUES, read_user_lines
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision, precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.rl.confidence import rl_class, rl_factors_of
 from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
@@ -40,7 +41,6 @@ from computeledger.workloads.rl.scenario import (
     mixture_problem,
 )
 from computeledger.workloads.rl.search import SplitOption, rl_machine
-from computeledger.workloads.rl.sureness import rl_class, rl_factors_of
 from computeledger.workloads.rl.training import Trainer
 from computeledger.workloads.serving.estimate import ServingScenario
 
@@ -124,7 +124,7 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
         trainer=check_layout(parse_layout(trainer), model) if trainer else None,
         precision=parse_training_precision(question.training_precision, model.is_moe),
         recompute=question.recompute,
-        pack_tokens=None if question.sequence_tokens is None else middle(question.sequence_tokens),
+        pack_tokens=None if question.sequence_tokens is None else median_of(question.sequence_tokens),
         is_wide=question.search,
     )
 
@@ -189,7 +189,7 @@ def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> 
     mean, spread = numbers["rollout_tokens"], LENGTH_SPREAD
     longest = default_longest(room, mean)
     if question.rollout_p95_tokens is not None and question.rollout_tokens is not None:
-        ratio = middle(question.rollout_p95_tokens) / middle(question.rollout_tokens)
+        ratio = median_of(question.rollout_p95_tokens) / median_of(question.rollout_tokens)
         if ratio < 1:
             raise InputError(f"--rollout-p95-tokens lies below the mean, --rollout-tokens {median(mean):g}")
         longest, spread = default_longest(room, mean, ratio * mean), spread_of_lengths(ratio, 0.95)

@@ -179,9 +179,10 @@ def _prefill_pool(scenario: ServingScenario, layouts: Sequence[Layout], machine:
     gpus = np.array([float(layout.n_gpus) for layout in fits])
     rate = 1 / (service * gpus)
     kept = [
-        place for place in range(len(fits))
+        place
+        for place in range(len(fits))
         if not np.any((rate > rate[place]) & (alone <= alone[place]) & (gpus <= gpus[place]))
-    ]  # fmt: skip
+    ]
     return _Prefill([fits[place] for place in kept], gpus[kept], service[kept], alone[kept])
 
 

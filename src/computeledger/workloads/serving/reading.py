@@ -11,7 +11,7 @@ from computeledger.arrays import Num, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.physics.calibration.efficiency import middle
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
 from computeledger.units import format_si
@@ -153,12 +153,12 @@ def choose_option(question: ServeQuestion, found: Sequence[ServingOption]) -> Se
         in_order = sorted(found, key=lambda one: str(one.layout))
         return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
     if question.ttft is not None:
-        first, best_ttft_s = middle(question.ttft), min(one.ttft_s for one in found)
+        first, best_ttft_s = median_of(question.ttft), min(one.ttft_s for one in found)
         found = [one for one in found if one.ttft_s <= first]
         if not found:
             best = format_si(best_ttft_s, "s")
             raise InputError(f"--ttft {format_si(first, 's')}: no layout reaches that TTFT; the best is {best}")
-    limit = SLOWEST_TPOT_S if question.tpot is None else middle(question.tpot)
+    limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
     best_option = cheapest(found, limit)
     if best_option.tpot_s > limit and question.tpot is not None:
         words = f"{best_option.layout} at batch {best_option.batch} takes {format_si(best_option.tpot_s, 's')}"

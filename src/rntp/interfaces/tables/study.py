@@ -91,7 +91,8 @@ Columns = Mapping[str, tuple[Value, Callable[[float], str]]]
 TABLES: dict[str, tuple[str, Columns]] = {
     "learnt": ("what was learnt", {name: (one, format_percent) for name, one in _LEARNT.items()}),
     "thoughts": (
-        "thoughts, and the model as a predictor", {name: (one, format_percent) for name, one in _THOUGHTS.items()},
+        "thoughts, and the model as a predictor",
+        {name: (one, format_percent) for name, one in _THOUGHTS.items()},
     ),
     "habits": ("places where it thinks", {name: (one, format_percent) for name, one in _HABITS.items()}),
     "took": (
@@ -102,7 +103,7 @@ TABLES: dict[str, tuple[str, Columns]] = {
             **{name: (one, _seconds) for name, one in _WALL.items()},
         },
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
