@@ -13,8 +13,7 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
-from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
-from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
 from computeledger.questions.answer import from_python
@@ -24,6 +23,7 @@ from computeledger.questions.answers.serve_setting import Setting, layouts_to_se
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.questions.launch import check_launcher
 from computeledger.units import format_count
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
@@ -133,15 +133,13 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
 def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
     """The interval of the question's class; the physical limit has none."""
     engine, kind, stated = question.engine, question.mode, question.layout
-    load_factors(engine)
+    constants = constants_of(engine, system.accelerator)
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
     weights = precision_of(model, question.precision, question.kv_precision).name
-    return (
-        None
-        if engine not in calibrated_engines()
-        else interval_of(interval_class(model, weights, system, engine, kind))
-    )
+    if constants in ("ideal", "assumed") or user_path(engine) is not None:
+        return None
+    return interval_of(interval_class(model, weights, system, engine, kind))
 
 
 def _anchored(
@@ -151,7 +149,7 @@ def _anchored(
     given = [read_anchor(text) for text in question.anchor]
     if interval is None:
         if given:
-            raise InputError("--anchor: the physical limit is no engine; an anchor needs trtllm, vllm or sglang")
+            raise InputError("--anchor: the physical limit is no engine; an anchor needs one, such as vllm")
         return {}, {}
     ranges = {"tpot": interval.tpot, "ttft": interval.ttft}
     document: dict[str, Any] = {}
@@ -163,7 +161,9 @@ def _anchored(
         asked = ServingScenario(
             model, layout, precision_of(model, question.precision, question.kv_precision), 1.0, 1.0, 1.0
         )
-        ratios = anchor_ratios(given, asked, Machine(system, efficiency(question.engine, central)))
+        ratios = anchor_ratios(
+            given, asked, Machine(system, efficiency(constants_of(question.engine, system.accelerator), central))
+        )
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
         document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
     return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document

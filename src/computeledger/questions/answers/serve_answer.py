@@ -91,7 +91,7 @@ class ServeAnswer(ServingAnswer):
         document |= documents_serving.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
-        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": engine}
+        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
         document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
         document["assumptions"] = documents_serving.serving_assumptions()
         if question.is_searched:
@@ -120,7 +120,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["margins"] = _margins(answer)
     if working:
         found = break_down_serving(setting.at_median, setting.typical)
-        out["breakdown"] = breakdown_document(found, question.engine)
+        out["breakdown"] = breakdown_document(found, setting.constants)
     if (apart := _two_pools(answer)) is not None:
         out["two_pools"] = apart
     if question.kv_tiers:

@@ -13,6 +13,7 @@ from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.questions.documents import records as documents
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.setup import Sampled
 
 
@@ -43,10 +44,11 @@ def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[s
 def draw_machine(
     system: System, quantities: Mapping[str, Uncertain], profile: str, sampling: Sampled
 ) -> tuple[dict[str, Num], Machine, Machine]:
-    """Samples of the question's quantities, the machine with samples of its factors, and with their medians.
+    """Samples of a question's quantities, the machine with samples of an engine's factors, and with their medians.
 
     A quantity named ``efficiency.NAME`` stands in for the profile's own factor.
     """
+    profile = constants_of(profile, system.accelerator)
     factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
     inputs = factors | dict(quantities)
     draws = sample(inputs, sampling.samples, sampling.seed)
