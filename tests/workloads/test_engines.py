@@ -12,7 +12,7 @@ from computeledger.errors import InputError, UnknownIdError
 from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import parse_layout
-from computeledger.questions.launch import check_launcher, launchers
+from computeledger.questions.answers.serving.launch import check_launcher, launchers
 from computeledger.validation.published.points import engine_of
 from computeledger.validation.serving.fit import OF_AN_ENGINE
 from computeledger.workloads import engines
