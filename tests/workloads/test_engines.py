@@ -60,7 +60,7 @@ def test_engines_with_constants_are_described_and_offered() -> None:
 
 
 ISSUE = ("llama.cpp", "mlx", "tgi", "lmdeploy", "atom", "gpt-fast", "neuronx", "sglang-jax", "generic")
-ASKED = {"model": "qwen3-8b", "system": "h100-nvl8", "batch": 4, "layout": "tp1"}
+ASKED: dict[str, str | float] = {"model": "qwen3-8b", "system": "h100-nvl8", "batch": 4, "layout": "tp1"}
 
 
 @pytest.mark.parametrize("engine", ISSUE)
