@@ -93,7 +93,7 @@ def _bill(answer: BillAnswer) -> View:
             ),
         ),
         tables=(Table("Cheapest first", columns, rows),),
-        grounds=tuple(dict.fromkeys(f"{one.name}: {one.origin}" for one in bills)),
+        grounds=tuple(dict.fromkeys("; ".join((f"{one.name}: {one.origin}", *one.notes)) for one in bills)),
     )
 
 

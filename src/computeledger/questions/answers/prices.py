@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,12 @@ def answer_price_sheet(question: PriceSheetQuestion) -> PriceSheetAnswer:
     return PriceSheetAnswer(_sheet_named(question.name))
 
 
-def _sheet_named(name: str) -> PriceSheet:
-    """A sheet from a TOML file or from the snapshot."""
-    return read_sheet(name) if name.endswith(".toml") else price_source.load_sheet(name)
+def _sheet_named(name: str, hour: str | None = None) -> PriceSheet:
+    """A sheet from a TOML file, or from the snapshot at an hour of today."""
+    if name.endswith(".toml"):
+        return read_sheet(name)
+    at = datetime.combine(datetime.now(tz=UTC), time(*map(int, hour.split(":"))), UTC) if hour else None
+    return price_source.load_sheet(name, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Bill:
     usd: float
     origin: str
     parts: Mapping[str, float]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +162,9 @@ def answer_bill(question: BillQuestion) -> BillAnswer:
     usage = Usage(new + cached, output, cached, *written)  # a sheet's tiers go by the whole prompt
     bills = []
     for name in question.names:
-        sheet = _sheet_named(name)
+        sheet = _sheet_named(name, question.at)
         parts = {kind: float(value) for kind, value in price_request(sheet, usage, question.mode).items()}
-        bills.append(Bill(sheet.name, parts.pop("total"), sheet.origin, parts))
+        bills.append(Bill(sheet.name, parts.pop("total"), sheet.origin, parts, sheet.notes))
     return BillAnswer(question, tuple(sorted(bills, key=lambda one: one.usd)), question.mode)
 
 
