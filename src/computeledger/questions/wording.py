@@ -56,9 +56,11 @@ def show(value: float, unit: str) -> str:
         return format_si(value / WH_J, "Wh")
     if unit in ("kg", "kg/kWh"):
         return format_si(value * KILO, unit.removeprefix("k"))
-    if (unit == "s" and value >= KILO) or unit == "days":
-        return _long_time(value * DAY_S if unit == "days" else value)
-    if unit in ("years", "x", "bits", "samples"):
+    if unit == "s" and value >= KILO:
+        return _long_time(value)
+    if unit == "days" and value >= KILO:
+        return _long_time(value * DAY_S)
+    if unit in ("days", "years", "x", "bits", "samples"):
         return f"{format_si(value)} {unit}"
     return format_si(value, "" if unit == "GPU-hours" else unit)
 

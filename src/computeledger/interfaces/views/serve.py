@@ -72,7 +72,7 @@ def _title(document: Mapping[str, Any]) -> str:
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
-    lengths = [f"{words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
+    lengths = [f"{words(point(document[f'{name}_tokens']), '')} {name}" for name in ("input", "cached", "output")]
     replicas = f"{document['n_replicas']} x {format_count(document['n_gpus_per_replica'], 'GPU')}"
     idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
     return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document)

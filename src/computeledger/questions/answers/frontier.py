@@ -88,7 +88,7 @@ from computeledger.workloads.result import quantity
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SystemsAnswer(Answer):
     """What a system has, costs, trains, does RL with, and serves."""
 
@@ -191,7 +191,7 @@ def _assumed(utilization: float) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SitesAnswer(Answer):
     """Sites over time, with how many of them agree with what was published."""
 
@@ -208,7 +208,7 @@ class SitesAnswer(Answer):
         return found
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class LabAnswer(Answer):
     """Chips of a lab over time, at the sites that the data name."""
 
@@ -216,7 +216,7 @@ class LabAnswer(Answer):
     credit: str = CREDIT
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ClaimAnswer(Answer):
     """A claim about a site beside the data."""
 
@@ -293,7 +293,7 @@ def _sites(data: str | None) -> Any:
     return None if data is None else read_timelines(Path(data))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class BacktestAnswer(Answer):
     """Forecasts from a cut-off beside what came."""
 
@@ -337,7 +337,7 @@ def answer_backtest(question: BacktestQuestion) -> BacktestAnswer:
     return BacktestAnswer(backtest_series(checked_day(question.cutoff, "--cutoff"), _sites(question.data)))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class GrowthAnswer(Answer):
     """Growth fitted on data, and scenarios."""
 
@@ -407,7 +407,7 @@ class Ahead:
     predicted: Predicted
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ForecastAnswer(Answer):
     """When a training run is possible, and what it takes."""
 

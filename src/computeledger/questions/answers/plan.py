@@ -16,7 +16,7 @@ from computeledger.questions.documents.records import plan_document
 from computeledger.questions.plan import PlanQuestion
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PlanAnswer(Answer):
     """The ledger of a plan."""
 

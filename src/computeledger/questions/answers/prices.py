@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ _INPUTS_PER_OUTPUT = 3.0
 _SAMPLES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class PriceListAnswer(Answer):
     """Models that have a price sheet."""
 
@@ -54,7 +54,7 @@ def answer_price_list(question: PriceListQuestion) -> PriceListAnswer:
     return PriceListAnswer(price_source.edition(), names)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PriceSheetAnswer(Answer):
     """A price sheet, and from how many reads a write to its cache pays."""
 
@@ -102,8 +102,10 @@ def _sheet_named(name: str, hour: str | None = None) -> PriceSheet:
     """A sheet from a TOML file, or from the snapshot at an hour of today."""
     if name.endswith(".toml"):
         return read_sheet(name)
-    at = datetime.combine(datetime.now(tz=UTC), time(*map(int, hour.split(":"))), UTC) if hour else None
-    return price_source.load_sheet(name, at)
+    if hour is None:
+        return price_source.load_sheet(name)
+    hours, minutes = map(int, hour.split(":"))
+    return price_source.load_sheet(name, datetime.now(tz=UTC).replace(hour=hours, minute=minutes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Bill:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class BillAnswer(Answer):
     """One request at one or more price sheets, the cheapest first."""
 
@@ -177,7 +179,7 @@ class DatedPrices:
     ratio_to_previous: Mapping[str, float] | None = field(default=None, metadata=WHERE_KNOWN)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class PriceHistoryAnswer(Answer):
     """Prices of a model through time, where the source has them."""
 
@@ -239,7 +241,7 @@ class Seller:
     surely_below_cost: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class PriceFloorAnswer(Answer):
     """Cost of an open model's tokens on given hardware beside its market prices."""
 

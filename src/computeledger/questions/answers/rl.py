@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from computeledger.arrays import median
+from computeledger.errors import InputError
 from computeledger.facts.catalog import compared_systems
 from computeledger.facts.load import load_model, load_system
-from computeledger.fields import Given
+from computeledger.fields import Given, fields_of
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.rl_answer import DomainAnswer, RLAnswer
 from computeledger.questions.answers.rl_setting import Setting, read_setting
+from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl.generation import decode_bound
@@ -61,6 +63,8 @@ def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
     >>> 1.2 < twice.step_s.p50 / answer.step_s.p50 < 2.1
     True
     """
+    if elsewhere := sorted(given.keys() & (fields_of(RLReturnsQuestion).keys() - fields_of(RLQuestion).keys())):
+        raise InputError(f"{', '.join(elsewhere)}: a question to rl_returns, not to rl")
     return from_python(RLQuestion, answer_rl, question, given)
 
 

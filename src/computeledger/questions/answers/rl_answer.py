@@ -30,7 +30,7 @@ class DomainAnswer:
     largest_model: str
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RLAnswer(Answer):
     """An RL question answered."""
 

@@ -45,7 +45,7 @@ from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, Fleet, PriceOfSpeed, ServingOption, pareto_front
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ServeAnswer(ServingAnswer):
     """A serving question answered at one layout and batch."""
 

@@ -41,7 +41,7 @@ class Setting:
         return self.machine.system
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ServingAnswer(Answer):
     """What both answers to a serving question hold: of one pool of replicas, and of prefill and decode apart."""
 

@@ -48,7 +48,7 @@ class Fleet:
     machine: Machine
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SimulateServeAnswer(Answer):
     """A simulated fleet."""
 
