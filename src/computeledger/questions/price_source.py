@@ -56,28 +56,28 @@ def find_model(name: str) -> tuple[str, Any]:
 class HoursOfDay:
     """Hours of the day, in UTC, at which one set of prices holds."""
 
-    spans: list[tuple[int, int]]
+    spans: list[tuple[datetime, datetime]]
     prices: Any
 
     @property
-    def minutes(self) -> int:
-        """How long the prices hold each day [minutes]."""
-        return sum(end - start for start, end in self.spans)
+    def length(self) -> timedelta:
+        """How long the prices hold each day."""
+        return sum((end - start for start, end in self.spans), start=timedelta(0))
 
     def __str__(self) -> str:
-        return ", ".join(f"{a // 60:02}:{a % 60:02} to {b // 60 % 24:02}:{b % 60:02}" for a, b in self.spans)
+        return ", ".join(f"{start:%H:%M} to {end:%H:%M}" for start, end in self.spans)
 
 
 def hours_of_day(model: Any, day: datetime) -> list[HoursOfDay]:
     """Every set of prices of a day with its hours; the one that holds for most of the day first."""
     dated = model.prices if isinstance(model.prices, list) else []
     timed = [one.constraint for one in dated if hasattr(one.constraint, "start_time")]
-    edges = {time.hour * 60 + time.minute for one in timed for time in (one.start_time, one.end_time)}
-    starts = sorted({0, *edges})
     midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+    end_of_day = midnight + timedelta(days=1)
+    edges = {midnight.replace(hour=one.hour, minute=one.minute) for c in timed for one in (c.start_time, c.end_time)}
     found: list[HoursOfDay] = []
-    for start, end in pairwise((*starts, 24 * 60)):
-        prices = model.get_prices(midnight + timedelta(minutes=start))
+    for start, end in pairwise((*sorted({midnight, *edges}), end_of_day)):
+        prices = model.get_prices(start)
         same = next((one for one in found if one.prices == prices), None)
         if same is None:
             found.append(HoursOfDay([(start, end)], prices))
@@ -86,9 +86,9 @@ def hours_of_day(model: Any, day: datetime) -> list[HoursOfDay]:
         else:
             same.spans.append((start, end))
     for one in found:
-        if len(one.spans) > 1 and one.spans[0][0] == 0 and one.spans[-1][1] == 24 * 60:
-            one.spans[-1] = (one.spans[-1][0], 24 * 60 + one.spans.pop(0)[1])
-    return sorted(found, key=lambda one: -one.minutes)
+        if len(one.spans) > 1 and one.spans[0][0] == midnight and one.spans[-1][1] == end_of_day:
+            one.spans[-1] = (one.spans[-1][0], one.spans.pop(0)[1] + timedelta(days=1))
+    return sorted(found, key=lambda one: one.length, reverse=True)
 
 
 def load_sheet(name: str, at: datetime | None = None) -> PriceSheet:
