@@ -77,7 +77,7 @@ from computeledger.workloads.serving.search import (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ServeAnswer(ServingAnswer):
     """A serving question answered at one layout and batch."""
 

@@ -69,7 +69,7 @@ def _held(document: Mapping[str, Any], pool: Mapping[str, Any]) -> Mapping[str, 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
     layout, precision = parse_layout(pool["layout"]), document["precision"]
-    tokens = sum(document[f"{name}_tokens"] for name in ("cached", "input", "output")) * LONGEST_RATIO
+    tokens = sum(point(document[f"{name}_tokens"]) for name in ("cached", "input", "output")) * LONGEST_RATIO
     stated = document.get("assumptions", {}).get("context_tokens")
     most = stated or load_model(document["model"]).max_context_tokens or math.inf
     longest = int(min(math.ceil(tokens / _CONTEXT_STEP) * _CONTEXT_STEP, most))
@@ -85,7 +85,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         layout=layout,
         batch=int(pool["batch"]),
         context_tokens=longest,
-        cached=document["cached_tokens"] > 0,
+        cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
         online_fp8=_online_fp8(engine, document),
         role=role,

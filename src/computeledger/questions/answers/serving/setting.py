@@ -48,7 +48,7 @@ class Setting:
         return constants_of(self.question.engine, self.system.accelerator)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ServingAnswer(Answer):
     """What both answers to a serving question hold: of one pool of replicas, and of prefill and decode apart."""
 

@@ -49,7 +49,7 @@ class Fleet:
     machine: Machine
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SimulateServeAnswer(Answer):
     """A simulated fleet."""
 
