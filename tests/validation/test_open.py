@@ -32,6 +32,7 @@ ROW = dict.fromkeys(NEEDED, "") | {
         ({"concurrency": "", "requests_per_s": "2"}, "load"),
         ({"metric": "tpot", "statistic": "p90"}, "tails"),
         ({"model": "llama-3.1-70b"}, "do not fit"),
+        ({"layout": "tp2"}, "another number"),
     ],
 )
 def test_what_a_row_does_not_tell_is_the_reason_to_leave_it_out(changes: dict[str, str], reason: str) -> None:

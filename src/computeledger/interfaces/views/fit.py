@@ -110,4 +110,4 @@ def _neighbours(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
     return (Table(_NEIGHBOURS, columns, rows),), ()
 
 
-_VIEWS = {"serving": _serving, "training": _training, "rl": _rl, "neighbours": _neighbours}
+_VIEWS = {"serving": _serving, "training": _training, "rl": _rl, "neighbours": _neighbours, "local": _serving}

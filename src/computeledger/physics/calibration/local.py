@@ -59,8 +59,8 @@ def load_local() -> LocalCalibration:
 
     Examples
     --------
-    >>> "engine never fitted" in load_local().intervals
-    True
+    >>> local_engines()
+    ('llama.cpp', 'mlx')
     """
     text = resources.files("computeledger.physics.calibration").joinpath("local.toml").read_text("utf-8")
     table = tomllib.loads(text)
@@ -118,7 +118,7 @@ def kind_of(chip: Accelerator) -> str:
     --------
     >>> from computeledger.facts.load import load_accelerator
     >>> kind_of(load_accelerator("h100-sxm5-80gb")), kind_of(load_accelerator("tpu-v5p"))
-    ('any chip', 'any chip')
+    ('nvidia with hbm', 'any chip')
     """
     kinds = load_local().kinds
     line = next((kind for name, kind in kinds.items() if name in chip.name), None)
@@ -143,10 +143,12 @@ def is_measured_kind(engine: str, chip: Accelerator) -> bool:
     Examples
     --------
     >>> from computeledger.facts.load import load_accelerator
-    >>> is_measured_kind("mlx", load_accelerator("tpu-v5p"))
-    False
+    >>> h100 = load_accelerator("h100-sxm5-80gb")
+    >>> is_measured_kind("llama.cpp", h100), is_measured_kind("mlx", h100)
+    (True, False)
     """
-    return kind_of(chip) != ANY and local_profile(engine, chip) in load_local().profiles
+    kind = kind_of(chip)
+    return kind != ANY and f"{engine} on {kind}" in load_local().profiles
 
 
 def local_profile(engine: str, chip: Accelerator) -> str:

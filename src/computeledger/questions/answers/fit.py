@@ -20,13 +20,15 @@ from computeledger.validation.compare import Array
 from computeledger.validation.rl import fit as fit_rl
 from computeledger.validation.rl.fit import RLFit
 from computeledger.validation.serving import fit as fit_serving
+from computeledger.validation.serving import local_fit
 from computeledger.validation.serving.fit import ServingFit
+from computeledger.validation.serving.local_fit import LocalFit
 from computeledger.validation.serving.neighbours import NeighbourFit, fit_neighbours, neighbours_text
 from computeledger.validation.training.calibration_file import calibration_toml
 from computeledger.validation.training.fit import TrainingFit, fit_training
 from computeledger.writing import write_file
 
-Fits: TypeAlias = "ServingFit | TrainingFit | RLFit | NeighbourFit"
+Fits: TypeAlias = "ServingFit | TrainingFit | RLFit | NeighbourFit | LocalFit"
 _OF_SERVING = {
     "everything": "nothing fitted: the assumed constants",
     "nothing": "fitted, on the same points",
@@ -34,6 +36,13 @@ _OF_SERVING = {
     "pair": "one architecture on one system left out",
     "model": "one architecture left out",
     "chip": "one generation of chips left out",
+}
+_OF_LOCAL = {
+    "everything": "nothing fitted: the generic constants",
+    "nothing": "fitted, on the same figures",
+    "source": "a source left out",
+    "chip": "a chip left out",
+    "kind": "a kind of chip left out",
 }
 _OF_RL = {
     "no constants": "nothing that RL adds",
@@ -115,6 +124,11 @@ def _fit_rl(folder: Path, _quick: bool) -> tuple[RLFit, str]:
     return made, fit_rl.calibration_text(made)
 
 
+def _fit_local(folder: Path, quick: bool) -> tuple[LocalFit, str]:
+    made = local_fit.fit_local(folder, () if quick else tuple(local_fit.LEFT_OUT))
+    return made, "" if quick else local_fit.calibration_text(made)
+
+
 def _fit_neighbours(folder: Path, quick: bool) -> tuple[NeighbourFit, str]:
     made = fit_neighbours(folder / "measured" / "serving_points.csv", quick)
     return made, "" if quick else neighbours_text(made)
@@ -125,6 +139,7 @@ _FITS: Mapping[str, Callable[[Path, bool], tuple[Fits, str]]] = {
     "training": _fit_training,
     "rl": _fit_rl,
     "neighbours": _fit_neighbours,
+    "local": _fit_local,
 }
 
 
@@ -190,6 +205,32 @@ def _rl(made: RLFit) -> dict[str, Any]:
     return {"n": len(made.runs), "n_constants": len(FITTED), "constants": constants, "errors": errors}
 
 
+def _local(made: LocalFit) -> dict[str, Any]:
+    constants = [
+        {
+            "constant": one.name,
+            "engine": one.engine,
+            "prior": one.prior,
+            "value": one.value,
+            "prior_sd": one.prior_sd,
+            "sd": one.sd,
+            "identified_fraction": one.identified_fraction,
+            "what": load_factors("assumed")[one.name].why,
+        }
+        for one in local_fit.constants_of_fit(made)
+    ]
+    times = np.array([one.time for one in made.figures])
+    engines = np.array([one.case.engine for one in made.figures])
+    errors = [
+        {"left_out": label, "kind": engine, "n": int(np.sum(engines == engine))}
+        | {name: _summary(made.residuals[key][(times == name) & (engines == engine)]) for name in ("tpot", "ttft")}
+        for key, label in _OF_LOCAL.items()
+        for engine in sorted(set(engines))
+        if key in made.residuals
+    ]
+    return {"n": len(made.figures), "n_constants": len(constants), "constants": constants, "errors": errors}
+
+
 def _neighbours(made: NeighbourFit) -> dict[str, Any]:
     laws = [{"n": law.n, "errors": asdict(law.errors)} for law in (made.law, *made.left_out)]
     covered = [{f"coverage_{100 * level:.0f}": share for level, share in law.coverage.items()}
@@ -204,6 +245,7 @@ _DOCUMENTS: Mapping[type[Any], Callable[[Any], dict[str, Any]]] = {
     TrainingFit: _training,
     RLFit: _rl,
     NeighbourFit: _neighbours,
+    LocalFit: _local,
 }
 
 

@@ -140,7 +140,14 @@ class ServingFit:
     elsewhere: Mapping[str, tuple[Array, list[str]]]
 
 
-def _fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
+def fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
+    """Number labels in their order.
+
+    Examples
+    --------
+    >>> fold_of(["b", "a", "b"]).tolist()
+    [1, 0, 1]
+    """
     order = {label: place for place, label in enumerate(sorted(set(labels)))}
     return np.array([order[label] for label in labels], dtype=np.int64)
 
@@ -167,9 +174,9 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
     shuffled = np.random.default_rng(0).permutation(n) % RANDOM_FOLDS
     folds = {
         "fifth": shuffled.astype(np.int64),
-        "pair": _fold_of([one.pair for one in points]),
-        "model": _fold_of([one.family for one in points]),
-        "chip": _fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
+        "pair": fold_of([one.pair for one in points]),
+        "model": fold_of([one.family for one in points]),
+        "chip": fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
     }
     for name in leave:
         found = cross_validate(fit, np.concatenate([folds[name]] * 2), fitted.change)
@@ -228,13 +235,13 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         for place, one in enumerate(found.names):
             if one.engine == engine:
                 lines.append(_constant_line(one, found.fitted, place))
-    runs = _fold_of([one.run for one in found.points])
+    runs = fold_of([one.run for one in found.points])
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
         lines += _interval_lines(name, found.residuals[left_out][:, chosen], runs[chosen])
     lines += _chip_lines(found, runs, kinds == "aggregated")
     lines += _interval_lines(
-        intervals.INCOMPLETE, found.residuals["incomplete"], _fold_of([one.run for one in found.incomplete])
+        intervals.INCOMPLETE, found.residuals["incomplete"], fold_of([one.run for one in found.incomplete])
     )
     aggregated = [one for one in found.points if one.kind == "aggregated"]
     count = Counter(intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated)
@@ -265,7 +272,7 @@ def _chip_lines(found: ServingFit, runs: NDArray[np.int64], chosen: NDArray[np.b
         wide, least = conformal_ratios(residuals), conformal_ratios(own)
         # a few sources give a width; a shift of the median they do not
         ratios = [*map(min, wide[:2], least[:2]), 1.0, *map(max, wide[3:], least[3:])]
-        parts = zip(variance_parts(residuals, _fold_of(sources)), variance_parts(own, runs[chosen]), strict=True)
+        parts = zip(variance_parts(residuals, fold_of(sources)), variance_parts(own, runs[chosen]), strict=True)
         between, within = (max(pair) for pair in parts)
         lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
         lines.append(f"{quantity}_between_runs = {between:.3f}")

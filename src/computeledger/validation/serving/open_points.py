@@ -21,8 +21,8 @@ from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
 from computeledger.physics.calibration.serving import GENERIC
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.parallelism import Layout, parse_layout
+from computeledger.physics.roofline import Machine, Precision, precision_of
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
@@ -61,10 +61,15 @@ _SAID = {
 #: Chance that a drafted token is accepted where a source does not state it: 2.4 tokens of a step with three drafts, as
 #: the runs of :mod:`computeledger.validation.serving.points` (assumption).
 ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
+#: Accelerators as sources count their cores.
+_VARIANTS = {"m1-max-32": "m1-max", "m2-ultra-76": "m2-ultra"}
+#: Data sheets print binary gigabytes of memory as decimal ones: what ran in them fits.
+BINARY = 2**30 / 10**9
 _PER_GPU = re.compile(r"(\d+) req/GPU")
-#: Formats as sources name them. gpt-fast quantises weights alone, in groups of 32 where it is int4.
-_FORMATS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "fp8": "fp8", "bf16": "bf16", "int4": "int4", "int8": "int8"}
+#: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
+#: Sources that mean NVIDIA's or OCP's 4 bits as a checkpoint stores them.
+_AS_STORED = {"mxfp4": "fp4", "nvfp4": "fp4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def open_case(row: Row) -> OpenCase:
         raise Unpredictable("quantity not predicted")
     if quantity == "tpot" and row["statistic"] not in ("mean", "median"):
         raise Unpredictable("tails of the time per output token are not predicted")
-    system = _systems().get(row["accelerator"])
+    system = _system_of(row["accelerator"])
     if system is None:
         raise Unpredictable("hardware not bundled as a system")
     if is_whole:
@@ -121,10 +126,12 @@ def open_case(row: Row) -> OpenCase:
 
 def _scenario(row: Row, system: str) -> ServingScenario:
     try:
-        model = load_model(row["model"])
-        layout = check_layout(_layout(row), model, int(_number(row, "n_accelerators")))
+        model, layout = load_model(row["model"]), _layout(row)
     except ComputeLedgerError:
-        raise Unpredictable("model not known, or its layout is none of the model's") from None
+        raise Unpredictable("model not known, or no layout") from None
+    # a layout that ran is taken as it is: engines pad heads that do not divide
+    if layout.n_gpus != _number(row, "n_accelerators"):
+        raise Unpredictable("layout of another number of accelerators")
     batch = _batch(row)
     if not batch:
         raise Unpredictable("load not stated as requests in flight")
@@ -133,7 +140,7 @@ def _scenario(row: Row, system: str) -> ServingScenario:
     drafts, accepted = _number(row, "draft_tokens"), _number(row, "tokens_per_step")
     precision = _precision(row, model)
     chip = load_system(system).accelerator
-    if weights_bytes_per_gpu(model, layout, precision) > chip.hbm_bytes.value:
+    if weights_bytes_per_gpu(model, layout, precision) > BINARY * chip.hbm_bytes.value:
         raise Unpredictable("weights do not fit the GPUs as recorded")
     cached = _number(row, "cached_fraction") * _number(row, "input_tokens")
     one = ServingScenario(
@@ -176,7 +183,7 @@ def _batch(row: Row) -> float:
 def _layout(row: Row) -> Layout:
     """The layout; experts counted by the dies of a chip are spread over its packages."""
     layout = parse_layout(row["layout"])
-    chip = load_system(_systems()[row["accelerator"]]).accelerator
+    chip = load_system(_system_of(row["accelerator"]) or "").accelerator
     if layout.ep == chip.dies * layout.n_gpus_per_stage:
         return replace(layout, ep=layout.n_gpus_per_stage)
     return layout
@@ -190,12 +197,16 @@ def _rounds(row: Row) -> float:
 
 def _precision(row: Row, model: Model) -> Precision:
     """The stored formats where they are as narrow as the row's, else the row's throughout."""
-    named = _OF_ENGINE.get((row["engine"], row["weights"]), _FORMATS.get(row.get("expert_weights") or row["weights"]))
-    if named is None:
-        raise Unpredictable("weight format not known")
-    kv = _FORMATS.get(row["kv_cache"] or "bf16", "bf16")
-    stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
-    return stored if stored.name == named else parse_precision(named, model.is_moe, kv)
+    said = row.get("expert_weights") or row["weights"]
+    named = _OF_ENGINE.get((row["engine"], row["weights"]), said)
+    try:
+        kv = row["kv_cache"] or "bf16"
+        stored = precision_of(model, None, kv)
+        as_stored = {stored.name, _AS_STORED.get(stored.name, stored.name)}
+        is_stored = named in as_stored or _AS_STORED.get(named, named) in as_stored
+        return stored if is_stored else precision_of(model, named, kv)
+    except ComputeLedgerError:
+        raise Unpredictable("weight format not known") from None
 
 
 def predict_open(case: OpenCase, machine: Machine) -> Num:
@@ -310,6 +321,19 @@ def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machi
 def _systems() -> dict[str, str]:
     """The bundled system of each accelerator."""
     return {load_system(one).accelerator.id: one for one in system_ids()}
+
+
+@functools.cache
+def _system_of(accelerator: str) -> str | None:
+    """The bundled system of an accelerator, or its own node."""
+    if accelerator in _systems():
+        return _systems()[accelerator]
+    name = f"1x{_VARIANTS.get(accelerator, accelerator)}"
+    try:
+        load_system(name)
+    except ComputeLedgerError:
+        return None
+    return name
 
 
 def _number(row: Row, name: str) -> float:

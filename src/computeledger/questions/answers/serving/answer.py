@@ -18,6 +18,7 @@ from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
@@ -272,7 +273,7 @@ def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
 def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeAnswer:
     question = setting.question
     layouts = layouts_to_try(question, setting.at_median, setting.typical)
-    if question.layout is None:
+    if question.layout is None or question.engine in local_engines():
         layouts = layouts_to_search(question, layouts)
     found = search_options(question, setting.at_median, layouts, setting.typical)
     fleet = _fleet(found, question) if question.requests_per_s is not None else None
