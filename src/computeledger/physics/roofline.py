@@ -46,6 +46,8 @@ class OperationKind(StrEnum):
     LAUNCH_FLOORS = "launch floors"
     EAGER_LAUNCHES = "eager launches"
     HOST = "host"
+    HOST_WEIGHTS = "weights in host memory"
+    HOST_CACHE = "cache in host memory"
     OTHER_PREFILLS = "prefills of other requests"
     PREFILL_QUEUE = "queue before the prefill pool"
 

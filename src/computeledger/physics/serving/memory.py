@@ -13,6 +13,7 @@ from computeledger.physics import transformer
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
+from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import GIGA
 
@@ -89,6 +90,36 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
     kept = mixers * PRECISION_BYTES[precision.attention] + dense * PRECISION_BYTES[precision.dense]
     spread = experts * PRECISION_BYTES[precision.experts]
     return (kept + tables) / layout.tp / layout.pp + norms / layout.pp + spread / layout.n_gpus_per_stage / layout.pp
+
+
+def expert_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
+    """Stored weights of routed experts on each GPU.
+
+    Parameters
+    ----------
+    model : Model
+        What is stored.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind.
+
+    Returns
+    -------
+    float or ndarray
+        Weights [byte].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> float(expert_bytes_per_gpu(load_model("llama-3.1-8b"), Layout(), Precision()))
+    0.0
+    """
+    experts = 0.0
+    for group in model.layers:
+        part = group.feed_forward
+        experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
+    return experts * PRECISION_BYTES[precision.experts] / layout.n_gpus_per_stage / layout.pp
 
 
 def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv_bytes_per_value: float) -> Num:
@@ -186,7 +217,12 @@ def cache_bytes_per_gpu(system: System, weights_bytes: Num, activations_bytes: N
 
 
 def serving_memory(
-    model: Model, system: System, layout: Layout, precision: Precision, load: tuple[Num, Num]
+    model: Model,
+    system: System,
+    layout: Layout,
+    precision: Precision,
+    load: tuple[Num, Num],
+    host: HostMemory = ON_CHIP,
 ) -> ServingMemory:
     """Account for the HBM of the busiest GPU of a replica.
 
@@ -202,6 +238,8 @@ def serving_memory(
         Of weights by kind and of the cache.
     load : tuple of float or ndarray
         Sequences per replica, all attention-DP ranks together [-], and tokens each holds at its end [token].
+    host : HostMemory
+        What stays in the host's memory instead.
 
     Returns
     -------
@@ -217,10 +255,15 @@ def serving_memory(
     """
     batch, context_tokens = load
     weights = weights_bytes_per_gpu(model, layout, precision)
+    experts = expert_bytes_per_gpu(model, layout, precision)
+    more = np.maximum(host.experts_fraction - host.weights_fraction, 0.0)
+    weights = weights * (1 - host.weights_fraction) - experts * more
     one = sequence_bytes_per_gpu(model, context_tokens, layout, PRECISION_BYTES[precision.kv])
+    one = one * (1 - host.kv_fraction)
     activations = activations_bytes_per_gpu(model, context_tokens, layout)
     capacity = system.accelerator.hbm_bytes.value
-    largest = np.floor(cache_bytes_per_gpu(system, weights, activations) / one) * layout.dp
+    held = np.maximum(one, 1.0)  # a cache in host memory is bounded by nothing that is known here
+    largest = np.floor(cache_bytes_per_gpu(system, weights, activations) / held) * layout.dp
     return ServingMemory(
         weights_bytes=weights,
         kv_cache_bytes=np.maximum(batch / layout.dp, 1.0) * one,

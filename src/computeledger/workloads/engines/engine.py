@@ -33,6 +33,11 @@ class Launch:
     cache_fraction: float
     chunk_tokens: int
     weights: str = "bf16"
+    n_layers: int = 0
+    host_weights: float = 0.0
+    host_experts: float = 0.0
+    host_kv: float = 0.0
+    host_weights_bytes: float = 0.0
     drafts: int = 0
     is_drafted_by_mtp: bool = False
 
@@ -74,6 +79,8 @@ class Engine:
         What its share of the memory means.
     quantises_on_loading : bool
         Whether it turns bf16 weights into fp8 by itself.
+    computes_on_host : bool
+        Whether it multiplies on the host what stays in host memory, where that is faster than copying it.
     own_files : str
         What a checkpoint is converted to before it runs, such as a GGUF file; empty where it reads checkpoints.
     caches : mapping of str to str
@@ -91,6 +98,7 @@ class Engine:
     has_narrow_cache: bool = False
     memory_share: str = ""
     quantises_on_loading: bool = True
+    computes_on_host: bool = False
     own_files: str = ""
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
     refusal: Callable[[Layout], str | None] = any_layout

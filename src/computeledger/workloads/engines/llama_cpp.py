@@ -23,7 +23,10 @@ def _refusal(layout: Layout) -> str | None:
 
 def _commands(one: Launch) -> list[str]:
     layout = one.layout
-    options = ['-m "$GGUF"', "--n-gpu-layers all", f"--ctx-size {one.context_tokens * one.batch}"]
+    on_chip = f"{round(one.n_layers * (1 - one.host_weights))}" if one.host_weights else "all"
+    options = ['-m "$GGUF"', f"--n-gpu-layers {on_chip}", f"--ctx-size {one.context_tokens * one.batch}"]
+    options += [f"--n-cpu-moe {round(one.n_layers * one.host_experts)}"] if one.host_experts else []
+    options += ["--no-kv-offload"] if one.host_kv else []
     options.append(f"--parallel {one.batch}")
     if layout.n_gpus > 1:
         options.append(f"--split-mode {'tensor' if layout.tp > 1 else 'layer'}")
@@ -35,6 +38,7 @@ def _commands(one: Launch) -> list[str]:
 ENGINE = Engine(
     "llama.cpp",
     names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
+    computes_on_host=True,
     own_files="a GGUF file",
     memory_share="--n-gpu-layers and --ctx-size: layers and cache that stay on the GPU",
     quantises_on_loading=False,

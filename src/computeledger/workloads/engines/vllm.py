@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from computeledger.units import GIGA
 from computeledger.workloads.engines.engine import Engine, Launch, on_several_hosts, shell
 
 
@@ -21,6 +22,7 @@ def _commands(one: Launch) -> list[str]:
         options.append("--enable-expert-parallel")
     options += [f"--max-num-seqs {one.per_rank}", f"--max-model-len {one.context_tokens}"]
     options += [f"--max-num-batched-tokens {one.chunk_tokens}", f"--gpu-memory-utilization {one.whole_fraction:.2f}"]
+    options += [f"--cpu-offload-gb {one.host_weights_bytes / GIGA:.0f}"] if one.host_weights_bytes else []
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += ["--kv-cache-dtype fp8"] if one.kv == "fp8" else []
     options += ["--enable-prefix-caching"] if one.cached else []

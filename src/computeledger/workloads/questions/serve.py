@@ -45,6 +45,26 @@ class ServeQuestion(OnSystem):
         blank="vllm, or the engine of --emit",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
+    host_weights: float = asked(
+        "fraction", "Share of the layers' weights in host memory: layers that are not on the GPU.", 0.0, most=1.0,
+        metavar="F", label="Weights in host memory", group="More", slider=(0, 1), is_single=True,
+    )  # fmt: skip
+    host_experts: float = asked(
+        "fraction", "Share of the routed experts' weights in host memory.", 0.0, most=1.0, metavar="F",
+        label="Experts in host memory", group="More", slider=(0, 1), is_single=True,
+    )  # fmt: skip
+    host_kv: float = asked(
+        "fraction", "Share of the KV cache in host memory.", 0.0, most=1.0, metavar="F",
+        label="Cache in host memory", group="More", slider=(0, 1), is_single=True,
+    )  # fmt: skip
+    host_bandwidth: float | None = asked(
+        "bytes_per_s", "Bandwidth of the host's memory per accelerator: an assumption.", unit="GB/s", is_open=True,
+        is_single=True, metavar="B/s", label="Host memory", group="More", blank="80 GB/s",
+    )  # fmt: skip
+    host_link: float | None = asked(
+        "bytes_per_s", "Bandwidth from host memory to an accelerator: an assumption.", unit="GB/s", is_open=True,
+        is_single=True, metavar="B/s", label="Host link", group="More", blank="25 GB/s",
+    )  # fmt: skip
     draft_tokens: float = asked(
         "count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="D", label="Drafted tokens",
         group="More", slider=(0, 16), is_single=True,
@@ -101,6 +121,11 @@ class ServeQuestion(OnSystem):
         return self.profile or self.backend or self.emit or BACKENDS[0]
 
     @property
+    def has_host_memory(self) -> bool:
+        """Whether weights or cache stay in host memory."""
+        return bool(self.host_weights or self.host_experts or self.host_kv)
+
+    @property
     def is_searched(self) -> bool:
         """Whether the batch is searched, and the layout where none is stated."""
         return self.batch is None
@@ -135,9 +160,11 @@ class ServeQuestion(OnSystem):
             raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
         if self.mode == "disaggregated":
             self._check_pools()
+        if not self.has_host_memory and (self.host_bandwidth or self.host_link):
+            raise InputError("--host-bandwidth and --host-link are of what is in host memory: add --host-weights")
 
     def _check_pools(self) -> None:
-        for name in ("batch", "layout", "requests_per_s", "kv_tiers"):
+        for name in ("batch", "layout", "requests_per_s", "kv_tiers", "host_weights", "host_experts", "host_kv"):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")

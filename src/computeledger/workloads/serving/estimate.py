@@ -25,6 +25,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
 from computeledger.physics.serving.batching import expected_busiest, held_steps
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 from computeledger.workloads.serving.burst import start_wait_s
@@ -61,6 +62,8 @@ class ServingScenario:
     statistic : str
         Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
         state.
+    host : HostMemory
+        Weights and cache that stay in the host's memory.
     """
 
     model: Model
@@ -77,6 +80,7 @@ class ServingScenario:
     waiting: Num = 0.0
     ranks_balanced: bool = False
     statistic: str = "mean"
+    host: HostMemory = ON_CHIP
 
     def __post_init__(self) -> None:
         check_record(
@@ -291,7 +295,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         tpot_s=tpot_s,
         start_s=eff.first_token_ratio * longest_s,
         memory=serving_memory(
-            model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens)
+            model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens), scenario.host
         ),
         machine=machine,
     )
@@ -321,7 +325,8 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     (0.0, 365.0)
     """
     load = (1.0, scenario.held_tokens)
-    return serving_memory(scenario.model, machine.system, scenario.layout, scenario.precision, load).largest_batch
+    made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
+    return serving_memory(*made_of, load, scenario.host).largest_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +342,11 @@ class _Timed:
 def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     run = forward if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
-    operations = run(*made_of, machine)
+    operations = offloaded(run(*made_of, machine), scenario.host)
     whole_s = total_s(operations)
     if machine.efficiency is IDEAL:
         return _Timed(operations, operations, whole_s, whole_s)
-    limit = run(*made_of, replace(machine, efficiency=IDEAL))
+    limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
     limit_s = total_s(limit)
     ratio = machine.efficiency.serving_ratio
     return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))

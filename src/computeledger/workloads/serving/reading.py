@@ -14,8 +14,9 @@ from computeledger.facts.load import load_model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.units import format_si
-from computeledger.workloads.engines import reads_prompts_first
+from computeledger.workloads.engines import engines, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -77,6 +78,25 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         tokens_per_step=question.tokens_per_step,
         rounds=rounds,
         statistic=question.statistic,
+        host=host_memory(question),
+    )
+
+
+def host_memory(question: ServeQuestion) -> HostMemory:
+    """What stays in host memory; llama.cpp multiplies it there, other engines copy it to the accelerator.
+
+    Examples
+    --------
+    >>> host_memory(ServeQuestion(model="qwen3-8b", system="h100-nvl8", host_weights=0.5, host_link=50e9)).is_streamed
+    True
+    """
+    return HostMemory(
+        weights_fraction=question.host_weights,
+        experts_fraction=question.host_experts,
+        kv_fraction=question.host_kv,
+        is_streamed=question.engine in engines() and not engines()[question.engine].computes_on_host,
+        host_bytes_per_s=question.host_bandwidth or HOST_BYTES_PER_S,
+        link_bytes_per_s=question.host_link or LINK_BYTES_PER_S,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.errors import InputError, unknown_id
@@ -80,7 +81,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
     held = _held(document, pool)
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
     cache = CACHE_FRACTION * (capacity - beside)
-    return Launch(
+    one = Launch(
         model=document["checkpoint"],
         layout=layout,
         batch=int(pool["batch"]),
@@ -97,6 +98,20 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         drafts=_drafts(engine, document),
         is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
     )
+    return replace(one, n_layers=load_model(document["model"]).n_layers, **_in_host_memory(document, held["weights"]))
+
+
+def _in_host_memory(document: Mapping[str, Any], kept_bytes: float) -> dict[str, float]:
+    """Shares in host memory, and the bytes of weights there, per accelerator."""
+    host: Mapping[str, float] = document.get("host_memory", {})
+    weights = host.get("weights_fraction", 0.0)
+    there = kept_bytes * weights / (1 - weights) if weights < 1 else 0.0
+    return {
+        "host_weights": weights,
+        "host_experts": host.get("experts_fraction", 0.0),
+        "host_kv": host.get("kv_fraction", 0.0),
+        "host_weights_bytes": there,
+    }
 
 
 def _drafts(engine: str, document: Mapping[str, Any]) -> int:
