@@ -250,7 +250,8 @@ def read_record(
     """Read the fields of a schema class from a document."""
     by_annotation: dict[str, Reader] = {
         "str": _typed(str, "a text"), "int": _typed(int, "a whole number"), "bool": _typed(bool, "true or false"),
-        "Fact": read_fact, "Mapping[str, Fact]": read_facts,
+        "int | None": _typed(int, "a whole number"), "Fact": read_fact, "Fact | None": read_fact,
+        "Mapping[str, Fact]": read_facts,
     }  # fmt: skip
     by_name = readers or {}
     fields = {item.name: item for item in dataclasses.fields(schema)}
