@@ -38,10 +38,14 @@ from computeledger.units import format_si
 
 __all__ = [
     "accelerator_ids",
+    "bundled_system",
+    "bundled_system_id",
     "load_accelerator",
     "load_model",
+    "load_node",
     "load_system",
     "model_ids",
+    "offered_systems",
     "system_ids",
     "system_named_in",
 ]
@@ -184,13 +188,12 @@ def _named_accelerator(given: str) -> Accelerator:
 
 def _node(chip: Accelerator) -> Node | System:
     """What an accelerator stands in."""
-    if chip.node in node_ids():
-        return _shipped_node(chip.node)
-    return _shipped_system(chip.node)
+    return load_node(chip.node) if chip.node in node_ids() else _shipped_system(chip.node)
 
 
 @functools.cache
-def _shipped_node(stem: str) -> Node:
+def load_node(stem: str) -> Node:
+    """A shipped node by its id."""
     document = read_file(shipped_file("nodes", stem + ".toml"), shipped=True)
     return built(document, Node, None, record_values(document, Node, None, ("id", "name")))
 

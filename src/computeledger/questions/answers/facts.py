@@ -13,12 +13,22 @@ from typing import Any, TypeAlias
 
 from computeledger.errors import InputError, UnknownIdError, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
-from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
+from computeledger.facts.catalog import (
+    node_ids,
+    normal_id,
+    ownership_editions,
+    price_editions,
+    tier_editions,
+    user_path,
+)
+from computeledger.facts.counted import read_counted
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
 from computeledger.facts.load import (
     accelerator_ids,
+    bundled_system,
     load_accelerator,
     load_model,
+    load_node,
     load_system,
     model_ids,
     system_ids,
@@ -255,6 +265,10 @@ def _edition_rows(edition: str) -> dict[str, Fact]:
     return rows
 
 
+def _hardware_ids() -> list[str]:
+    return [*accelerator_ids(), *node_ids(), *system_ids()]
+
+
 def _edition_ids() -> list[str]:
     return sorted({edition for editions, _ in _EDITIONS.values() for edition in editions()})
 
@@ -275,8 +289,10 @@ def _record(given: str) -> FactsAnswer:
         prices = load_prices().usd_per_gpu_hour.get(chip.id, {})
         rows = fact_rows(chip) | {f"usd_per_gpu_hour.{kind}": fact for kind, fact in prices.items()}
         return FactsAnswer(chip.id, "accelerator", chip.name, rows)
-    if normal_id(given) in system_ids():
-        system = load_system(given)
+    if given in node_ids():
+        return FactsAnswer(given, "node", load_node(given).name, fact_rows(load_node(given)))
+    if normal_id(given) in system_ids() or read_counted(given) is not None:
+        system = bundled_system(given)
         made_of = {"accelerator": system.accelerator.id}
         return FactsAnswer(system.id, "system", system.name, fact_rows(system), made_of)
     if given in _site_rows():
@@ -316,7 +332,15 @@ def _model(given: str) -> Model:
         except UnknownIdError as error:
             if " could mean " in str(error):
                 raise
-        every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
+        every = [
+            *accelerator_ids(),
+            *node_ids(),
+            *system_ids(),
+            *model_ids(),
+            *_edition_ids(),
+            *load_reliability(),
+            *load_sources(),
+        ]
         raise unknown_id("id", given, every) from None
 
 
@@ -385,7 +409,15 @@ def _rank(words: Sequence[str], found: FoundFact) -> int:
 
 def _searched() -> Iterator[FactsAnswer]:
     """Every record that a search looks through."""
-    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
+    for given in [
+        *accelerator_ids(),
+        *node_ids(),
+        *system_ids(),
+        *_edition_ids(),
+        *model_ids(),
+        *load_reliability(),
+        *_site_rows(),
+    ]:
         yield _record(given)
 
 
