@@ -33,7 +33,7 @@ from computeledger.facts.load import (
     model_ids,
     system_ids,
 )
-from computeledger.facts.reading import read_file
+from computeledger.facts.reading import ASSUMPTION, read_file
 from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import PRECISION_BYTES, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
@@ -332,15 +332,7 @@ def _model(given: str) -> Model:
         except UnknownIdError as error:
             if " could mean " in str(error):
                 raise
-        every = [
-            *accelerator_ids(),
-            *node_ids(),
-            *system_ids(),
-            *model_ids(),
-            *_edition_ids(),
-            *load_reliability(),
-            *load_sources(),
-        ]
+        every = [*_hardware_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
         raise unknown_id("id", given, every) from None
 
 
@@ -399,25 +391,17 @@ def search_facts(query: str) -> SearchAnswer:
     return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))))
 
 
-def _rank(words: Sequence[str], found: FoundFact) -> int:
-    """0 where the id is of what was asked, 1 where id and fact hold every word, 2 where a note or source does."""
-    own = re.split(r"[/_ ]", found.id.lower())
+def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, bool]:
+    """First what the id begins with, then what id and fact hold, then notes and sources; assumptions behind facts."""
+    own, is_assumed = re.split(r"[/_ ]", found.id.lower()), found.fact.source == ASSUMPTION
     if any(part.startswith(word) for part in own for word in words):
-        return 0
-    return 1 if all(word in f"{found.id} {found.name}".lower() for word in words) else 2
+        return 0, is_assumed
+    return 1 if all(word in f"{found.id} {found.name}".lower() for word in words) else 2, is_assumed
 
 
 def _searched() -> Iterator[FactsAnswer]:
     """Every record that a search looks through."""
-    for given in [
-        *accelerator_ids(),
-        *node_ids(),
-        *system_ids(),
-        *_edition_ids(),
-        *model_ids(),
-        *load_reliability(),
-        *_site_rows(),
-    ]:
+    for given in [*_hardware_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
         yield _record(given)
 
 
