@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from click.testing import CliRunner
 
 import computeledger as cl
 from computeledger.errors import InputError, UnknownIdError
 from computeledger.facts.catalog import accelerator_ids, node_ids, system_ids
 from computeledger.facts.load import bundled_system, load_accelerator, load_node, load_system, offered_systems
 from computeledger.facts.schema import System
+from computeledger.interfaces.cli import cli
+from computeledger.questions.answers.facts import list_chips
 from computeledger.workloads.serving.intervals import is_measured_chip
 
 Asked: TypeAlias = dict[str, str | float]
@@ -142,3 +145,15 @@ def test_a_visitors_text_opens_no_file(tmp_path: Path) -> None:
     with pytest.raises(UnknownIdError):
         bundled_system(str(tmp_path / "mine.toml"))
     assert bundled_system("2 x l40s").id == "2xl40s"
+
+
+def test_the_list_of_chips_is_every_chip_and_fits_a_terminal() -> None:
+    answer = list_chips()
+    assert sorted(one.id for one in answer.found) == sorted(accelerator_ids())
+    assert {one.vendor for one in list_chips("apple max").found} == {"Apple"}
+    printed = CliRunner().invoke(cli, ["facts", "list"], env={"COLUMNS": "80"}).output.splitlines()
+    assert max(map(len, printed)) <= 80
+    lines = [line.split() for line in printed]
+    assert all([line[0] for line in lines if line[:1] == [one]] == [one] for one in accelerator_ids())
+    with pytest.raises(UnknownIdError, match="Apple"):
+        list_chips("zzz")

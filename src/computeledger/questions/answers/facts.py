@@ -35,7 +35,7 @@ from computeledger.facts.load import (
 )
 from computeledger.facts.reading import ASSUMPTION, read_file
 from computeledger.facts.reliability import load_reliability
-from computeledger.facts.schema import PRECISION_BYTES, Fact
+from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
 from computeledger.physics import transformer
 from computeledger.physics.roofline import parse_precision
@@ -179,6 +179,25 @@ class SearchAnswer(Answer):
         """As ``computeledger facts search --json`` prints it."""
         results = [{"id": one.id, "kind": one.kind, "name": one.name, **fact_document(one.fact)} for one in self.found]
         return {"query": self.query, "results": results, **({"searched": dict(self.searched)} if self.searched else {})}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChipsAnswer(Answer):
+    """Shipped accelerators whose name, maker or family has every word of a query."""
+
+    query: str
+    found: tuple[Accelerator, ...]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts list --json`` prints it."""
+        rows = [
+            {"id": one.id, "name": one.name, "vendor": one.vendor, "family": one.family, "node": one.node,
+             "announced": one.announced, "hbm_bytes": one.hbm_bytes.value, "hbm_bytes_per_s": one.hbm_bytes_per_s.value,
+             "peak_flop_per_s": {name: fact.value for name, fact in one.peak_flop_per_s.items()},
+             "chip_tdp_w": one.chip_tdp_w.value}
+            for one in self.found
+        ]  # fmt: skip
+        return {"query": self.query, "accelerators": rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +408,18 @@ def search_facts(query: str) -> SearchAnswer:
             if all(word in text for word in words):
                 found.append(FoundFact(record.id, record.kind, name, fact))
     return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))))
+
+
+def list_chips(query: str = "") -> ChipsAnswer:
+    """Answer ``computeledger facts list``: by maker, the newest of an id's family first."""
+    chips = [load_accelerator(one) for one in accelerator_ids()]
+    words = query.lower().split()
+    found = [
+        one for one in chips if all(word in f"{one.id} {one.name} {one.vendor} {one.family}".lower() for word in words)
+    ]
+    if not found:
+        raise unknown_id("accelerator", query, [*accelerator_ids(), *(one.vendor for one in chips)])
+    return ChipsAnswer(query, tuple(sorted(found, key=lambda one: (one.vendor.lower(), one.family, one.id))))
 
 
 def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, bool]:
