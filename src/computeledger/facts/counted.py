@@ -18,7 +18,7 @@ from computeledger.facts.schema import Accelerator, Fact, Node, System
 from computeledger.fields import MOST_COUNT
 
 _COUNTED = re.compile(
-    r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z].*?)(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?)?"
+    r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z0-9].*?)(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?)?"
 )
 #: Largest ratio of a fabric's bandwidth below its switches to that above.
 _MOST_OVERSUBSCRIBED = 1000.0

@@ -167,7 +167,7 @@ def offered_systems() -> tuple[str, ...]:
 def _accelerators_by_name() -> Mapping[str, Accelerator]:
     """Shipped accelerators by what people call them, without spaces and dashes; an id comes before a short name."""
     chips = [_shipped_accelerator(one) for one in accelerator_ids()]
-    named = {compact(name): chip for chip in chips for name in (*re.split(r"[()]", chip.name), chip.name)}
+    named = {compact(name): chip for chip in chips for name in (chip.name, *chip.aliases)}
     named |= {compact(name): chip for chip in chips for name in (f"{chip.vendor} {chip.short_name}", chip.short_name)}
     return named | {compact(chip.id): chip for chip in chips}
 

@@ -113,6 +113,8 @@ class Accelerator:
         Chips of one family share kernels, and what was measured of them: ``hopper``; empty where it is not stated.
     short_name : str
         As publications name it: ``H100``; the name of the form that the systems are made of.
+    aliases : tuple of str
+        What else people call it: ``4090``, ``DGX Spark``.
     node : str
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
@@ -133,6 +135,7 @@ class Accelerator:
     family: str = ""
     short_name: str = ""
     node: str = ""
+    aliases: tuple[str, ...] = ()
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.

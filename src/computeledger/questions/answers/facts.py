@@ -40,8 +40,8 @@ from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_site
 from computeledger.physics import transformer
 from computeledger.physics.roofline import parse_precision
 from computeledger.questions.answer import Answer
-from computeledger.questions.documents.records import fact_document
 from computeledger.questions.facts import ModelQuestion
+from computeledger.questions.grounds import fact_document
 from computeledger.questions.wording import show
 from computeledger.sources import Source, load_sources
 
