@@ -47,9 +47,6 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     return PretrainingScenario(model, Layout(), precision, batch, median_of(question.tokens), lora=lora)
 
 
-<<<<<<< HEAD
-def stated_layout(question: PretrainQuestion, model: Model, n_gpus_usual: int) -> tuple[int, Layout | None]:
-=======
 def context_words(model: Model, sequence_tokens: float) -> str:
     """That sequences are longer than the model's context, which can be trained but is not its configuration; else "".
 
@@ -68,8 +65,7 @@ def context_words(model: Model, sequence_tokens: float) -> str:
     )
 
 
-def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int) -> tuple[int, Layout | None]:
->>>>>>> main
+def stated_layout(question: PretrainQuestion, model: Model, n_gpus_usual: int) -> tuple[int, Layout | None]:
     """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs.
 
     Examples
