@@ -246,7 +246,6 @@ def test_a_report_replaces_nothing_but_a_report(
         ("prices show FILE", "money/price-sheet.toml"),
         ("simulate rl FILE --steps 1", "small-team-rl.toml"),
         ("cost --system FILE --samples 16", "systems/h100-nvl4.toml"),
-        ("facts model FILE", "frontier-moe/config.json"),
     ],
 )
 def test_no_command_writes_over_a_file_that_it_read(

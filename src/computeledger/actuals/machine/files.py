@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from computeledger.actuals.machine_fit import MachineFit
+from computeledger.actuals.machine.fit import MachineFit
 from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import factor_dimension
 from computeledger.units import format_percent
