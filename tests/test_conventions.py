@@ -273,7 +273,7 @@ def test_the_core_imports_numpy_at_most() -> None:
     }
     # calibrate measures PyTorch itself, and books are a file of DuckDB; each in one function that loads it when called
     assert found == {
-        "computeledger/actuals/microbenchmarks.py": ["torch"],
+        "computeledger/actuals/machine/microbenchmarks.py": ["torch"],
         "computeledger/stores/books/store.py": ["duckdb"],
     }
 
