@@ -199,14 +199,16 @@ def _precision(row: Row, model: Model) -> Precision:
     """The stored formats where they are as narrow as the row's, else the row's throughout."""
     said = row.get("expert_weights") or row["weights"]
     named = _OF_ENGINE.get((row["engine"], row["weights"]), said)
-    try:
-        kv = row["kv_cache"] or "bf16"
-        stored = precision_of(model, None, kv)
-        as_stored = {stored.name, _AS_STORED.get(stored.name, stored.name)}
-        is_stored = named in as_stored or _AS_STORED.get(named, named) in as_stored
-        return stored if is_stored else precision_of(model, named, kv)
-    except ComputeLedgerError:
-        raise Unpredictable("weight format not known") from None
+    kv = row["kv_cache"] or "bf16"
+    stored = precision_of(model, None, kv)
+    if _AS_STORED.get(named, named) == _AS_STORED.get(stored.name, stored.name):
+        return stored
+    for text in (named, _AS_STORED.get(named, named)):
+        try:
+            return precision_of(model, text, kv)
+        except ComputeLedgerError:
+            continue
+    raise Unpredictable("weight format not known")
 
 
 def predict_open(case: OpenCase, machine: Machine) -> Num:

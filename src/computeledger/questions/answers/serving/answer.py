@@ -39,6 +39,8 @@ from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
     aim_of_the_search,
+    host_memory_document,
+    host_memory_remarks,
     interval_document,
     layouts_to_search,
     model_document,
@@ -125,6 +127,7 @@ class ServeAnswer(ServingAnswer):
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
         document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
+        document |= host_memory_document(setting.at_median.host)
         document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
         document["assumptions"] = documents.serving_assumptions()
         if question.is_searched:
@@ -142,6 +145,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if out["remarks"]:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
+    out["remarks"] += host_memory_remarks(setting.at_median.host)
     out["remarks"] += wider_products(setting.at_median.precision, setting.machine.system) + dear_reads(answer.result)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)

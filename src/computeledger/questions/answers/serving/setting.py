@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from computeledger.arrays import Num
@@ -15,6 +15,7 @@ from computeledger.facts.schema import System
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines
@@ -130,6 +131,24 @@ def speculation(question: ServeQuestion) -> dict[str, float]:
     if not question.draft_tokens:
         return {}
     return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.tokens_per_step}
+
+
+def host_memory_document(host: HostMemory) -> dict[str, Any]:
+    """What stays in host memory, where something does."""
+    return {"host_memory": asdict(host)} if host.is_used else {}
+
+
+def host_memory_remarks(host: HostMemory) -> list[str]:
+    """The assumptions that decide how fast host memory is read."""
+    if not host.is_used:
+        return []
+    link, own = format_si(float(host.link_bytes_per_s), "B/s"), format_si(float(host.host_bytes_per_s), "B/s")
+    shares = (host.weights_fraction, host.experts_fraction, host.kv_fraction)
+    words = ("the layers' weights", "the routed experts", "the cache")
+    said = [f"{float(part):.0%} of {what}" for what, part in zip(words, shares, strict=True) if part]
+    there = f"read there at {HOST_FRACTION:.0%} of {own} or copied at {link}"
+    how = f"copied over a link of {link}" if host.is_streamed else there
+    return [f"{', '.join(said)} in host memory, {how} for every step (assumptions: --host-bandwidth, --host-link)"]
 
 
 def aim_of_the_search(question: ServeQuestion, tpot_s: float) -> dict[str, Any]:
