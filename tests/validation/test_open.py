@@ -24,7 +24,7 @@ ROW = dict.fromkeys(NEEDED, "") | {
     ("changes", "reason"),
     [
         ({"accelerator": "rtx-4090"}, "hardware"),
-        ({"weights": "gguf-q4_k_m"}, "weight format not known"),
+        ({"weights": "ternary"}, "weight format not known"),
         ({"draft_tokens": "3"}, "acceptance"),
         ({"concurrency": "", "requests_per_s": "2"}, "load"),
         ({"metric": "tpot", "statistic": "p90"}, "tails"),

@@ -55,8 +55,8 @@ class ServingMemory:
 def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
     """Stored weights on the busiest GPU.
 
-    Mixers and dense parts are cut over TP and replicated over attention-DP; experts are cut over the whole stage; the
-    embedding and the head stay in bf16.
+    Mixers and dense parts are cut over TP and replicated over attention-DP; experts are cut over the whole stage.
+    Norms and biases are kept in 16 bits where the checkpoint says nothing else.
 
     Parameters
     ----------
@@ -84,10 +84,13 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
         dense += group.count * transformer.always_active_params(group.feed_forward, model.hidden_size)
         part = group.feed_forward
         experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
-    tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2) * PRECISION_BYTES["bf16"]
+    each = precision.weights
+    tables = model.vocab_size * model.hidden_size * (each.head + (0.0 if model.tied_embeddings else each.embedding))
     norms = model.n_layers * model.norm_params_per_layer * PRECISION_BYTES["bf16"]
-    kept = mixers * PRECISION_BYTES[precision.attention] + dense * PRECISION_BYTES[precision.dense]
-    spread = experts * PRECISION_BYTES[precision.experts]
+    if precision.mixed is not None:
+        norms = each.rest_bytes
+    kept = mixers * each.attention + dense * each.dense
+    spread = experts * each.experts
     return (kept + tables) / layout.tp / layout.pp + norms / layout.pp + spread / layout.n_gpus_per_stage / layout.pp
 
 

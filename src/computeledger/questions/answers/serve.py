@@ -16,7 +16,8 @@ from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.roofline import Machine
+from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serve_answer import ServeAnswer
 from computeledger.questions.answers.serve_pools import PoolsAnswer, answer_pools

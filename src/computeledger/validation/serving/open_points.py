@@ -21,8 +21,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
 from computeledger.physics.parallelism import check_layout, parse_layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.roofline import Machine, Precision, stored_precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
@@ -38,7 +39,9 @@ NEEDED = (
 )  # fmt: skip
 UNITS = {"tpot": "s", "ttft": "s", "output_tokens_per_s_per_gpu": "tokens/s"}
 #: Formats as sources name them. gpt-fast quantises weights alone, in groups of 32 where it is int4.
-_FORMATS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "fp8": "fp8", "bf16": "bf16", "int4": "int4", "int8": "int8"}
+_FORMATS = {
+    one: one for one in ("nvfp4", "mxfp4", "fp4", "fp8", "bf16", "int4", "int8", "gguf-q4_k_m", "gguf-q8_0")
+} | {"nvfp4": "fp4"}
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 
 
@@ -131,8 +134,8 @@ def _precision(row: Row, model: Model) -> Precision:
     if named is None:
         raise Unpredictable("weight format not known")
     kv = _FORMATS.get(row["kv_cache"] or "bf16", "bf16")
-    stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
-    return stored if stored.name == named else parse_precision(named, model.is_moe, kv)
+    stored = stored_precision(model, kv)
+    return stored if stored.name == named else precision_of(model, named, kv)
 
 
 def predict_open(case: OpenCase, machine: Machine) -> Num:
