@@ -23,7 +23,7 @@ from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.step import step_time
 from computeledger.physics.transformer import n_params_active
-from computeledger.questions.documents.records import plan_document
+from computeledger.questions.answers.plan import plan_document
 
 BASE: dict[str, Any] = {
     "model": "llama-3.1-8b",
@@ -111,6 +111,13 @@ def test_stated_utilisation_and_hours_agree() -> None:
         "pretraining"
     ]
     assert again.utilization_fraction == pytest.approx(0.4)
+
+
+def test_stated_gpu_hours_of_rl_stand_beside_the_models_own() -> None:
+    modelled = ledger().phases["rl"]
+    stated = ledger(rl={**BASE["rl"], "gpu_hours": "1M GPU-hours"}).phases["rl"]
+    assert median(stated.gpu_hours) == 1e6
+    np.testing.assert_allclose(stated.details["modelled_gpu_hours"][0], modelled.gpu_hours, rtol=1e-9)
 
 
 def test_overtraining() -> None:

@@ -13,7 +13,7 @@ import pytest
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.views.step import timeline_rows
-from computeledger.questions.answers.pretrain import pretrain
+from computeledger.questions.answers.pretraining.answer import pretrain
 
 BASE = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--samples", "64")
 
@@ -49,6 +49,15 @@ def test_a_precision_that_the_chip_lacks_is_named(capsys: pytest.CaptureFixture[
     assert answer(capsys, *given)["multiplied_in"] == {"fp4": "fp8"}
     assert "fp4 (fp4 multiplied in fp8)" in run(capsys, *given)[1]
     assert answer(capsys, "--gpus", "8", "--precision", "fp8")["multiplied_in"] == {}
+
+
+def test_sequences_beyond_the_context_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    beyond = ("--gpus", "8", "--sequence-tokens", "262144", "--global-batch-tokens", "4M")
+    assert "exceed the context of meta-llama/Meta-Llama-3.1-8B: 131072" in run(capsys, *beyond)[1].replace("\n", " ")
+    assert (
+        answer(capsys, "--gpus", "8", "--sequence-tokens", "131072", "--global-batch-tokens", "4M")["beyond_context"]
+        == ""
+    )
 
 
 def test_a_working_shows_the_factors_that_were_used(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.bounds import check_record
-from computeledger.errors import UnknownIdError, nearest
+from computeledger.errors import UnknownIdError, check_kind, nearest
 from computeledger.facts.architecture import Model, WeightBytes
 from computeledger.facts.formats import FORMATS, format_name
 from computeledger.facts.gguf_mixes import mix_named
@@ -333,6 +333,7 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     >>> parse_precision("gguf-q4_k_m").dense, parse_precision("gguf-q4_k_m").head
     ('q4_k', 'q6_k')
     """
+    check_kind(text, str, "a precision, such as 'fp8'")
     kv = kv_format(kv)
     mix = mix_named(text)
     if mix is not None:
@@ -366,6 +367,7 @@ def kv_format(text: str) -> str:
     >>> kv_format("fp16"), kv_format("Q8_0")
     ('bf16', 'q8_0')
     """
+    check_kind(text, str, "a precision, such as 'fp8'")
     try:
         name = format_name(text)
     except UnknownIdError:

@@ -11,18 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from computeledger.errors import InputError, UnknownIdError, nearest, shown, unknown_id
+from computeledger.errors import InputError, UnknownIdError, check_kind, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
-from computeledger.facts.load import (
-    accelerator_ids,
-    load_accelerator,
-    load_model,
-    load_system,
-    model_ids,
-    system_ids,
-)
+from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, load_system, model_ids, system_ids
 from computeledger.facts.reading import read_file
 from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import PRECISION_BYTES, Fact
@@ -30,8 +23,8 @@ from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_site
 from computeledger.physics import transformer
 from computeledger.physics.roofline import parse_precision
 from computeledger.questions.answer import Answer
-from computeledger.questions.documents.records import fact_document
 from computeledger.questions.facts import ModelQuestion
+from computeledger.questions.grounds import fact_document
 from computeledger.questions.wording import show
 from computeledger.sources import Source, load_sources
 
@@ -51,7 +44,7 @@ class Counted:
 Stated: TypeAlias = Fact | Counted
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ModelAnswer(Answer):
     """A model's counts and shape."""
 
@@ -119,7 +112,7 @@ class ModelAnswer(Answer):
         }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FactsAnswer(Answer):
     """A record with its facts: an accelerator, a system, a model, an edition, a site."""
 
@@ -135,7 +128,7 @@ class FactsAnswer(Answer):
         return {**named, "facts": _documents(self.facts), **self.more}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SourceAnswer(Answer):
     """A publication that facts cite."""
 
@@ -157,7 +150,7 @@ class FoundFact:
     fact: Fact
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SearchAnswer(Answer):
     """Facts that mention every word of a query; without words, how many facts of each kind there are."""
 
@@ -186,7 +179,7 @@ class Difference:
         return numbers[1] / numbers[0] if len(numbers) == 2 and numbers[0] else None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class DiffAnswer(Answer):
     """Facts in which two records of one kind differ."""
 
@@ -360,6 +353,7 @@ def search_facts(query: str) -> SearchAnswer:
     >>> first.id, first.fact.given, first.fact.source
     ('h200-sxm5-141gb', '4.8 TB/s', 'epoch-ml-hardware')
     """
+    check_kind(query, str, "words, such as 'h200 bandwidth'")
     words = query.lower().split()
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")

@@ -17,8 +17,8 @@ from computeledger.economics.plan.read import Plan, load_plan
 from computeledger.errors import InputError
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.plan import PHASE_QUANTITIES
 from computeledger.questions.document import picked
-from computeledger.questions.documents.records import PHASE_QUANTITIES
 from computeledger.questions.reconcile import ReconcileQuestion
 from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S
@@ -37,7 +37,7 @@ SHARE_WORDS = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ReconcileAnswer(Answer):
     """A plan and what became of it, by phase."""
 

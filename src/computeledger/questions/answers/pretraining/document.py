@@ -1,0 +1,273 @@
+"""Pretraining results as JSON documents, one shape for the command line, the report and the web."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Range, Uncertain, median
+from computeledger.physics.critical_batch import critical_batch_facts
+from computeledger.physics.transformer import n_params_total
+from computeledger.questions.document import picked
+from computeledger.units import DAY_S
+from computeledger.workloads.anchor import Anchored
+from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
+from computeledger.workloads.pretraining.estimate import PretrainingResult
+from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
+from computeledger.workloads.pretraining.megatron import Launch
+from computeledger.workloads.pretraining.pipeline import passes
+from computeledger.workloads.pretraining.reading import context_words
+from computeledger.workloads.pretraining.run import EffectiveRun
+from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scaled
+from computeledger.workloads.pretraining.search import PretrainingOption
+from computeledger.workloads.pretraining.step_working import NEGLIGIBLE_FRACTION, StepWorking
+from computeledger.workloads.pretraining.timeline import Pipeline, timeline
+from computeledger.workloads.result import quantity
+
+TENANTS = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
+
+
+def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any]:
+    """Pretraining at one layout, without and with failures."""
+    result = run.result
+    scenario, batch = result.scenario, result.scenario.batch
+    out = {
+        "model": scenario.model.id,
+        "layout": str(scenario.layout),
+        "n_gpus": int(median(scenario.layout.n_gpus)),
+        "microbatch_sequences": median(batch.microbatch_sequences),
+        "microbatches": median(result.step.microbatches),
+        "recompute": batch.recompute,
+        "schedule": scenario.schedule,
+        "virtual_stages": median(batch.virtual_stages),
+        "sharded_weights": batch.sharded_weights,
+        "sharded_gradients": batch.stack.sharded_gradients,
+        "activation_precision": batch.stack.activation_precision,
+        "moment_precision": batch.stack.moment_precision,
+        "mtp_layers": batch.stack.mtp_layers,
+        "recipe": batch.stack.recipe,
+        "precision": scenario.precision.name,
+        "sequence_tokens": median(batch.sequence_tokens),
+        "beyond_context": context_words(scenario.model, median(batch.sequence_tokens)),
+        "global_batch_tokens": median(scenario.global_batch_tokens),
+        "tokens": quantity(scenario.tokens, "tokens"),
+        **_quantities(run),
+        "flop_per_token": median(result.flop_per_token),
+        "peak_flop_per_s": result.peak_flop_per_s,
+        "peak_precision": "bf16",
+        "goodput": goodput_document(run),
+        "components": {
+            name: quantity(part, "s")
+            for name, part in result.components_s.items()
+            if median(part) > NEGLIGIBLE_FRACTION * median(result.step_s)
+        },
+        "binds_words": step_share_words(what_binds(result)),
+        "memory_bytes": {
+            **{name: median(getattr(result.memory, f"{name}_bytes")) for name in TENANTS},
+            "total": median(result.memory.total_bytes),
+            "usable": result.capacity_bytes,
+        },
+        "fits": bool(np.all(result.fits)),
+        "anchored": held is not None,
+    }
+    if scenario.lora is not None:
+        out["lora"] = {
+            **asdict(scenario.lora),
+            "n_params_trained": adapter_params(scenario.model, scenario.lora),
+            "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
+        }
+    return out
+
+
+def _quantities(run: EffectiveRun) -> dict[str, Any]:
+    result, days = run.result, {"days": "days", "effective_days": "days"}
+    step = ("step_s", "tokens_per_s_per_gpu", "mfu_fraction", "hfu_fraction", "utilization_fraction")
+    return {
+        **picked(result, *step, "gpu_hours", "days", units=days),
+        "usd": quantity(result.gpu_hours * result.scenario.usd_per_gpu_hour, "USD"),
+        **picked(run, "goodput_fraction", "effective_gpu_hours", "effective_days", units=days),
+        "effective_usd": quantity(run.usd, "USD"),
+        **picked(run, "energy_j"),
+    }
+
+
+def goodput_document(run: EffectiveRun) -> dict[str, Any]:
+    """Where a run's time goes."""
+    spent = run.goodput
+    return {
+        "mean_time_between_failures_s": quantity(spent.mean_time_between_failures_s, "s"),
+        "checkpoint_interval_s": quantity(spent.interval_s, "s"),
+        "failures": quantity(run.failures, ""),
+        "effective_fraction": quantity(spent.effective_fraction, ""),
+        "shares": {
+            name: quantity(getattr(spent, f"{name}_fraction"), "")
+            for name in ("useful", "straggler", "pause", "lost", "restart", "planned")
+        },
+    }
+
+
+def stops_document(stops: Mapping[str, tuple[Uncertain, str]]) -> dict[str, Any]:
+    """Rates and times of stops with their grounds."""
+    out = {}
+    for name, (value, why) in stops.items():
+        low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
+        out[name] = {"low": low, "high": high, "why": why}
+    return out
+
+
+def option_document(one: PretrainingOption, factor: float = 1.0) -> dict[str, Any]:
+    """A point of a search."""
+    return {
+        "layout": str(one.layout),
+        "microbatch_sequences": one.microbatch_sequences,
+        "recompute": one.recompute,
+        "schedule": one.schedule,
+        "virtual_stages": one.virtual_stages,
+        "sharded_weights": one.sharded_weights,
+        "step_s": one.step_s * factor,
+        "mfu_fraction": one.mfu_fraction / factor,
+        "memory_bytes": one.memory_bytes,
+    }
+
+
+def margin_document(one: Margin, factor: float) -> dict[str, Any]:
+    """A point of a search against the winner."""
+    return {
+        **option_document(one.option, factor),
+        "step_ratio": quantity(one.step_ratio, ""),
+        "level": one.level,
+        "faster_fraction": one.faster_fraction,
+    }
+
+
+def advice_document(one: Advice) -> dict[str, Any]:
+    """A change and what it gains."""
+    return asdict(one)
+
+
+def remedy_document(one: Remedy) -> dict[str, Any]:
+    """A configuration that fits instead."""
+    return {"change": one.change, **option_document(one.option), "slower_ratio": one.slower_ratio}
+
+
+def anchor_document(held: Anchored, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a measurement did."""
+    return {
+        **said,
+        "measured_ratio": held.measured_ratio,
+        "shrinkage_fraction": held.shrinkage_fraction,
+        "narrowed_fraction": held.narrowed_fraction,
+        "factor": quantity(held.factor, ""),
+    }
+
+
+def scaled_document(one: Scaled, factor: float) -> dict[str, Any]:
+    """The best layout on a number of GPUs."""
+    out: dict[str, Any] = {"n_gpus": one.n_gpus, "global_batch_tokens": one.global_batch_tokens}
+    if one.option is None:
+        return {**out, "problem": one.problem}
+    return {
+        **out,
+        **option_document(one.option, factor),
+        "tokens_per_s_per_gpu": one.tokens_per_s_per_gpu / factor,
+        "goodput_fraction": one.goodput_fraction,
+        "effective_days": one.elapsed_s / DAY_S * factor,
+        "effective_gpu_hours": one.gpu_hours * factor,
+        "beyond_critical_batch": one.beyond_critical,
+    }
+
+
+def grown_document(grown: list[GrownPhase], domain: int, larger: int) -> dict[str, Any]:
+    """A run whose batch grows, here and on a larger scale-up domain."""
+    rows = [
+        {
+            **picked(one.phase, "start_tokens", "end_tokens", "batch_tokens"),
+            "here": scaled_document(one.here, 1.0),
+            "larger": scaled_document(one.larger, 1.0),
+        }
+        for one in grown
+    ]
+    days = {name: sum(getattr(one, name).elapsed_s for one in grown) / DAY_S for name in ("here", "larger")}
+    facts = critical_batch_facts()
+    return {
+        "phases": rows,
+        "n_scale_up": domain,
+        "n_scale_up_larger": larger,
+        "effective_days": {name: value if math.isfinite(value) else None for name, value in days.items()},
+        "measured_batch_tokens": facts["plateau_batch_tokens"].value,
+        "sources": [facts[name].source for name in ("plateau_batch_tokens", "exponent_ratio")],
+    }
+
+
+def launch_document(launch: Launch) -> dict[str, Any]:
+    """Arguments of a framework."""
+    return {
+        "framework": launch.framework,
+        "command": launch.command,
+        "arguments": {name.removeprefix("--"): value or True for name, value in launch.arguments},
+        "remarks": list(launch.remarks),
+        "text": launch.text,
+    }
+
+
+def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, Any]:
+    """A step taken apart, with its timeline."""
+    rows = [
+        {
+            **picked(
+                one,
+                "name",
+                "bound",
+                "flop",
+                "bytes",
+                "time_s",
+                "share_fraction",
+                "limit_fraction",
+                "exposed_s",
+                "hidden_s",
+                "phases",
+            )
+        }
+        for one in working.operations
+    ]
+    return {
+        "operations": rows,
+        "phases_s": working.phase_s,
+        "step_s": working.step_s,
+        "limit_s": working.limit_s,
+        "limit_fraction": working.limit_s / working.step_s,
+        "timeline": timeline_document(result),
+    }
+
+
+def timeline_document(result: PretrainingResult) -> dict[str, Any]:
+    """Every pass on every stage of one pipeline, at the medians."""
+    scenario, step = result.scenario, result.step
+    if scenario.schedule == "dualpipe":
+        return {"problem": "no picture of a dualpipe pipeline; 1f1b, interleaved and zero-bubble are drawn"}
+    drawn = timeline(
+        Pipeline(
+            schedule=scenario.schedule,
+            n_stages=int(median(scenario.layout.pp)),
+            n_microbatches=max(int(median(step.microbatches)), 1),
+            n_pieces=int(median(scenario.batch.virtual_stages)),
+            split=passes(scenario.batch.recompute, scenario.lora is not None),
+            microbatch_s=median(step.microbatch_s),
+        )
+    )
+    tail = {"gradient exchange": step.gradients_s, "optimizer": step.optimizer_s, "once per step": step.fixed_s}
+    return {
+        "n_stages": drawn.n_stages,
+        "n_microbatches": drawn.n_microbatches,
+        "n_pieces": int(median(scenario.batch.virtual_stages)),
+        "left_out": drawn.left_out,
+        "microbatch_s": median(step.microbatch_s),
+        "pipeline_end_s": drawn.end_s,
+        "bubble_fraction": median(step.bubble_s / step.step_s),
+        "tail_s": {name: median(value) for name, value in tail.items()},
+        "bars": [[one.stage, one.kind, one.microbatch, one.piece, one.start_s, one.end_s] for one in drawn.bars],
+    }

@@ -1,0 +1,172 @@
+"""Launch commands of serving engines for a layout and batch, as text that can be pasted.
+
+What is common to all engines; each engine's own arguments stand in its file of :mod:`computeledger.workloads.engines`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.errors import InputError, unknown_id
+from computeledger.facts.load import load_model
+from computeledger.physics.parallelism import parse_layout
+from computeledger.physics.serving.memory import CACHE_FRACTION
+from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.questions.wording import point, show
+from computeledger.units import format_count
+from computeledger.workloads.engines import engines
+from computeledger.workloads.engines.engine import Launch
+
+#: A request may be this much longer than the typical one before it is refused (assumption).
+LONGEST_RATIO = 1.25
+#: Share of HBM that an engine may take at most (assumption): the rest is the driver's and other processes'.
+MOST_FRACTION = 0.97
+_CONTEXT_STEP = 256
+
+
+def launchers() -> list[str]:
+    """Engines that have a launch command."""
+    return [name for name, engine in engines().items() if engine.can_launch]
+
+
+def check_launcher(engine: str) -> None:
+    """Refuse an engine without a launch command."""
+    if engine not in launchers():
+        raise unknown_id("engine", engine, launchers())
+
+
+def launch_text(engine: str, document: Mapping[str, Any]) -> str:
+    """Commands that start what a serving document describes; raises where the engine cannot run it."""
+    check_launcher(engine)
+    pools = document.get("pools")
+    if pools is None:
+        return "\n".join([*_comments(engine, document), *_commands(engine, document, document, "")])
+    lines = _comments(engine, document)
+    for role in ("prefill", "decode"):
+        pool = pools[role]
+        lines += [
+            "",
+            f"# {role}: start {pool['n_workers']} of these, {format_count(pool['n_gpus_per_worker'], 'GPU')} each",
+        ]
+        lines += _commands(engine, document, pool, role)
+    return "\n".join(lines)
+
+
+def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> list[str]:
+    held, one = _held(document, pool), _launch(engine, document, pool, role)
+    most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
+    is_short = held["total"] > MOST_FRACTION * held["capacity"]
+    return [*([most] if is_short else []), *_draft_note(one), *engines()[engine].launched(one)]
+
+
+def _held(document: Mapping[str, Any], pool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Memory by tenant, of a pool's worker or of the replica."""
+    held: Mapping[str, Any] = pool.get("memory_bytes", document["memory_bytes"])
+    return held
+
+
+def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
+    layout, precision = parse_layout(pool["layout"]), document["precision"]
+    tokens = sum(point(document[f"{name}_tokens"]) for name in ("cached", "input", "output")) * LONGEST_RATIO
+    stated = document.get("assumptions", {}).get("context_tokens")
+    most = stated or load_model(document["model"]).max_context_tokens or math.inf
+    longest = int(min(math.ceil(tokens / _CONTEXT_STEP) * _CONTEXT_STEP, most))
+    if precision["kv"] not in ("bf16", "fp8"):
+        raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use bf16 or fp8")
+    held = _held(document, pool)
+    beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
+    cache = CACHE_FRACTION * (capacity - beside)
+    return Launch(
+        model=document["checkpoint"],
+        layout=layout,
+        batch=int(pool["batch"]),
+        context_tokens=longest,
+        cached=point(document["cached_tokens"]) > 0,
+        kv=precision["kv"],
+        online_fp8=_online_fp8(engine, document),
+        role=role,
+        whole_fraction=_share((beside + cache) / capacity),
+        static_fraction=_share((held["weights"] + cache) / capacity),
+        cache_fraction=CACHE_FRACTION,
+        drafts=_drafts(engine, document),
+        is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
+    )
+
+
+def _drafts(engine: str, document: Mapping[str, Any]) -> int:
+    """Tokens drafted per step, which engines take as a whole number."""
+    drafts = float(document.get("draft_tokens", 0.0))
+    if drafts % 1:
+        raise InputError(f"--emit {engine}: --draft-tokens {drafts:g}: the engine drafts a whole number of tokens")
+    return int(drafts)
+
+
+def _draft_note(one: Launch) -> list[str]:
+    """Whose drafts the answer counts on."""
+    if not one.drafts or one.is_drafted_by_mtp:
+        return []
+    return ["# set DRAFT_MODEL to the EAGLE-3 head that was trained for this model: the model has none of its own"]
+
+
+def _share(fraction: float) -> float:
+    """Rounded up to a hundredth, so that what was predicted has its room; the driver and the context keep theirs."""
+    return min(math.ceil(100 * fraction) / 100, MOST_FRACTION)
+
+
+def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
+    """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
+    model, asked = load_model(document["model"]), document["precision"]
+    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
+    pairs = {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items()}
+    if all(stored == wanted for stored, wanted in pairs):
+        return False
+    if pairs <= {("bf16", "fp8")} and engines()[engine].quantises_on_loading:
+        return True
+    stored = "/".join(sorted({stored for stored, _ in pairs}))
+    wanted = "/".join(sorted({wanted for _, wanted in pairs}))
+    raise InputError(
+        f"--emit {engine}: {model.id} is stored in {stored} and the answer is for {wanted}: name a checkpoint stored "
+        f"in {wanted} as --model, or leave --precision out"
+    )
+
+
+def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
+    lengths = ", ".join(f"{document[f'{name}_tokens']:.0f} {name}" for name in ("input", "cached", "output"))
+    figures = (("TTFT", "ttft_s", "s"), ("TPOT", "tpot_s", "s"), ("tokens/s/GPU", "output_tokens_per_s_per_gpu", ""))
+    said = ", ".join(f"{label} {_ends(document[name], unit)}" for label, name, unit in figures)
+    where = document["layout"] if "pools" not in document else "prefill and decode apart"
+    fleet = document.get("fleet")
+    started = []
+    if fleet is not None:
+        replicas, gpus = format_count(fleet["n_replicas"], "replica"), format_count(fleet["n_gpus"], "GPU")
+        started.append(
+            f"# for the load asked about: start {replicas}, {gpus} in all, {fleet['load_fraction']:.0%} loaded, behind "
+            "a load balancer"
+        )
+    drafts = document.get("draft_tokens", 0)
+    if drafts:
+        started.append(
+            f"# predicted with {drafts:g} drafted tokens per step of which {document['tokens_per_step'] - 1:g} are "
+            "accepted on average: measure that on your own requests"
+        )
+    batch = "" if "pools" in document else f" at batch {document['batch']:.0f}"
+    assumed = f"longest request {LONGEST_RATIO:g} times that, prefill in chunks of "
+    stated = document.get("assumptions", {}).get("context_tokens")
+    longer = (
+        [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"] if stated else []
+    )
+    return [
+        *longer,
+        f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
+        f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
+        *started,
+        f"# {engines()[engine].memory_share}",
+        f"# assumed: {assumed}{CHUNK_TOKENS:.0f} tokens; CUDA graphs and overlap as {engine} sets them",
+    ]
+
+
+def _ends(value: Any, unit: str) -> str:
+    low, high = point(value, "p05"), point(value, "p95")
+    return f"{show(point(value), unit)} ({show(low, unit)} to {show(high, unit)})"
