@@ -21,7 +21,7 @@ class Format:
     ----------
     name : str
         As answers write it.
-    bits_per_block, block_values : int
+    block_size, block_values : int
         Bits of one block with its scales, and the values that it holds.
     units : tuple of str
         Units that multiply it, the format's own first.
@@ -34,7 +34,7 @@ class Format:
     """
 
     name: str
-    bits_per_block: int
+    block_size: int
     block_values: int
     units: tuple[str, ...]
     layout: str
@@ -44,7 +44,7 @@ class Format:
     @property
     def bits(self) -> float:
         """Bits of one value, its share of the scales included."""
-        return self.bits_per_block / self.block_values
+        return self.block_size / self.block_values
 
     @property
     def is_weight_only(self) -> bool:
