@@ -89,14 +89,14 @@ class VisionEncoder:
 
 @dataclass(frozen=True, slots=True)
 class WeightBytes:
-    """Bytes of one stored weight by kind, where tensors of a kind are in several formats, and of what is no matrix.
+    """Bytes of stored weights by kind: of all of a kind in ``Model.stored``, of one on average in ``Precision.mixed``.
 
     Attributes
     ----------
     attention, dense, experts, head, embedding : float
-        Mean over the weights of a kind [byte].
+        Of all weights of a kind, or of one [byte].
     rest_bytes : float
-        Norms, biases and whatever else is stored [byte].
+        Of all norms, biases and whatever else is stored [byte].
     """
 
     attention: float
@@ -127,8 +127,8 @@ class Model:
         Precision of the stored weights: mixers; dense and shared MLPs; routed experts.
     head_precision, embedding_precision : str
         Of the output head, and of the input embedding where it is apart.
-    mixed : WeightBytes or None
-        Mean bytes by kind, of a checkpoint whose tensors were read.
+    stored : WeightBytes or None
+        Bytes of all weights by kind, of a checkpoint whose headers were read.
     n_mtp_layers : int
         Multi-token-prediction modules; excluded from parameter counts of the model proper.
     norm_params_per_layer : int
@@ -154,7 +154,7 @@ class Model:
     expert_precision: str = "bf16"
     head_precision: str = "bf16"
     embedding_precision: str = "bf16"
-    mixed: WeightBytes | None = None
+    stored: WeightBytes | None = None
     n_mtp_layers: int = 0
     norm_params_per_layer: int = 0
     vision: VisionEncoder | None = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, check_kind, nearest
-from computeledger.facts.architecture import Model, WeightBytes
+from computeledger.facts.architecture import WeightBytes
 from computeledger.facts.formats import FORMATS, format_name
 from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
@@ -271,33 +271,6 @@ class Precision:
             return self.mixed
         kinds = (self.attention, self.dense, self.experts, self.head, self.embedding)
         return WeightBytes(*(PRECISION_BYTES[one] for one in kinds))
-
-
-def stored_precision(model: Model, kv: str = "bf16", scores: str = "bf16") -> Precision:
-    """The formats that a model's weights are stored in.
-
-    Parameters
-    ----------
-    model : Model
-        Whose weights they are.
-    kv, scores : str
-        Formats of the KV cache and of attention's products.
-
-    Returns
-    -------
-    Precision
-        By kind of value.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> stored_precision(load_model("gpt-oss-20b")).experts
-    'mxfp4'
-    """
-    return Precision(
-        model.weight_precision, model.dense_precision, model.expert_precision, kv, scores, model.head_precision,
-        model.embedding_precision, model.mixed,
-    )  # fmt: skip
 
 
 def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision:

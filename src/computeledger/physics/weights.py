@@ -10,7 +10,7 @@ from computeledger.facts.gguf_mixes import Mix, bytes_of_row, mean_bytes, mix_na
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import transformer
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.roofline import OperationKind, Precision, kv_format, parse_precision, stored_precision
+from computeledger.physics.roofline import OperationKind, Precision, kv_format, parse_precision
 
 #: Norms, biases and routers stay in 32 bits.
 _F32 = PRECISION_BYTES["f32"]
@@ -23,6 +23,72 @@ _MIXTRAL_EXPERTS = 8
 _MIXTRAL_OUTPUT = (
     "q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m", "iq3_xs", "iq3_xxs", "iq3_s", "iq3_m", "iq4_nl", "iq4_xs",
 )  # fmt: skip
+
+
+def stored_precision(model: Model, kv: str = "bf16", scores: str = "bf16") -> Precision:
+    """The formats that a model's weights are stored in.
+
+    Parameters
+    ----------
+    model : Model
+        Whose weights they are.
+    kv, scores : str
+        Formats of the KV cache and of attention's products.
+
+    Returns
+    -------
+    Precision
+        By kind of value.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> stored_precision(load_model("gpt-oss-20b")).experts
+    'mxfp4'
+    """
+    return Precision(
+        model.weight_precision, model.dense_precision, model.expert_precision, kv, scores, model.head_precision,
+        model.embedding_precision, None if model.stored is None else _per_weight(model, model.stored),
+    )  # fmt: skip
+
+
+def _per_weight(model: Model, stored: WeightBytes) -> WeightBytes:
+    """Bytes of one weight by kind; the bytes of a kind that the shape does not have count with the rest."""
+    counts = weight_counts(model)
+    found = {kind: getattr(stored, kind) for kind in counts}
+    unplaced = sum(found[kind] for kind, n in counts.items() if not n)
+    means = {kind: found[kind] / n if n else 0.0 for kind, n in counts.items()}
+    return WeightBytes(**means, rest_bytes=stored.rest_bytes + unplaced)
+
+
+def weight_counts(model: Model) -> dict[str, float]:
+    """Weights of a model by kind, norms and biases left out.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+
+    Returns
+    -------
+    dict of str to float
+        Of mixers, dense and shared MLPs, routed experts, output head, and the embedding where it is apart [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> {kind: round(n / 1e9, 2) for kind, n in weight_counts(load_model("llama-3.1-8b")).items()}
+    {'attention': 1.34, 'dense': 5.64, 'experts': 0.0, 'head': 0.53, 'embedding': 0.53}
+    """
+    mixers = dense = experts = 0.0
+    for group in model.layers:
+        part = group.feed_forward
+        mixers += group.count * mixer_of(group.attention).params(model.hidden_size)
+        dense += group.count * transformer.always_active_params(part, model.hidden_size)
+        experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
+    table = float(model.vocab_size * model.hidden_size)
+    apart = 0.0 if model.tied_embeddings else table
+    return {"attention": mixers, "dense": dense, "experts": experts, "head": table, "embedding": apart}
 
 
 def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision:
@@ -90,7 +156,7 @@ def mixed_weights(model: Model, mix: Mix) -> WeightBytes:
     means = [total / weights if weights else PRECISION_BYTES[mix.rest] for weights, total in held.values()]
     head = bytes_of_row(mix.output, model.hidden_size)
     embedding = bytes_of_row(mix.embedding or mix.dense or mix.rest, model.hidden_size)
-    rest = model.n_layers * model.norm_params_per_layer * _F32
+    rest = (model.n_layers * model.norm_params_per_layer + model.hidden_size) * _F32
     return WeightBytes(means[0], means[1], means[2], head, embedding, rest)
 
 

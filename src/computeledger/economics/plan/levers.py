@@ -23,8 +23,9 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Precision, stored_precision
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active, n_params_total
+from computeledger.physics.weights import stored_precision
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 
 #: Returns within this factor are called equal; ledgers within a factor of ten are of one order.

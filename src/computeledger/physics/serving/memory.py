@@ -9,11 +9,11 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, System
-from computeledger.physics import transformer
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
 from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.physics.weights import weight_counts
 from computeledger.units import GIGA
 
 #: Share of the HBM that weights, activations and workspace leave which a serving engine gives to the cache, and what
@@ -78,19 +78,15 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
     >>> round(float(weights_bytes_per_gpu(load_model("llama-3.1-8b"), Layout(), Precision())) / 1e9, 2)
     16.06
     """
-    mixers = dense = experts = 0.0
-    for group in model.layers:
-        mixers += group.count * mixer_of(group.attention).params(model.hidden_size)
-        dense += group.count * transformer.always_active_params(group.feed_forward, model.hidden_size)
-        part = group.feed_forward
-        experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
-    each = precision.weights
-    tables = model.vocab_size * model.hidden_size * (each.head + (0.0 if model.tied_embeddings else each.embedding))
-    norms = model.n_layers * model.norm_params_per_layer * PRECISION_BYTES["bf16"]
+    counts, each = weight_counts(model), precision.weights
+    mixers, dense = counts["attention"], counts["dense"]
+    tables = counts["head"] * each.head + counts["embedding"] * each.embedding
+    # the last norm stands behind all layers
+    norms = (model.n_layers * model.norm_params_per_layer + model.hidden_size) * PRECISION_BYTES["bf16"]
     if precision.mixed is not None:
         norms = each.rest_bytes
     kept = mixers * each.attention + dense * each.dense
-    spread = experts * each.experts
+    spread = counts["experts"] * each.experts
     return (kept + tables) / layout.tp / layout.pp + norms / layout.pp + spread / layout.n_gpus_per_stage / layout.pp
 
 

@@ -15,7 +15,8 @@ from computeledger.errors import UnknownIdError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Precision, stored_precision
+from computeledger.physics.roofline import Precision
+from computeledger.physics.weights import stored_precision
 from computeledger.units import GIGA, KIB, KILO, MEGA
 from computeledger.validation.compare import MOST_MEASURED
 

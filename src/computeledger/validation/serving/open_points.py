@@ -21,9 +21,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
 from computeledger.physics.parallelism import check_layout, parse_layout
-from computeledger.physics.roofline import Machine, Precision, stored_precision
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
-from computeledger.physics.weights import precision_of
+from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory

@@ -19,8 +19,9 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system, system_named_in
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Precision, stored_precision
+from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.weights import stored_precision
 from computeledger.units import SMALLEST
 from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_rows
