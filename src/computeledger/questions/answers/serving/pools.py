@@ -82,7 +82,7 @@ class PoolsAnswer(ServingAnswer):
         engine = question.engine
         return document | {
             "backend": engine,
-            "efficiency_profile": engine,
+            "efficiency_profile": setting.constants,
             "interval": interval_document(setting.interval, engine),
         }
 
