@@ -138,7 +138,7 @@ def _tensor(header: _Header) -> Tensor:
     if kind not in _TYPES:
         raise header.error(f"{name[:80]!r}: ggml type {kind} is not known")
     one = FORMATS[_TYPES[kind]]
-    if not 0 < values <= _MOST_VALUES or shape[0] % one.block_values:
+    if not shape or not 0 < values <= _MOST_VALUES or shape[0] % one.block_values:
         raise header.error(f"{name[:80]!r}: a shape of {shape} does not go with {one.name}")
     rows = shape[1] if len(shape) > 1 else 0
     return Tensor(name, one.name, values * one.bits / 8, sum(n > 1 for n in shape) < 2, rows)
