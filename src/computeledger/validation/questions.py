@@ -23,9 +23,9 @@ from computeledger.physics.roofline import (
     Precision,
     parse_precision,
     parse_training_precision,
-    stored_precision,
 )
 from computeledger.physics.training.batch import Stack
+from computeledger.physics.weights import stored_precision
 from computeledger.units import KILO
 from computeledger.validation.rl.rows import RLRun
 from computeledger.validation.serving.points import Point
