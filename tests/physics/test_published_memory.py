@@ -18,7 +18,7 @@ WEIGHTS = [
     ("qwen3-30b-a3b", None, 4, 14.2474, "issue 17327, turn 23"),
     ("qwen2.5-7b", "awq", 1, 5.2032, "issue 13882: RTX 4060"),
 ]  # fmt: skip
-#: Model, TP, tokens of the cache, GiB given to it, and the thread. The second gives GiB with two decimals of 16-token blocks.
+#: Model, TP, tokens of the cache, GiB given to it, and the thread.
 CACHES = [
     ("llama-3.1-8b", 1, 1952 * 16, 3.81, "issue 10517: 1952 blocks of 16 tokens"),
     ("qwen3-235b-a22b-fp8", 4, 178_880, 8.11, "issue 21348: 4 x H100"),

@@ -11,8 +11,8 @@ from computeledger.questions.answer import Answer
 from computeledger.questions.wording import words
 from computeledger.units import format_count
 
-_COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "KV cache #", "activations #", "workspace #",
-            "of #", "largest batch #", "longest context #")  # fmt: skip
+_COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "largest batch #",
+            "longest context #")  # fmt: skip
 
 
 def view(answer: Answer, working: bool) -> View:
@@ -27,7 +27,12 @@ def view(answer: Answer, working: bool) -> View:
         headline=_headline(best),
         notes=tuple(_too_large(one) for one in document["fits"] if not one["fits"]),
         tables=(
-            Table("Memory of the busiest GPU", _COLUMNS, [_row(one) for one in fits], "memory_bytes"),
+            Table(
+                "Memory of the busiest GPU: weights, KV cache, activations and workspace of its HBM",
+                _COLUMNS,
+                [_row(one) for one in fits],
+                "memory_bytes",
+            ),
             *([Table("Start it", ("command",), [[line] for line in best["launch"].splitlines()])] if best else []),
         ),
         grounds=tuple(assumed_words(document)),
@@ -49,6 +54,7 @@ def _too_large(one: Mapping[str, Any]) -> str:
 
 def _row(one: Mapping[str, Any]) -> list[str]:
     held = one["memory_bytes"]
-    parts = [words(held[name], "B") for name in ("weights", "kv_cache", "activations", "workspace", "capacity")]
+    rest = held["activations"] + held["workspace"]
+    parts = [words(one, "B") for one in (held["weights"], held["kv_cache"], rest, held["capacity"])]
     most = [f"{one['largest_batch']:,}", words(one["longest_context_tokens"], "")]
     return [one["precision"], one["system"], str(one["n_gpus"]), one["layout"], *parts, *most]

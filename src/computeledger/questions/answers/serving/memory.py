@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from computeledger.facts.architecture import Model
-from computeledger.facts.catalog import compared_systems
+from computeledger.facts.catalog import compared_systems, system_ids
+from computeledger.facts.counted import read_counted
 from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
@@ -122,8 +123,13 @@ def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryA
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """Answer ``computeledger memory``."""
     model = load_model(question.model)
-    systems = [load_system(one) for one in question.system or compared_systems("model_weights")]
-    fits = [_fit(question, model, text, system) for text in _formats(question, model) for system in systems]
+    systems = {one: load_system(one) for one in question.system or compared_systems("model_weights")}
+    most = {one: question.gpus or _most_gpus(one, system) for one, system in systems.items()}
+    fits = [
+        _fit((question, most[one]), model, text, system)
+        for text in _formats(question, model)
+        for one, system in systems.items()
+    ]
     return MemoryAnswer(question, model, tuple(fits))
 
 
@@ -137,11 +143,19 @@ def _formats(question: MemoryQuestion, model: Model) -> tuple[str | None, ...]:
     return (None, *(text for text, each in means.items() if (each.experts if model.is_moe else each.dense) < mean))
 
 
-def _fit(question: MemoryQuestion, model: Model, text: str | None, system: System) -> Fit:
+def _most_gpus(given: str, system: System) -> int:
+    """GPUs of one replica at most: as many as were counted, else some domains [-]."""
+    domain, counted = int(system.n_gpus_scale_up.value), read_counted(given)
+    if counted is None or counted.n is None:
+        return _MOST_DOMAINS * domain
+    return counted.n * (domain if counted.name in system_ids() else 1)
+
+
+def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, system: System) -> Fit:
     """The fewest GPUs of a system that hold the batch; of their layouts, the one that holds most."""
+    question, most = asked
     precision = precision_of(model, text, question.kv_precision)
     domain = int(system.n_gpus_scale_up.value)
-    most = question.gpus or _MOST_DOMAINS * domain
     name = text or _stored_name(model)
     engine = _engine(model, name)
     layouts = [one for one in serving_layouts(model, _power_of_two(most), domain) if engine.problem(one) is None]
