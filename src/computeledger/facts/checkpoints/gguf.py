@@ -18,7 +18,7 @@ from computeledger.units import MIB
 #: Most bytes of a header (a vocabulary of 300,000 words takes 10 MB), of a text in it, and most entries.
 MOST_HEADER_BYTES, MOST_TEXT_BYTES, MOST_ENTRIES = int(64 * MIB), int(4 * MIB), 100_000
 #: Most dimensions of a tensor, and most values of one.
-_MOST_DIMENSIONS, _MOST_VALUES = 4, 2**50
+_MOST_DIMENSIONS, _MOST_VALUES = 4, 2**52
 _VERSIONS = (2, 3)
 
 Value = int | float | bool | str | None
