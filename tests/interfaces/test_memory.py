@@ -29,7 +29,7 @@ def test_fewest_gpus_by_format() -> None:
 
 
 def test_longest_context_and_largest_batch_are_the_last_that_fit() -> None:
-    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "precision": "bf16", "gpus": 1}
+    asked: dict[str, str | int] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "precision": "bf16", "gpus": 1}
     (one,) = cl.memory(**asked, batch=8).fits
     (longest,) = cl.memory(**asked, batch=8, context_tokens=one.longest_context_tokens).fits
     (longer,) = cl.memory(**asked, batch=8, context_tokens=one.longest_context_tokens + 1).fits

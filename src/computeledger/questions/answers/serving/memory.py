@@ -70,7 +70,7 @@ class Fit:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class MemoryAnswer(Answer):
     """Formats over systems, and the whole model's bytes by format."""
 
