@@ -50,7 +50,7 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     experts = open_case(
         ROW | {"model": "qwen3-30b-a3b", "weights": "fp8", "expert_weights": "mxfp4", "n_accelerators": "1"}
     ).scenario.precision
-    assert (experts.experts, experts.attention) == ("fp4", "fp8")
+    assert (experts.experts, experts.attention) == ("mxfp4", "fp8")
     cached = open_case(ROW | {"cached_fraction": "0.75"}).scenario
     assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
 

@@ -22,8 +22,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
 from computeledger.physics.calibration.serving import GENERIC
 from computeledger.physics.parallelism import Layout, parse_layout
-from computeledger.physics.roofline import Machine, Precision, precision_of
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
@@ -203,12 +204,10 @@ def _precision(row: Row, model: Model) -> Precision:
     stored = precision_of(model, None, kv)
     if _AS_STORED.get(named, named) == _AS_STORED.get(stored.name, stored.name):
         return stored
-    for text in (named, _AS_STORED.get(named, named)):
-        try:
-            return precision_of(model, text, kv)
-        except ComputeLedgerError:
-            continue
-    raise Unpredictable("weight format not known")
+    try:
+        return precision_of(model, named, kv)
+    except ComputeLedgerError:
+        raise Unpredictable("weight format not known") from None
 
 
 def predict_open(case: OpenCase, machine: Machine) -> Num:

@@ -13,8 +13,9 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
+from computeledger.physics.weights import precision_of
 from computeledger.units import format_si
 from computeledger.workloads.engines import engines, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
