@@ -90,7 +90,7 @@ def test_experts_in_host_memory_against_a_published_run() -> None:
     AlexsJones/llmfit, pull request 755. Asked of its larger sister: what the host reads decides.
     """
     asked = ASKED | {"system": "1xrtx-2080-ti", "precision": "int4-g32", "input_tokens": 256, "output_tokens": 256}
-    offloaded_experts = {"host_experts": 0.75, "host_bandwidth": "102 GB/s"}
+    offloaded_experts: dict[str, Any] = {"host_experts": 0.75, "host_bandwidth": "102 GB/s"}
     answer = cl.serve(model="qwen3-30b-a3b", backend="llama.cpp", **offloaded_experts, **asked)
     assert answer.tpot_s.p50 == pytest.approx(1 / 36.7, rel=0.25)
 

@@ -82,7 +82,7 @@ _INTEGERS = (
 )  # fmt: skip
 #: Affine formats of MLX: a 16-bit scale and a 16-bit bias for 64 values; embedding and head are stored alike.
 _MLX = tuple(
-    Format(f"mlx-{bits}bit", bits * 64 + 32, 64, _WIDE, "weights alone, a 16-bit scale and bias for 64 values", "mlx-lm")
+    Format(f"mlx-{bits}bit", bits * 64 + 32, 64, _WIDE, "weights alone, a 16-bit scale and bias for 64", "mlx-lm")
     for bits in (3, 4, 5, 6, 8)
 )
 #: Types of ggml: bytes of a block, values in it.

@@ -198,14 +198,15 @@ def _rounds(row: Row) -> float:
 
 def _precision(row: Row, model: Model) -> Precision:
     """The stored formats where they are as narrow as the row's, else the row's throughout."""
-    said = row.get("expert_weights") or row["weights"]
-    named = _OF_ENGINE.get((row["engine"], row["weights"]), said)
-    kv = row["kv_cache"] or "bf16"
+    experts = row.get("expert_weights")
+    weights = _OF_ENGINE.get((row["engine"], row["weights"]), row["weights"])
+    narrowest, kv = experts or weights, row["kv_cache"] or "bf16"
     stored = precision_of(model, None, kv)
-    if _AS_STORED.get(named, named) == _AS_STORED.get(stored.name, stored.name):
+    if _AS_STORED.get(narrowest, narrowest) == _AS_STORED.get(stored.name, stored.name):
         return stored
     try:
-        return precision_of(model, named, kv)
+        named = precision_of(model, weights, kv)
+        return replace(named, experts=precision_of(model, experts, kv).experts) if experts else named
     except ComputeLedgerError:
         raise Unpredictable("weight format not known") from None
 
@@ -299,12 +300,13 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
             continue
         cases.append(case)
         kept.append({**row, "class": case.interval})
-    measured = {name: np.full(len(cases), np.nan) for name in UNITS}
-    predicted = {name: np.full((len(cases), n_samples), np.nan) for name in UNITS}
+    units = {name: unit for name, unit in UNITS.items() if any(case.quantity == name for case in cases)}
+    measured = {name: np.full(len(cases), np.nan) for name in units}
+    predicted = {name: np.full((len(cases), n_samples), np.nan) for name in units}
     for index, case in enumerate(cases):
         measured[case.quantity][index] = case.measured
         predicted[case.quantity][index] = predict_open(*_sampled(case, n_samples, seed))
-    return Comparison(kept, measured, predicted, skipped, UNITS)
+    return Comparison(kept, measured, predicted, skipped, units)
 
 
 def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machine]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from computeledger.errors import InputError, unknown_id
@@ -81,7 +80,9 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
     held = _held(document, pool)
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
     cache = CACHE_FRACTION * (capacity - beside)
-    one = Launch(
+    host: Mapping[str, float] = document.get("host_memory", {})
+    in_host = host.get("weights_fraction", 0.0)
+    return Launch(
         model=document["checkpoint"],
         layout=layout,
         batch=int(pool["batch"]),
@@ -97,21 +98,12 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         weights=precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),
         is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
+        n_layers=load_model(document["model"]).n_layers,
+        host_weights=in_host,
+        host_experts=host.get("experts_fraction", 0.0),
+        host_kv=host.get("kv_fraction", 0.0),
+        host_weights_bytes=held["weights"] * in_host / (1 - in_host) if in_host < 1 else 0.0,
     )
-    return replace(one, n_layers=load_model(document["model"]).n_layers, **_in_host_memory(document, held["weights"]))
-
-
-def _in_host_memory(document: Mapping[str, Any], kept_bytes: float) -> dict[str, float]:
-    """Shares in host memory, and the bytes of weights there, per accelerator."""
-    host: Mapping[str, float] = document.get("host_memory", {})
-    weights = host.get("weights_fraction", 0.0)
-    there = kept_bytes * weights / (1 - weights) if weights < 1 else 0.0
-    return {
-        "host_weights": weights,
-        "host_experts": host.get("experts_fraction", 0.0),
-        "host_kv": host.get("kv_fraction", 0.0),
-        "host_weights_bytes": there,
-    }
 
 
 def _drafts(engine: str, document: Mapping[str, Any]) -> int:
