@@ -11,7 +11,7 @@ from computeledger.actuals.plan_calibration import calibrated, read_calibration
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
 from computeledger.fields import Given
-from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of
 from computeledger.questions.documents.records import plan_document
 from computeledger.questions.plan import PlanQuestion
 
@@ -45,7 +45,16 @@ class PlanAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
-        return plan_document(self.ledger, working=working)
+        return remarked(plan_document(self.ledger, working=working), self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Of the models of its phases."""
+        plan = self.ledger.plan
+        sections = [plan.top, *(one for one in plan.sections.values() if "skip" not in one)]
+        return remarks_of(
+            tuple(text for one in sections for part in (one, *one.traffic) if (text := part.text("model")))
+        )
 
 
 def plan(

@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.arrays import median
 from computeledger.physics.parallelism import Layout
-from computeledger.questions.answer import Answer, Quantity
+from computeledger.questions.answer import Answer, Quantity, remarked
 from computeledger.questions.answers.pretrain_setting import Setting
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.documents import records as documents
@@ -133,7 +133,7 @@ class PretrainAnswer(Answer):
             document["efficiency"] = documents.efficiency_document()
             taken_apart = step_working(self.result, setting.typical)
             document["step"] = documents_training.step_document(taken_apart, self.result)
-        return document
+        return remarked(document, self.remarks)
 
 
 def _beside(answer: PretrainAnswer) -> dict[str, Any]:

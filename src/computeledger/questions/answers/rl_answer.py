@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.arrays import median
 from computeledger.physics.calibration.rl import load_rl_factors
-from computeledger.questions.answer import Answer, Quantity
+from computeledger.questions.answer import Answer, Quantity, remarked
 from computeledger.questions.answers.rl_setting import SHOWN, Setting
 from computeledger.questions.documents import records as documents
 from computeledger.questions.documents import rl as documents_rl
@@ -120,7 +120,7 @@ class RLAnswer(Answer):
         if working:
             document["working"] = documents.working_document(rl_figures(run), setting.price_ground)
             document["efficiency"] = _factors()
-        return document
+        return remarked(document, self.remarks)
 
     def _demand(self) -> dict[str, Any]:
         """What a budget of FLOP asks for."""

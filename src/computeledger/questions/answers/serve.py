@@ -27,7 +27,7 @@ from computeledger.units import format_count
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
+from computeledger.workloads.serving.intervals import Interval, anchored, interval_for
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
@@ -137,11 +137,7 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
     weights = precision_of(model, question.precision, question.kv_precision).name
-    return (
-        None
-        if engine not in calibrated_engines()
-        else interval_of(interval_class(model, weights, system, engine, kind))
-    )
+    return None if engine not in calibrated_engines() else interval_for(model, weights, system, engine, kind)
 
 
 def _anchored(

@@ -39,7 +39,7 @@ from computeledger.questions.launch import launch_text
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.serving.breakdown import break_down_serving
 from computeledger.workloads.serving.estimate import ServingResult
-from computeledger.workloads.serving.intervals import interval_class, interval_of
+from computeledger.workloads.serving.intervals import interval_for
 from computeledger.workloads.serving.margins import rivals_of
 from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, Fleet, PriceOfSpeed, ServingOption, pareto_front
@@ -160,7 +160,7 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
     ):
         return None
     one = answer.setting.at_median
-    sure = interval_of(interval_class(one.model, one.precision.name, typical.system, engine, "disaggregated"))
+    sure = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated")
     at_median = replace(typical.efficiency, serving_ratio=median_of(sure.tpot), first_token_ratio=median_of(sure.ttft))
     try:
         found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
