@@ -112,7 +112,6 @@ class _Hub(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[list[str]]:
     pytest.importorskip("huggingface_hub")
-    import huggingface_hub.file_download as download
     from huggingface_hub import constants
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
@@ -124,7 +123,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[list[str]]:
     monkeypatch.setattr(constants, "ENDPOINT", address)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(download.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     yield server.asked  # type: ignore[attr-defined]
     server.shutdown()
     server.server_close()
