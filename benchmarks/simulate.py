@@ -28,12 +28,12 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation import compiled
-from computeledger.simulation.arrivals import Arrivals, draw_trace
-from computeledger.simulation.rl import simulate_rl
-from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync
-from computeledger.simulation.serving import ServingClock, simulate_serving
+from computeledger.simulation.engine import Engine, timed_pool
+from computeledger.simulation.rl.clock import simulate_rl
+from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync
+from computeledger.simulation.serving.arrivals import Arrivals, draw_trace
+from computeledger.simulation.serving.clock import ServingClock, simulate_serving
 from computeledger.simulation.state import Pool
-from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.units import KIB, MEGA
 from computeledger.workloads.serving.estimate import ServingScenario
 from tests.simulation import reference

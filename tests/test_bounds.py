@@ -19,8 +19,8 @@ from computeledger.errors import InputError, PlanError
 from computeledger.interfaces.cli import cli, main
 from computeledger.interfaces.options import Count
 from computeledger.physics.training.batch import Stack
-from computeledger.simulation.rl_scenario import RLClockScenario
-from computeledger.simulation.rl_scenario import Trainer as ClockTrainer
+from computeledger.simulation.rl.scenario import RLClockScenario
+from computeledger.simulation.rl.scenario import Trainer as ClockTrainer
 from computeledger.simulation.state import Limits, Pool, constant_step_times
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.rl.generation import Sampling

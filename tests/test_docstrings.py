@@ -41,9 +41,9 @@ FULL = (
     "computeledger.frontier.steps.",
     "computeledger.frontier.systems.",
     "computeledger.frontier.trends.",
-    "computeledger.simulation.arrivals.",
+    "computeledger.simulation.serving.arrivals.",
     "computeledger.simulation.measures.",
-    "computeledger.simulation.steady.",
+    "computeledger.simulation.serving.steady.",
     "computeledger.workloads.anchor.",
     "computeledger.workloads.pretraining.estimate.",
     "computeledger.workloads.pretraining.lora.",
@@ -283,8 +283,8 @@ def undocumented(first: float) -> float:
 @pytest.mark.parametrize(
     ("module", "name", "expected"),
     [
-        ("computeledger.questions.documents.records", "plan_document", "plan_document: Parameters documents nothing"),
-        ("computeledger.questions.documents.records", "phase_document", None),
+        ("computeledger.questions.answers.plan", "plan_document", "plan_document: Parameters documents nothing"),
+        ("computeledger.questions.answers.plan", "phase_document", None),
         ("computeledger.physics.made", "phase_document", "phase_document: Parameters documents nothing"),
     ],
 )

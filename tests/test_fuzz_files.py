@@ -107,8 +107,8 @@ def tables() -> Iterator[Target]:
     from computeledger.economics.routing.fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
     from computeledger.interfaces.cli import main
-    from computeledger.questions.price_source import load_sheet
-    from computeledger.simulation.traces import read_trace
+    from computeledger.questions.answers.prices.source import load_sheet
+    from computeledger.simulation.serving.traces import read_trace
     from computeledger.workloads.rl.lengths import empirical_lengths
     from computeledger.workloads.rl.reading import read_lengths
     from computeledger.workloads.serving.anchor import read_anchor

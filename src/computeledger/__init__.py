@@ -30,25 +30,26 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.fit import fit
-    from computeledger.questions.answers.frontier import backtest, forecast, growth, sites, systems
-    from computeledger.questions.answers.frontier_runs import flop_sheet, schedule, spread
-    from computeledger.questions.answers.invert import invert
-    from computeledger.questions.answers.plan import plan
-    from computeledger.questions.answers.pretrain import pretrain
-    from computeledger.questions.answers.prices import bill, price_floor, price_history
+    from computeledger.questions.answers.frontier.forecast import backtest, forecast, growth
+    from computeledger.questions.answers.frontier.runs import flop_sheet, schedule, spread
+    from computeledger.questions.answers.frontier.sites import sites
+    from computeledger.questions.answers.frontier.systems import systems
+    from computeledger.questions.answers.plan import plan, plan_document
+    from computeledger.questions.answers.pretraining.answer import pretrain
+    from computeledger.questions.answers.prices.invert import invert
+    from computeledger.questions.answers.prices.sheets import bill, price_floor, price_history
     from computeledger.questions.answers.reconcile import reconcile
-    from computeledger.questions.answers.rl import rl
-    from computeledger.questions.answers.rl_returns import rl_returns
+    from computeledger.questions.answers.rl.answer import rl
+    from computeledger.questions.answers.rl.returns import rl_returns
     from computeledger.questions.answers.route import route
-    from computeledger.questions.answers.serve import serve
-    from computeledger.questions.answers.simulate_rl import simulate_rl
-    from computeledger.questions.answers.simulate_serve import simulate_serve
-    from computeledger.questions.answers.sweep import sweep
+    from computeledger.questions.answers.serving.answer import serve
+    from computeledger.questions.answers.serving.sweep import sweep
+    from computeledger.questions.answers.simulation.rl import simulate_rl
+    from computeledger.questions.answers.simulation.serving import simulate_serve
     from computeledger.questions.answers.validate import validate
     from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.claims import ClaimsQuestion
     from computeledger.questions.cost import CostQuestion
-    from computeledger.questions.documents.records import plan_document
     from computeledger.questions.fit import FitQuestion
     from computeledger.questions.frontier import (
         BacktestQuestion,
@@ -69,9 +70,9 @@ if TYPE_CHECKING:
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.questions.validate import ValidateQuestion
-    from computeledger.simulation.serving import ServingClock, simulate_serving
-    from computeledger.simulation.step_times import Engine, timed_pool
-    from computeledger.simulation.traces import read_trace
+    from computeledger.simulation.engine import Engine, timed_pool
+    from computeledger.simulation.serving.clock import ServingClock, simulate_serving
+    from computeledger.simulation.serving.traces import read_trace
     from computeledger.sources import bibtex
     from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
     from computeledger.workloads.questions.pretrain import PretrainQuestion
@@ -90,29 +91,30 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
-    "questions.answers.pretrain": ("pretrain",),
+    "questions.answers.pretraining.answer": ("pretrain",),
     "questions.answers.reconcile": ("reconcile",),
-    "questions.answers.rl": ("rl",),
-    "questions.answers.serve": ("serve",),
-    "questions.answers.sweep": ("sweep",),
+    "questions.answers.rl.answer": ("rl",),
+    "questions.answers.serving.answer": ("serve",),
+    "questions.answers.serving.sweep": ("sweep",),
     "questions.answers.validate": ("validate",),
-    "questions.documents.records": ("plan_document",),
     "questions.reconcile": ("ReconcileQuestion",),
     "workloads.questions.pretrain": ("PretrainQuestion",),
     "workloads.questions.rl": ("RLQuestion",),
-    "questions.answers.plan": ("plan",),
+    "questions.answers.plan": ("plan", "plan_document"),
     "questions.answers.claims": ("claims",),
     "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
-    "questions.answers.invert": ("invert",),
+    "questions.answers.prices.invert": ("invert",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
     "questions.answers.fit": ("fit",),
     "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.fit": ("FitQuestion",),
-    "questions.answers.frontier": ("backtest", "forecast", "growth", "sites", "systems"),
-    "questions.answers.frontier_runs": ("flop_sheet", "schedule", "spread"),
-    "questions.answers.rl_returns": ("rl_returns",),
+    "questions.answers.frontier.forecast": ("backtest", "forecast", "growth"),
+    "questions.answers.frontier.sites": ("sites",),
+    "questions.answers.frontier.systems": ("systems",),
+    "questions.answers.frontier.runs": ("flop_sheet", "schedule", "spread"),
+    "questions.answers.rl.returns": ("rl_returns",),
     "questions.rl_returns": ("RLReturnsQuestion",),
     "questions.frontier": (
         "BacktestQuestion",
@@ -124,9 +126,9 @@ _HOMES = {
         "SpreadQuestion",
         "SystemsQuestion",
     ),
-    "questions.answers.simulate_rl": ("simulate_rl",),
-    "questions.answers.simulate_serve": ("simulate_serve",),
-    "questions.answers.prices": ("bill", "price_floor", "price_history"),
+    "questions.answers.simulation.rl": ("simulate_rl",),
+    "questions.answers.simulation.serving": ("simulate_serve",),
+    "questions.answers.prices.sheets": ("bill", "price_floor", "price_history"),
     "questions.plan": ("PlanQuestion",),
     "questions.claims": ("ClaimsQuestion",),
     "questions.calibrate": ("CalibrateQuestion",),
@@ -143,9 +145,9 @@ _HOMES = {
     "physics.parallelism": ("Layout", "parse_layout"),
     "physics.roofline": ("Machine", "Precision", "parse_precision"),
     "physics.training.batch": ("Batch",),
-    "simulation.serving": ("ServingClock", "simulate_serving"),
-    "simulation.step_times": ("Engine", "timed_pool"),
-    "simulation.traces": ("read_trace",),
+    "simulation.serving.clock": ("ServingClock", "simulate_serving"),
+    "simulation.engine": ("Engine", "timed_pool"),
+    "simulation.serving.traces": ("read_trace",),
     "sources": ("bibtex",),
     "workloads.pretraining.estimate": ("PretrainingScenario", "estimate_pretraining"),
     "workloads.rl.estimate": ("estimate_rl",),

@@ -23,7 +23,7 @@ from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.step import step_time
 from computeledger.physics.transformer import n_params_active
-from computeledger.questions.documents.records import plan_document
+from computeledger.questions.answers.plan import plan_document
 
 BASE: dict[str, Any] = {
     "model": "llama-3.1-8b",

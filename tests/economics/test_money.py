@@ -58,7 +58,7 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.memory import serving_memory
-from computeledger.questions.price_source import find_model, load_sheet, model_names
+from computeledger.questions.answers.prices.source import find_model, load_sheet, model_names
 from computeledger.units import MONTH_S
 from computeledger.validation.prices import check_prices
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving

@@ -15,8 +15,8 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.simulation.rl import simulate_rl
-from computeledger.simulation.rl_loop import S_GENERATED, S_RELEASED
+from computeledger.simulation.rl.clock import simulate_rl
+from computeledger.simulation.rl.loop import S_GENERATED, S_RELEASED
 from computeledger.workloads.rl.confidence import KNOWN_RUN, rl_factors_of
 from computeledger.workloads.rl.generation import Sampling, generate
 from computeledger.workloads.rl.lengths import empirical_lengths

@@ -13,7 +13,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training.batch import Batch, Stack
-from computeledger.questions.answers.pretrain_anchor import anchored_result
+from computeledger.questions.answers.pretraining.anchor import anchored_result
 from computeledger.questions.answers.setup import draw_machine
 from computeledger.workloads.anchor import Spread, anchor
 from computeledger.workloads.pretraining.estimate import PretrainingScenario

@@ -13,7 +13,7 @@ import pytest
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.views.step import timeline_rows
-from computeledger.questions.answers.pretrain import pretrain
+from computeledger.questions.answers.pretraining.answer import pretrain
 
 BASE = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--samples", "64")
 

@@ -17,7 +17,7 @@ from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.frontier import step_months, system_sentence
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
-from computeledger.questions.answers.frontier import answer_systems
+from computeledger.questions.answers.frontier.systems import answer_systems
 from computeledger.questions.frontier import SystemsQuestion
 from computeledger.units import format_percent
 from tests.gates import ROOT

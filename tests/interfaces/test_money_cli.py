@@ -13,7 +13,7 @@ from computeledger.interfaces.cli import main
 from computeledger.interfaces.plots.money import shares_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.physics.blackboard.ledgers import BETA_FLOP, rl_beta
-from computeledger.questions.price_source import history, model_names
+from computeledger.questions.answers.prices.source import history, model_names
 from computeledger.questions.wording import PHASE_NAMES
 from computeledger.units import format_percent, format_si
 from computeledger.validation.rl.beta import published_betas

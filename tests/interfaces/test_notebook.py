@@ -18,8 +18,8 @@ import computeledger as cl
 from computeledger.display import Displayed
 from computeledger.interfaces import notebook, views
 from computeledger.questions import answers
-from computeledger.simulation.rl import simulate_rl
-from computeledger.simulation.serving import simulate_serving
+from computeledger.simulation.rl.clock import simulate_rl
+from computeledger.simulation.serving.clock import simulate_serving
 from computeledger.workloads.rl.estimate import estimate_rl
 from computeledger.workloads.serving.pools import estimate_disaggregated
 from tests.axe import EVERY, issues
@@ -104,7 +104,7 @@ def test_the_table_says_what_the_document_says(repository: Path) -> None:
 
 
 def known_kinds() -> set[str]:
-    importlib.import_module("computeledger.interfaces.book_store")
+    importlib.import_module("computeledger.stores.books.store")
     for module in pkgutil.iter_modules(answers.__path__, f"{answers.__name__}."):
         importlib.import_module(module.name)
     found, waiting = set(), [Displayed]

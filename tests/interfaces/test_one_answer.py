@@ -22,7 +22,7 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
-from computeledger.questions.documents.serving import serve_figures
+from computeledger.questions.answers.serving.document import serve_figures
 from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.pretraining.lora import TARGETS
 from computeledger.workloads.pretraining.megatron import FRAMEWORKS
@@ -117,7 +117,7 @@ def one_rl_run(run: dict[str, Any], tolerance: float) -> None:
 def simulated_rl(top: dict[str, Any], section: dict[str, Any]) -> float:
     """Step of the simulation, once its pipeline is full."""
     from computeledger.economics.plan.rl_clock import planned_run
-    from computeledger.simulation.rl import simulate_rl
+    from computeledger.simulation.rl.clock import simulate_rl
 
     run = planned_run(read_plan({**top, "price": "$2/h", "pretraining": SKIP, "inference": SKIP, "rl": section}), 6)
     return simulate_rl(run.scenario, run.rollouts).steady_step_s
@@ -332,7 +332,7 @@ def test_many_searches(run: dict[str, Any]) -> None:
 
 def test_options_have_the_defaults_of_their_one_home() -> None:
     """``--help`` imports no numpy, so that options repeat what the workloads define; here they are held to it."""
-    from computeledger.interfaces.web.page_rl import PAGE
+    from computeledger.interfaces.web.pages.rl import PAGE
 
     rl = fields_of(RLQuestion)
     pretrain = fields_of(PretrainQuestion)

@@ -16,7 +16,7 @@ from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.read import load_plan
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.plots import plan as plots
-from computeledger.questions.documents.records import plan_document
+from computeledger.questions.answers.plan import plan_document
 from computeledger.questions.wording import input_words, interval_words, meets_words, span
 
 EXAMPLES = ("deepseek-v3", "rl-heavy", "small-team-rl")

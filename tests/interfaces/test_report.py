@@ -16,8 +16,7 @@ from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.read import load_plan, read_plan
 from computeledger.interfaces.render.html import report as report_of_view
 from computeledger.interfaces.working import working_view
-from computeledger.questions.answers.plan import PlanAnswer
-from computeledger.questions.documents.records import plan_document
+from computeledger.questions.answers.plan import PlanAnswer, plan_document
 from computeledger.questions.plan import PlanQuestion
 from computeledger.questions.wording import PHASE_NAMES
 from computeledger.sources import load_sources

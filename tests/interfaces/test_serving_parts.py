@@ -17,7 +17,7 @@ from computeledger.interfaces.notebook import notebook_text
 from computeledger.interfaces.render.html import report
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.questions.answers.serve import serve
+from computeledger.questions.answers.serving.answer import serve
 from computeledger.questions.wording import point, show
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated

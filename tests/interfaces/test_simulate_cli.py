@@ -13,15 +13,15 @@ import pytest
 import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.record_files import record_bytes
 from computeledger.questions.executors import open_executor
 from computeledger.simulation.compiled import can_compile, compiled
 from computeledger.simulation.measures import Slo
-from computeledger.simulation.rl import simulate_rl
-from computeledger.simulation.rl_loop import rl_loop
-from computeledger.simulation.search import sweep_loads
-from computeledger.simulation.serving import simulate_serving
-from computeledger.simulation.serving_loop import serve_loop
+from computeledger.simulation.rl.clock import simulate_rl
+from computeledger.simulation.rl.loop import rl_loop
+from computeledger.simulation.serving.clock import simulate_serving
+from computeledger.simulation.serving.loop import serve_loop
+from computeledger.simulation.serving.search import sweep_loads
+from computeledger.stores.records import record_bytes
 from tests.gates import ROOT
 from tests.simulation import test_limits, test_reference, test_rl
 from tests.simulation.reference import draw

@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from computeledger.interfaces.web.app import create_app
-from computeledger.interfaces.web.page_life import PAGE as LIFE
-from computeledger.interfaces.web.page_pretrain import PAGE as PRETRAIN
+from computeledger.interfaces.web.pages.life import PAGE as LIFE
+from computeledger.interfaces.web.pages.pretrain import PAGE as PRETRAIN
 from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
 from computeledger.interfaces.web.spec import checked
 

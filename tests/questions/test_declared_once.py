@@ -26,7 +26,7 @@ from computeledger.interfaces.views import serve as serve_view
 from computeledger.interfaces.web import plan_boxes
 from computeledger.interfaces.web.answers import Question, answered
 from computeledger.interfaces.web.controls import controls_of
-from computeledger.questions.answers.serve import serve
+from computeledger.questions.answers.serving.answer import serve
 from computeledger.workloads.questions.serve import ServeQuestion
 from tests.gates import docs_module
 

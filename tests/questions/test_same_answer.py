@@ -23,7 +23,7 @@ from computeledger.interfaces.cli import main
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
 from computeledger.questions.answer import Quantity
-from computeledger.questions.answers.serve_answer import ServeAnswer
+from computeledger.questions.answers.serving.answer import ServeAnswer
 from tests.commands import call
 
 FEW = settings(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from computeledger.simulation.measures import Slo
-from computeledger.simulation.search import most_load
-from computeledger.simulation.serving import Autoscale, ServingClock, simulate_serving
+from computeledger.simulation.serving.clock import Autoscale, ServingClock, simulate_serving
+from computeledger.simulation.serving.search import most_load
+from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Limits, Pool, plain_step_times
-from computeledger.simulation.traces import Trace
 
 TOKEN_S = 1e-3
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from computeledger.simulation.serving import ServingClock, ServingClockResult, simulate_serving
+from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, simulate_serving
+from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Limits, Pool, plain_step_times
-from computeledger.simulation.traces import Trace
 from tests.simulation import reference
 
 TOLERANCE = 0.005

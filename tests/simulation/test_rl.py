@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from computeledger.errors import DoesNotFitError, QuantityError
-from computeledger.simulation import rl_loop
-from computeledger.simulation.rl import RLClockResult, simulate_rl
-from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync
+from computeledger.simulation.rl import loop as rl_loop
+from computeledger.simulation.rl.clock import RLClockResult, simulate_rl
+from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync
 from computeledger.simulation.state import Limits, Pool, plain_step_times
 
 

@@ -13,13 +13,13 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
-from computeledger.simulation.arrivals import DrawnLoad, parse_arrivals
+from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.measures import Slo
-from computeledger.simulation.search import most_carried, most_load
-from computeledger.simulation.serving import ServingClock
+from computeledger.simulation.serving.arrivals import DrawnLoad, parse_arrivals
+from computeledger.simulation.serving.clock import ServingClock
+from computeledger.simulation.serving.search import most_carried, most_load
+from computeledger.simulation.serving.steady import capacity, steady_serving
 from computeledger.simulation.state import Limits, Pool, constant_step_times, plain_step_times
-from computeledger.simulation.steady import capacity, steady_serving
-from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, largest_batch
 
 #: Model, system, layout, precision, input and output: dense and sparse, every kind of layout.

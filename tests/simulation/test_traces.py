@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from computeledger.errors import InputError
-from computeledger.simulation.arrivals import Arrivals, draw_arrivals, draw_lengths, parse_arrivals, parse_curve
-from computeledger.simulation.traces import read_trace
+from computeledger.simulation.serving.arrivals import Arrivals, draw_arrivals, draw_lengths, parse_arrivals, parse_curve
+from computeledger.simulation.serving.traces import read_trace
 
 
 def write(path: Path, text: str) -> Path:

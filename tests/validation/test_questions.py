@@ -14,9 +14,9 @@ from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.rl import rl_factors
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.physics.roofline import Machine
-from computeledger.questions.answers.pretrain_setting import read_setting as read_pretraining
-from computeledger.questions.answers.rl_setting import read_setting as read_rl
-from computeledger.questions.answers.serve import answer_one_pool
+from computeledger.questions.answers.pretraining.setting import read_setting as read_pretraining
+from computeledger.questions.answers.rl.setting import read_setting as read_rl
+from computeledger.questions.answers.serving.answer import answer_one_pool
 from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.questions import UnaskedError, measured_question, measured_questions
 from computeledger.validation.rl import points as rl_points

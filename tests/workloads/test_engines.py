@@ -10,7 +10,7 @@ import pytest
 from computeledger.errors import UnknownIdError
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import parse_layout
-from computeledger.questions.launch import check_launcher, launchers
+from computeledger.questions.answers.serving.launch import check_launcher, launchers
 from computeledger.validation.published.points import engine_of
 from computeledger.workloads import engines
 from computeledger.workloads.questions.setup import BACKENDS

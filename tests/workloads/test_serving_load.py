@@ -11,9 +11,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.simulation.serving import ServingClock, simulate_serving
-from computeledger.simulation.step_times import Engine, timed_pool
-from computeledger.simulation.traces import Trace
+from computeledger.simulation.engine import Engine, timed_pool
+from computeledger.simulation.serving.clock import ServingClock, simulate_serving
+from computeledger.simulation.serving.traces import Trace
 from computeledger.workloads.serving.burst import start_wait_s
 from computeledger.workloads.serving.columns import ServingBlock, evaluate_block
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, packed_prefill_s

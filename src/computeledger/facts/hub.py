@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -83,13 +84,12 @@ def fetch_config(address: Address) -> HubConfig:
             f"model {address.id!r}: only huggingface.co is fetched from; give the id there, or a config.json"
         )
     try:
-        from huggingface_hub import hf_hub_download  # noqa: PLC0415 (an extra, for this only)
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415
+        hub = importlib.import_module("huggingface_hub")  # an extra, loaded for this only
     except ImportError:
         raise InputError("--online needs huggingface_hub: pip install 'computeledger[online]'") from None
     try:
-        path = Path(hf_hub_download(address.id, _NAME, revision=address.revision))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        path = Path(hub.hf_hub_download(address.id, _NAME, revision=address.revision))
+    except (hub.errors.HfHubHTTPError, OSError, ValueError) as error:
         told = str(error).strip().splitlines()
         reason = next((line for line in told if line.strip()), type(error).__name__)
         raise UnknownIdError(f"model {address.id!r}: not fetched: {reason}") from None

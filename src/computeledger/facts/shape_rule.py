@@ -19,14 +19,14 @@ from computeledger.facts.architecture import Attention, FeedForward, LayerGroup,
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.reading import read_file
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.units import MULTIPLIERS, format_count, format_si, parse_quantity
+from computeledger.units import GIGA, MEGA, MULTIPLIERS, PETA, format_count, format_si, parse_quantity
 
 _SIZES = re.compile(r"\s*([\d.]+)\s*([MBT])(?:[-_ ]?A([\d.]+)([MBT]))?(?=[\s,]|$)[\s,]*", re.IGNORECASE)
 _PAIR = re.compile(r"([A-Za-z_-]+)\s*=\s*([^\s,=]+)(?:[\s,]+|$)")
 #: Allowed values of what may be typed: smallest and largest.
 _BOUNDS = {
-    "parameters": (1e8, 1e15), "layers": (1, 2000), "hidden": (64, 1_000_000), "vocab": (256, 10_000_000),
-    "context": (1, 1e9), "experts": (2, 65536), "active_experts": (1, 4096), "heads": (1, 16384), "kv": (4, 1e8),
+    "parameters": (100 * MEGA, PETA), "layers": (1, 2000), "hidden": (64, 1_000_000), "vocab": (256, 10_000_000),
+    "context": (1, GIGA), "experts": (2, 65536), "active_experts": (1, 4096), "heads": (1, 16384), "kv": (4, 1e8),
 }  # fmt: skip
 _KEYS = (*(name for name in _BOUNDS if name != "parameters"), "precision")
 #: Bytes of one cached value in bf16, in which ``kv`` is stated [byte].

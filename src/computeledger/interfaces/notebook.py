@@ -19,8 +19,8 @@ from computeledger.workloads.result import quantity
 
 if TYPE_CHECKING:
     from computeledger.economics.plan.ledger import Ledger
-    from computeledger.simulation.rl import RLClockResult
-    from computeledger.simulation.serving import ServingClockResult
+    from computeledger.simulation.rl.clock import RLClockResult
+    from computeledger.simulation.serving.clock import ServingClockResult
     from computeledger.workloads.pretraining.estimate import PretrainingResult
     from computeledger.workloads.rl.estimate import RLResult
     from computeledger.workloads.serving.estimate import ServingResult
@@ -72,7 +72,7 @@ def notebook_html(result: object) -> str:
 
     Examples
     --------
-    >>> from computeledger.questions.answers.frontier_runs import schedule
+    >>> from computeledger.questions.answers.frontier.runs import schedule
     >>> "2025-08-16" in notebook_html(schedule(start="2025-01-15"))
     True
     """

@@ -63,7 +63,7 @@ def latencies(world: World, arrival_s: Times) -> dict[str, Times]:
 
     Examples
     --------
-    >>> from computeledger.simulation.serving_loop import plain_run, serve_loop
+    >>> from computeledger.simulation.serving.loop import plain_run, serve_loop
     >>> from computeledger.simulation.state import example_world
     >>> run = plain_run(example_world())
     >>> _ = serve_loop(run)

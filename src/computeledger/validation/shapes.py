@@ -22,6 +22,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.transformer import kv_bytes_per_sequence, n_params_active, n_params_total
+from computeledger.units import GIGA
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, estimate_pretraining
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 
@@ -51,7 +52,7 @@ class Real:
     @property
     def text(self) -> str:
         """The numbers by which a reader would ask for it."""
-        return f"{self.total / 1e9:.6g}B" + (f"-A{self.active / 1e9:.6g}B" if self.model.is_moe else "")
+        return f"{self.total / GIGA:.6g}B" + (f"-A{self.active / GIGA:.6g}B" if self.model.is_moe else "")
 
 
 @functools.cache

@@ -16,9 +16,9 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
-from computeledger.simulation.rl_scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
+from computeledger.simulation.engine import Engine, timed_pool
+from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
-from computeledger.simulation.step_times import Engine, timed_pool
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
 from computeledger.workloads.rl.generation import framework_machine
 from computeledger.workloads.rl.reading import AskedRun

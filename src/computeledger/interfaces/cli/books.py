@@ -25,8 +25,8 @@ def books(context: click.Context) -> None:
 @json_option
 def books_add(**options: Any) -> None:
     """Write down plans (TOML, or plan --json), runs' ledgers and reconciliations; all files or none."""
-    from computeledger.interfaces.answers_books import read_record
-    from computeledger.interfaces.book_store import add_records
+    from computeledger.stores.books.files import read_record
+    from computeledger.stores.books.store import add_records
 
     question = asked_by(AddQuestion, options)
     records = [read_record(Path(path), question.price, question.name, question.note) for path in question.files]
@@ -44,7 +44,7 @@ def books_add(**options: Any) -> None:
 @json_option
 def books_list(**options: Any) -> None:
     """Entries, and what they cost and reached by month."""
-    from computeledger.interfaces.book_store import list_books
+    from computeledger.stores.books.store import list_books
 
     question = asked_by(BooksQuestion, options)
     show_answer(list_books(Path(question.book), question.kind, question.name), options)
@@ -57,7 +57,7 @@ def books_list(**options: Any) -> None:
 @json_option
 def books_show(**options: Any) -> None:
     """One entry with its phases; --json has the whole document that was written down."""
-    from computeledger.interfaces.book_store import read_entry
+    from computeledger.stores.books.store import read_entry
 
     question = asked_by(EntryQuestion, options)
     show_answer(read_entry(Path(question.book), question.number), options)
@@ -69,7 +69,7 @@ def books_show(**options: Any) -> None:
 @json_option
 def books_export(**options: Any) -> None:
     """Write the entries or their phases as CSV or Parquet."""
-    from computeledger.interfaces.book_store import export_table
+    from computeledger.stores.books.store import export_table
 
     question = asked_by(ExportQuestion, options)
     rows = export_table(Path(question.book), Path(question.target), question.table)

@@ -40,7 +40,7 @@ def frontier_systems(**options: Any) -> None:
     "$10bn of gb200-gpu", "7 buildings x 65 MW IT of trainium2", "50K chips of h100-sxm5-80gb + 30K chips of gb200-gpu",
     "$6bn a year at $2.50 per GPU-hour of h100-sxm5-80gb".
     """
-    from computeledger.questions.answers.frontier import answer_systems
+    from computeledger.questions.answers.frontier.systems import answer_systems
 
     show_answer(answer_systems(asked_by(SystemsQuestion, options)), options)
 
@@ -52,7 +52,7 @@ def frontier_systems(**options: Any) -> None:
 @json_option
 def frontier_sites(**options: Any) -> None:
     """Data-centre sites over time: H100-equivalents recomputed from chip counts, beside the published ones."""
-    from computeledger.questions.answers.frontier import answer_sites
+    from computeledger.questions.answers.frontier.sites import answer_sites
 
     show_answer(answer_sites(asked_by(SitesQuestion, options)), options)
 
@@ -63,7 +63,7 @@ def frontier_sites(**options: Any) -> None:
 @json_option
 def frontier_backtest(**options: Any) -> None:
     """Forecast, from a cut-off date, what is known now: coverage, error and width of the intervals."""
-    from computeledger.questions.answers.frontier import answer_backtest
+    from computeledger.questions.answers.frontier.forecast import answer_backtest
 
     show_answer(answer_backtest(asked_by(BacktestQuestion, options)), options)
 
@@ -75,7 +75,7 @@ def frontier_backtest(**options: Any) -> None:
 @json_option
 def frontier_growth(**options: Any) -> None:
     """Growth fitted on data with its interval, and scenarios of what bounds it."""
-    from computeledger.questions.answers.frontier import answer_growth
+    from computeledger.questions.answers.frontier.forecast import answer_growth
 
     show_answer(answer_growth(asked_by(GrowthQuestion, options)), options)
 
@@ -88,7 +88,7 @@ def frontier_growth(**options: Any) -> None:
 @json_option
 def frontier_forecast(**options: Any) -> None:
     """When a training run of FLOP (such as 1e28) is possible, with what probability, and what it takes."""
-    from computeledger.questions.answers.frontier import answer_forecast
+    from computeledger.questions.answers.frontier.forecast import answer_forecast
 
     show_answer(answer_forecast(asked_by(ForecastQuestion, options)), options)
 
@@ -99,7 +99,7 @@ def frontier_forecast(**options: Any) -> None:
 @json_option
 def frontier_spread(**options: Any) -> None:
     """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
-    from computeledger.questions.answers.frontier_runs import answer_spread
+    from computeledger.questions.answers.frontier.runs import answer_spread
 
     show_answer(answer_spread(asked_by(SpreadQuestion, options)), options)
 
@@ -111,7 +111,7 @@ def frontier_spread(**options: Any) -> None:
 @json_option
 def frontier_sheet(**options: Any) -> None:
     """A published model's training FLOP from parameters, hardware-time and price: reconciled, or the conflict."""
-    from computeledger.questions.answers.frontier_runs import answer_flop_sheet
+    from computeledger.questions.answers.frontier.runs import answer_flop_sheet
 
     show_answer(answer_flop_sheet(asked_by(FlopSheetQuestion, options)), options)
 
@@ -123,6 +123,6 @@ def frontier_sheet(**options: Any) -> None:
 @json_option
 def frontier_schedule(**options: Any) -> None:
     """When a model is released: delivery, installation, pretraining and post-training, one after the other."""
-    from computeledger.questions.answers.frontier_runs import answer_schedule
+    from computeledger.questions.answers.frontier.runs import answer_schedule
 
     show_answer(answer_schedule(asked_by(ScheduleQuestion, options)), options)

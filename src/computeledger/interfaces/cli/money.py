@@ -53,7 +53,7 @@ def invert(**options: Any) -> None:
 
     Sizes come from prices of open models of known size; intervals are those that left-out models keep.
     """
-    from computeledger.questions.answers.invert import answer_invert
+    from computeledger.questions.answers.prices.invert import answer_invert
 
     show_answer(answer_invert(asked_by(InvertQuestion, options)), options)
 
@@ -87,7 +87,7 @@ def prices(context: click.Context) -> None:
 @json_option
 def list_sheets(**options: Any) -> None:
     """Models of the snapshot whose provider/name holds TEXT."""
-    from computeledger.questions.answers.prices import answer_price_list
+    from computeledger.questions.answers.prices.sheets import answer_price_list
 
     show_answer(answer_price_list(asked_by(PriceListQuestion, options)), options)
 
@@ -98,7 +98,7 @@ def list_sheets(**options: Any) -> None:
 @json_option
 def show(**options: Any) -> None:
     """The sheet of provider/name or of a TOML file: every price with its tiers and modes."""
-    from computeledger.questions.answers.prices import answer_price_sheet
+    from computeledger.questions.answers.prices.sheets import answer_price_sheet
 
     show_answer(answer_price_sheet(asked_by(PriceSheetQuestion, options)), options)
 
@@ -110,7 +110,7 @@ def show(**options: Any) -> None:
 @json_option
 def bill(**options: Any) -> None:
     """What one request costs at one or more sheets, cheapest first."""
-    from computeledger.questions.answers.prices import answer_bill
+    from computeledger.questions.answers.prices.sheets import answer_bill
 
     show_answer(answer_bill(asked_by(BillQuestion, options)), options)
 
@@ -121,7 +121,7 @@ def bill(**options: Any) -> None:
 @json_option
 def history(**options: Any) -> None:
     """Every dated set of prices that the source has for provider/name."""
-    from computeledger.questions.answers.prices import answer_price_history
+    from computeledger.questions.answers.prices.sheets import answer_price_history
 
     show_answer(answer_price_history(asked_by(PriceHistoryQuestion, options)), options)
 
@@ -132,6 +132,6 @@ def history(**options: Any) -> None:
 @json_option
 def floor(**options: Any) -> None:
     """Cost of an open model's tokens on given hardware beside its market prices: who sells below cost."""
-    from computeledger.questions.answers.prices import answer_price_floor
+    from computeledger.questions.answers.prices.sheets import answer_price_floor
 
     show_answer(answer_price_floor(asked_by(PriceFloorQuestion, options)), options)

@@ -27,13 +27,13 @@ def rl(**options: Any) -> None:
     the GPUs; with --published the beta of published runs.
     """
     if any(options[name] is not None for name in fields_of(RLReturnsQuestion)):
-        from computeledger.questions.answers.rl_returns import answer_rl_returns
+        from computeledger.questions.answers.rl.returns import answer_rl_returns
 
         show_answer(answer_rl_returns(asked_by(RLReturnsQuestion, options)), options)
         return
     for name in ("model", "system"):
         if not options[name]:
             raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
-    from computeledger.questions.answers.rl import answer_rl
+    from computeledger.questions.answers.rl.answer import answer_rl
 
     show_answer(answer_rl(asked_by(RLQuestion, options)), options)

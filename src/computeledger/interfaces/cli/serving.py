@@ -22,7 +22,7 @@ def serve(**options: Any) -> None:
     Without --batch, the Pareto front of speed against throughput over legal layouts and batches; with
     --requests-per-s, how many GPUs that load needs.
     """
-    from computeledger.questions.answers.serve import answer_serve
+    from computeledger.questions.answers.serving.answer import answer_serve
 
     question = asked_by(ServeQuestion, options)
     answer = answer_serve(question)

@@ -39,7 +39,7 @@ def simulate_serve(**options: Any) -> None:
     Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals: a trace is simulated from
     beginning to end, arrivals in steady state.
     """
-    from computeledger.questions.answers.simulate_serve import answer_simulate_serve
+    from computeledger.questions.answers.simulation.serving import answer_simulate_serve
 
     question = asked_by(SimulateServeQuestion, options)
     _finish(answer_simulate_serve(question, is_reported=options["html"] is not None), options)
@@ -53,7 +53,7 @@ def simulate_serve(**options: Any) -> None:
 @json_option
 def simulate_rl(**options: Any) -> None:
     """The RL section of a plan, rollout by rollout: step time, what waits for what, staleness."""
-    from computeledger.questions.answers.simulate_rl import answer_simulate_rl
+    from computeledger.questions.answers.simulation.rl import answer_simulate_rl
 
     _finish(answer_simulate_rl(asked_by(SimulateRLQuestion, options)), options)
 
@@ -61,7 +61,7 @@ def simulate_rl(**options: Any) -> None:
 def _finish(answer: Any, options: Mapping[str, Any]) -> None:
     """Print the answer, and write what was asked for."""
     if options["records"] is not None:
-        from computeledger.interfaces.record_files import record_bytes
+        from computeledger.stores.records import record_bytes
 
         write_bytes(options["records"], record_bytes(options["records"], answer.records()), "--records")
     show_answer(answer, options)

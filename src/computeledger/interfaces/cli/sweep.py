@@ -21,6 +21,6 @@ def sweep(**options: Any) -> None:
     Prints the best option of each combination; --parquet keeps them all. Blocks and results are the same on one
     process, on many and on a cluster. Figures are medians.
     """
-    from computeledger.questions.answers.sweep import answer_sweep
+    from computeledger.questions.answers.serving.sweep import answer_sweep
 
     show_answer(answer_sweep(asked_by(SweepQuestion, options)), options)

@@ -21,7 +21,7 @@ def pretrain(**options: Any) -> None:
 
     What you leave out is searched.
     """
-    from computeledger.questions.answers.pretrain import answer_pretrain
+    from computeledger.questions.answers.pretraining.answer import answer_pretrain
 
     question = asked_by(PretrainQuestion, options)
     answer = answer_pretrain(question)

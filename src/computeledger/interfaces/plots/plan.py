@@ -20,8 +20,7 @@ from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.physics.blackboard.ledgers import ridge_flop_per_byte
 from computeledger.physics.roofline import BOUNDS, total_s
-from computeledger.questions.documents.records import bound_fractions, operations_document
-from computeledger.questions.documents.serving import option_document
+from computeledger.questions.answers.serving.document import bound_fractions, operations_document, option_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
     input_words,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from computeledger.interfaces.book_store import BooksAnswer, EntryAnswer, Row
 from computeledger.interfaces.view import Table, View
 from computeledger.questions.wording import words
+from computeledger.stores.books.store import BooksAnswer, EntryAnswer, Row
 from computeledger.units import format_percent, format_si, format_usd
 
 _AMOUNTS = ("GPU-hours #", "USD #", "energy #", "utilisation #")

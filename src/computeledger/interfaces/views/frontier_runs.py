@@ -11,7 +11,7 @@ from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
-from computeledger.questions.answers.frontier_runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer
+from computeledger.questions.answers.frontier.runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer
 from computeledger.questions.wording import percent, point, words
 from computeledger.units import BITS_PER_BYTE, format_si
 

@@ -10,7 +10,7 @@ from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell
 from computeledger.interfaces.working import working_view
-from computeledger.questions.documents.records import operations_document
+from computeledger.questions.answers.serving.document import operations_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
     UTILIZATION_WORDS,

@@ -14,7 +14,7 @@ from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
 from computeledger.interfaces.working import working_view
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
-from computeledger.questions.answers.pretrain_answer import PretrainAnswer
+from computeledger.questions.answers.pretraining.answer import PretrainAnswer
 from computeledger.questions.wording import (
     MFU_WORDS,
     UTILIZATION_WORDS,

@@ -11,7 +11,7 @@ from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.invert import write_words
 from computeledger.questions.answer import Answer
-from computeledger.questions.answers.prices import (
+from computeledger.questions.answers.prices.sheets import (
     BillAnswer,
     PriceFloorAnswer,
     PriceHistoryAnswer,

@@ -10,7 +10,7 @@ from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
 from computeledger.interfaces.working import working_view
-from computeledger.questions.answers.rl_answer import RLAnswer
+from computeledger.questions.answers.rl.answer import RLAnswer
 from computeledger.questions.wording import interval_words, model_words, percent, point, show, words
 from computeledger.units import KILO, format_count, format_percent, format_si
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.questions.answer import Answer
-from computeledger.questions.answers.rl_returns import CoverageAnswer, PublishedAnswer, RewardAnswer
+from computeledger.questions.answers.rl.returns import CoverageAnswer, PublishedAnswer, RewardAnswer
 from computeledger.questions.wording import percent, words
 from computeledger.units import format_si
 

@@ -87,7 +87,7 @@ def ask_question(
 
     Examples
     --------
-    >>> from computeledger.questions.answers.serve import answer_serve
+    >>> from computeledger.questions.answers.serving.answer import answer_serve
     >>> from computeledger.workloads.questions.serve import ServeQuestion
     >>> values = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": "8"}
     >>> ask_question("serve", ServeQuestion, answer_serve, values, False).command

@@ -12,7 +12,7 @@ from computeledger.fields import Given
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.cost import CostQuestion
 from computeledger.questions.document import picked
-from computeledger.questions.documents import records as documents
+from computeledger.questions.grounds import figure_document
 
 #: Field of the question -> the input that it replaces; ``{chip}`` stands for the accelerator.
 _GIVEN = {
@@ -57,7 +57,7 @@ class CostAnswer(Answer):
             "kinds": {
                 kind: {
                     **picked(hour, "usd_per_gpu_hour", "components", units={"components": "USD/h"}),
-                    "working": documents.figure_document(hour.figure),
+                    "working": figure_document(hour.figure),
                 }
                 for kind, hour in cost.by_kind.items()
             },

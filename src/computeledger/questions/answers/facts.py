@@ -15,14 +15,7 @@ from computeledger.errors import InputError, UnknownIdError, nearest, shown, unk
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
-from computeledger.facts.load import (
-    accelerator_ids,
-    load_accelerator,
-    load_model,
-    load_system,
-    model_ids,
-    system_ids,
-)
+from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, load_system, model_ids, system_ids
 from computeledger.facts.reading import read_file
 from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import PRECISION_BYTES, Fact
@@ -30,8 +23,8 @@ from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_site
 from computeledger.physics import transformer
 from computeledger.physics.roofline import parse_precision
 from computeledger.questions.answer import Answer
-from computeledger.questions.documents.records import fact_document
 from computeledger.questions.facts import ModelQuestion
+from computeledger.questions.grounds import fact_document
 from computeledger.questions.wording import show
 from computeledger.sources import Source, load_sources
 

@@ -8,12 +8,19 @@ from os import PathLike
 from typing import Any
 
 from computeledger.actuals.plan_calibration import calibrated, read_calibration
+from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
+from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
+from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of
-from computeledger.questions.documents.records import plan_document
+from computeledger.questions.document import UNITS, picked, unit_of
+from computeledger.questions.grounds import efficiency_document, figure_document, term_document
 from computeledger.questions.plan import PlanQuestion
+from computeledger.workloads.result import quantities, quantity
+
+PHASE_QUANTITIES = ("tokens", "flop", "gpu_hours", "utilization_fraction", "usd", "energy_j")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -106,3 +113,92 @@ def answer_plan(question: PlanQuestion) -> PlanAnswer:
         note = {"utilisation": f"{question.calibration} of {calibration.date}"}
     ledger = estimate_ledger(loaded, question.samples, question.seed)
     return PlanAnswer(question, replace(ledger, editions={**ledger.editions, **note}))
+
+
+def phase_document(phase: Phase) -> dict[str, Any]:
+    """A ledger's phase."""
+    return {
+        **picked(phase, *PHASE_QUANTITIES, "accelerator", "model", "peak_flop_per_s"),
+        "peak_precision": "bf16",
+        "choices": dict(phase.choices),
+        "details": quantities(phase.details),
+    }
+
+
+def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
+    """A plan's ledger as JSON, the shape that ``plan --json`` prints.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        From :func:`computeledger.economics.plan.ledger.estimate_ledger`.
+    working : bool
+        Whether every figure's formula, inputs and grounds come along.
+
+    Returns
+    -------
+    dict
+        Phases, totals, shares, balance, drivers, assumptions, editions and sources.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.ledger import estimate_ledger
+    >>> from computeledger.economics.plan.read import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+    ...                   "pretraining": {"tokens": "15T tokens", "utilization": "40%"},
+    ...                   "rl": {"skip": "none"}, "inference": {"skip": "none"}})
+    >>> list(plan_document(estimate_ledger(plan, n_samples=16))["phases"])
+    ['pretraining']
+    """
+    three = {name: phase for name, phase in ledger.phases.items() if name != "experiments"}
+    skipped = {name: one.text("skip") for name, one in ledger.plan.sections.items() if "skip" in one}
+    document: dict[str, Any] = {
+        "title": ledger.plan.top.text("title") or ledger.plan.name,
+        "phases": {name: phase_document(phase) for name, phase in three.items()},
+        "skipped": skipped,
+        "experiments": phase_document(ledger.phases["experiments"]) if "experiments" in ledger.phases else None,
+        "total": {
+            name: quantity(ledger.total(name), unit_of(name)) for name in ("flop", "gpu_hours", "usd", "energy_j")
+        },
+        "shares": {
+            "flop": quantities({name: (share, "") for name, share in ledger.shares("flop").items()}),
+            "gpu_time": quantities({name: (share, "") for name, share in ledger.shares("gpu_hours").items()}),
+        },
+        "balance": quantities(ledger.balance),
+        "drivers": [
+            {
+                "name": one.name,
+                "low": one.value.low,
+                "high": one.value.high,
+                "unit": driver_unit(one.name),
+                "rank_correlation": {"gpu_hours": one.gpu_hours_correlation, "usd": one.usd_correlation},
+            }
+            for one in ledger.drivers
+        ],
+        "assumptions": [term_document(term) for term in ledger.assumptions],
+        "editions": dict(ledger.editions),
+        "sources": list(ledger.sources),
+        "n_samples": ledger.n_samples,
+        "seed": ledger.seed,
+    }
+    if working:
+        everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
+        document["working"] = [figure_document(figure) for figure in everything]
+        document["efficiency"] = efficiency_document(overrides=ledger.plan.efficiency.values)
+    return document
+
+
+def driver_unit(name: str) -> str:
+    """Unit of an uncertain input, told from its name."""
+    head, _, key = name.rpartition(".")
+    if head == "efficiency":
+        return "s" if key.endswith("_s") else ""
+    if head.startswith("price"):
+        return "USD/h"
+    if head.startswith("power"):
+        return "W"
+    if head.startswith("ownership"):
+        dimension = dimension_of(key)
+        return UNITS.get(dimension, dimension)
+    dimension = dimension_of_key(head, key)
+    return "fraction" if dimension == "fraction" else UNITS.get(dimension, "")

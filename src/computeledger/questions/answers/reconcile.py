@@ -17,8 +17,8 @@ from computeledger.economics.plan.read import Plan, load_plan
 from computeledger.errors import InputError
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.plan import PHASE_QUANTITIES
 from computeledger.questions.document import picked
-from computeledger.questions.documents.records import PHASE_QUANTITIES
 from computeledger.questions.reconcile import ReconcileQuestion
 from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S

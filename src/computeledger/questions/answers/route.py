@@ -12,12 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Range
-from computeledger.economics.routing.choice import (
-    best_policy,
-    break_even_price_ratio,
-    independent,
-    pareto_policies,
-)
+from computeledger.economics.routing.choice import best_policy, break_even_price_ratio, independent, pareto_policies
 from computeledger.economics.routing.fit import fit_attempts, read_attempts
 from computeledger.economics.routing.model import Outcome, RouteModel, RouteTask, Step, evaluate_policies
 from computeledger.economics.routing.task import MODEL_RANGE, RouteCase, at, read_route, route_task
@@ -25,9 +20,9 @@ from computeledger.economics.routing.working import route_figures
 from computeledger.fields import Given
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answers.prices.source import load_sheet
 from computeledger.questions.document import document, keyed
-from computeledger.questions.documents.records import figure_document
-from computeledger.questions.price_source import load_sheet
+from computeledger.questions.grounds import figure_document
 from computeledger.questions.route import RouteQuestion
 from computeledger.validation.routing import RoutingCheck, check_attempts
 from computeledger.workloads.result import quantity

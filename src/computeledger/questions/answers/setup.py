@@ -12,7 +12,7 @@ from computeledger.facts.schema import Accelerator, System
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine
-from computeledger.questions.documents import records as documents
+from computeledger.questions.grounds import fact_document
 from computeledger.workloads.questions.setup import Sampled
 
 
@@ -37,7 +37,7 @@ def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[s
     if "rent" not in prices:
         raise InputError(f"price edition {edition.id} has no rent of {system.accelerator.id}: give --price '$2/h'")
     fact = prices["rent"]
-    return fact.uncertain, {"origin": "fact", "edition": edition.id, "kind": "rent", **documents.fact_document(fact)}
+    return fact.uncertain, {"origin": "fact", "edition": edition.id, "kind": "rent", **fact_document(fact)}
 
 
 def draw_machine(

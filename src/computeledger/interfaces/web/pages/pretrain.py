@@ -1,0 +1,53 @@
+"""The page *Pretrain*: step time, utilisation, memory and days of a training run."""
+
+from __future__ import annotations
+
+from computeledger.facts.load import model_ids, model_name, shipped_system_id, system_ids
+from computeledger.interfaces.web.ask import ask_question
+from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.questions.answers.pretraining.answer import answer_pretrain
+from computeledger.workloads.questions.pretrain import PretrainQuestion
+
+_CONTROLS = controls_of(PretrainQuestion, {
+    "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
+    "system": choices(system_ids, shipped_system_id, "h800-nvl8"),
+    "gpus": {"default": "2048", "unit": "GPUs", "is_power": True},
+    "tokens": {"default": "14.8T", "whole": False},
+    "sequence_tokens": {},
+    "global_batch_tokens": {"default": "62.9M", "whole": False},
+    "layout": {"default": "tp1-pp16-dp128-ep64", "follows": "model|system|gpus", "group": "How",
+               "help": "Such as tp8-pp16-dp128; empty: searched."},
+    "precision": {"kind": "choice", "choices": ("bf16", "fp8"), "default": "fp8", "follows": "model",
+                  "otherwise": "bf16"},
+    "recompute": {"default": "layernorm,mla_up_proj,moe_act", "follows": "model|system|gpus|layout",
+                  "help": "none, selective, full, or operations such as layernorm, moe_act; empty: searched."},
+    "schedule": {"default": "dualpipe", "follows": "model", "otherwise": "1f1b"},
+    "sharding": {"choices": ("", "zero-1", "zero-2", "zero-3"), "default": "zero-1", "follows": "model"},
+    "activation_precision": {"default": "fp8", "follows": "model", "otherwise": "bf16"},
+    "moment_precision": {"default": "bf16", "follows": "model", "otherwise": "fp32"},
+    "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
+    "mtp_layers": {"default": "1", "follows": "model"},
+    "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
+})  # fmt: skip
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    return ask_question("pretrain", PretrainQuestion, answer_pretrain, with_times(_CONTROLS, values), working)
+
+
+PAGE = Page(
+    "pretrain", "Pretrain", "How long does a training run take, what binds it, and what does it cost?", _CONTROLS,
+    _answer,
+    presets={
+        "DeepSeek-V3 as published": {},
+        "Llama 3.1 405B on 16K H100": {
+            "model": "meta-llama/Meta-Llama-3.1-405B", "system": "h100-nvl8", "gpus": "16384", "tokens": "15.6T",
+            "sequence-tokens": "8192", "global-batch-tokens": "16.8M",
+        },
+        "An 8B on eight nodes": {
+            "model": "meta-llama/Meta-Llama-3.1-8B", "system": "h100-nvl8", "gpus": "64", "tokens": "1T",
+            "sequence-tokens": "8192", "global-batch-tokens": "4M",
+        },
+    },
+)  # fmt: skip

@@ -1,0 +1,47 @@
+"""The page *RL*: where the GPU-time of a reinforcement-learning run goes, and who waits."""
+
+from __future__ import annotations
+
+from computeledger.facts.load import model_ids, model_name, shipped_system_id, system_ids
+from computeledger.interfaces.web.ask import ask_question
+from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.questions.answers.rl.answer import answer_rl
+from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.questions.setup import BACKENDS
+
+_CONTROLS = controls_of(RLQuestion, {
+    "model": choices(model_ids, model_name, "Qwen/Qwen3-8B"),
+    "system": choices(system_ids, shipped_system_id, "h100-nvl8"),
+    "gpus": {"default": "64", "unit": "GPUs", "is_power": True},
+    "rollout_tokens": {"name": "rollout", "default": "4K..8K"},
+    "prompt_tokens": {"name": "prompt"},
+    "prompts_per_step": {"name": "prompts", "unit": "prompts", "whole": True},
+    "group_size": {"unit": "rollouts", "whole": True},
+    "steps": {"unit": "steps", "whole": True},
+    "verifier_time": {"default": "0.1"},
+    "verifier_cores": {"unit": "cores", "whole": True},
+    "max_lag": {"default": "0", "unit": "steps", "log": False, "help": "0: generators and trainer take turns."},
+    "training_gpus": {"unit": "GPUs", "is_power": True, "blank": "searched", "help": "With a lag; empty: searched."},
+    "drained": {},
+    "backend": {"kind": "choice", "choices": BACKENDS, "default": BACKENDS[0]},
+    "layout": {"help": "Such as tp2; empty: searched."},
+    "training_layout": {"help": "Such as tp4-dp16; empty: searched."},
+    "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
+})  # fmt: skip
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    return ask_question("rl", RLQuestion, answer_rl, with_times(_CONTROLS, values), working)
+
+
+PAGE = Page(
+    "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer,
+    presets={
+        "Eight billion, one team": {},
+        "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
+                                      "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
+        "Asynchronous, two versions behind": {"max-lag": "2"},
+        "Slow verifiers": {"verifier-time": "30", "verifier-cores": "256"},
+    },
+)  # fmt: skip

@@ -1,0 +1,56 @@
+"""The page *Serve*: speed, cost and memory of serving a model."""
+
+from __future__ import annotations
+
+from computeledger.facts.load import model_ids, model_name, shipped_system_id, system_ids
+from computeledger.interfaces.web.ask import ask_question
+from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.questions.answers.serving.answer import answer_serve
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import BACKENDS
+
+_CONTROLS = controls_of(ServeQuestion, {
+    "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
+    "system": choices(system_ids, shipped_system_id, "h200-nvl8"),
+    "gpus": {"is_power": True},
+    "layout": {"help": "Such as tp8 or tp1-dp32-ep32; empty: searched."},
+    "batch": {"ends": ("fast mode, dear", "slow mode, cheap")},
+    "tpot": {"help": "Where the batch is searched."},
+    "ttft": {},
+    "input_tokens": {},
+    "cached_tokens": {"has_zero": True},
+    "output_tokens": {},
+    "requests_per_s": {},
+    "backend": {"kind": "choice", "choices": BACKENDS, "default": BACKENDS[0]},
+    "precision": {"kind": "choice", "choices": ("", "bf16", "fp8", "fp4", "int8", "int4"), "blank": "as stored"},
+    "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8")},
+    "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
+    "mode": {},
+    "draft_tokens": {"log": False},
+    "tokens_per_step": {"log": False},
+})  # fmt: skip
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    return ask_question("serve", ServeQuestion, answer_serve, with_times(_CONTROLS, values), working)
+
+
+PAGE = Page(
+    "serve",
+    "Serve",
+    "How fast and how cheap is a model served, and what binds?",
+    _CONTROLS,
+    _answer,
+    presets={
+        "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
+        "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},
+        "Slow mode: as cheap as it gets": {"system": "gb200-nvl72", "gpus": "72", "tpot": "0.2"},
+        "Llama 3.3 70B on eight H200": {
+            "model": "meta-llama/Llama-3.3-70B-Instruct",
+            "system": "h200-nvl8",
+            "gpus": "8",
+        },
+        "Long context": {"input-tokens": "65536", "output-tokens": "2048"},
+    },
+)

@@ -1,0 +1,1 @@
+"""Answers about the frontier: systems, sites, growth, forecasts, single runs."""

@@ -1,0 +1,263 @@
+"""Answer how compute grows, and when a run is possible: growth, forecasts, and forecasts from a cut-off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from computeledger.fields import Given
+from computeledger.frontier.epoch_files import CREDIT, checked_day, read_timelines
+from computeledger.frontier.fits import weights_fractions
+from computeledger.frontier.forecast import Backtest, Reached, forecast_series, run_series, site_series, when_reached
+from computeledger.frontier.forecast import backtest as backtest_series
+from computeledger.frontier.growth import (
+    Growth,
+    Projection,
+    dated_quantities,
+    fitted_growth,
+    flat_funding_slowdown,
+    largest_systems,
+    load_scenarios,
+    project,
+    years_to_grow,
+)
+from computeledger.frontier.memory import hbm_share
+from computeledger.frontier.needs import Needed, needed_system
+from computeledger.frontier.steps import RunStep, run_steps
+from computeledger.frontier.trends import Predicted, Series, date_of, year_of
+from computeledger.frontier.working import growth_figures, reached_figures, run_figures, system_figures
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.progress import stage
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.frontier import document as documents
+from computeledger.questions.document import document
+from computeledger.questions.frontier import BacktestQuestion, ForecastQuestion, GrowthQuestion
+from computeledger.questions.grounds import figure_document
+
+
+def _sites(data: str | None) -> Any:
+    return None if data is None else read_timelines(Path(data))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BacktestAnswer(Answer):
+    """Forecasts from a cut-off beside what came."""
+
+    result: Backtest
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+        """As ``computeledger frontier backtest --json`` prints it."""
+        return documents.backtest_document(self.result)
+
+
+def backtest(question: BacktestQuestion | None = None, /, **given: Given) -> BacktestAnswer:
+    """Forecast from a cut-off what is known now, and hold the forecast against it.
+
+    Parameters
+    ----------
+    question : BacktestQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str
+        Fields of :class:`~computeledger.questions.frontier.BacktestQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    BacktestAnswer
+        Coverage, error and width of the intervals.
+
+    Raises
+    ------
+    InputError
+        For a day that is none.
+
+    Examples
+    --------
+    >>> backtest(cutoff="2023-12-31").result.coverage_90
+    1.0
+    """
+    return from_python(BacktestQuestion, answer_backtest, question, given)
+
+
+def answer_backtest(question: BacktestQuestion) -> BacktestAnswer:
+    """Answer ``computeledger frontier backtest``."""
+    return BacktestAnswer(backtest_series(checked_day(question.cutoff, "--cutoff"), _sites(question.data)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GrowthAnswer(Answer):
+    """Growth fitted on data, and scenarios."""
+
+    question: GrowthQuestion
+    fits: Mapping[str, Growth]
+    dated: Mapping[str, Any]
+    projections: Sequence[Projection]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger frontier growth --json`` prints it."""
+        fits = dict(self.fits)
+        return {
+            **({"working": [figure_document(one) for one in growth_figures(fits)]} if working else {}),
+            "growth": [documents.growth_document(one, self.dated[one.name]) for one in fits.values()],
+            "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
+            "hbm_capex_fraction": document(hbm_share()),
+            "scenarios": [documents.projection_document(one) for one in self.projections],
+            "credit": CREDIT,
+        }
+
+
+def growth(question: GrowthQuestion | None = None, /, **given: Given) -> GrowthAnswer:
+    """Growth fitted on data with its interval, and scenarios of what bounds it.
+
+    Parameters
+    ----------
+    question : GrowthQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str or int
+        Fields of :class:`~computeledger.questions.frontier.GrowthQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    GrowthAnswer
+        Yearly ratios with their intervals, and the compute of scenarios by year.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a scenario that is not known.
+
+    Examples
+    --------
+    >>> fits = growth(first="2023-01-01", years=3).fits
+    >>> fits["run_flop"].low < fits["run_flop"].ratio < fits["run_flop"].high
+    True
+    """
+    return from_python(GrowthQuestion, answer_growth, question, given)
+
+
+def answer_growth(question: GrowthQuestion) -> GrowthAnswer:
+    """Answer ``computeledger frontier growth``."""
+    first, last = checked_day(question.first, "--first"), checked_day(question.last, "--last")
+    sites = _sites(question.data)
+    fits = fitted_growth(first, last, sites)
+    years = np.arange(question.years + 1.0)
+    projections = [project(one, fits, years) for one in load_scenarios(question.scenario).values()]
+    return GrowthAnswer(question, fits, dated_quantities(sites), projections)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A series with its forecast at the ends of quarters."""
+
+    series: Series
+    dates: Sequence[str]
+    predicted: Predicted
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ForecastAnswer(Answer):
+    """When a training run is possible, and what it takes."""
+
+    question: ForecastQuestion
+    reached: Reached
+    needed: Needed
+    steps: Mapping[str, Sequence[RunStep]]
+    powered: Reached
+    ahead: Mapping[str, Ahead]
+
+    def probability_by(self, date: str) -> float:
+        """Chance that the run is possible by a day, YYYY-MM-DD [-]."""
+        return self.reached.probability_by(checked_day(date, "date"))
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger frontier forecast --json`` prints it."""
+        question, needed = self.question, self.needed
+        found = documents.reached_document(self.reached)
+        if question.by is not None:
+            found["probability_by"] = {"date": question.by, "probability": self.reached.probability_by(question.by)}
+        if question.scenario is not None:
+            found["scenarios"] = _scenario_dates(question.scenario, self.reached.series, median_of(question.flop))
+        found["needs"] = documents.system_document(needed.system)
+        found["trains"] = {
+            name: documents.timed_run_document(one, self.steps[name]) for name, one in needed.runs.items()
+        }
+        found["repetition"] = {name: document(one) for name, one in needed.text.items()}
+        found["gpu_time"] = documents.gpu_time_document(needed)
+        found["largest_site_has_the_power"] = documents.reached_document(self.powered)
+        found |= {
+            name: documents.ahead_document(one.series, one.dates, one.predicted) for name, one in self.ahead.items()
+        }
+        found["known_systems"] = documents.known_systems_document(largest_systems())
+        found["fits"] = [document(one) for one in weights_fractions()]
+        if working:
+            steps = {name: found["trains"][name]["step_s"] for name in needed.runs}
+            given = (median_of(question.duration), median_of(question.utilization))
+            found["working"] = [figure_document(one) for one in (
+                *reached_figures(self.reached), *system_figures(needed.system),
+                *run_figures(needed.runs, needed.system, given, steps),
+            )]  # fmt: skip
+        return found | {"credit": CREDIT}
+
+
+def forecast(question: ForecastQuestion | None = None, /, **given: Given) -> ForecastAnswer:
+    """When a training run of a size is possible, with what chance, and what it takes.
+
+    Parameters
+    ----------
+    question : ForecastQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.questions.frontier.ForecastQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    ForecastAnswer
+        The date with its interval, chips, power and money of the system, and the months that the run takes.
+
+    Raises
+    ------
+    InputError
+        For bad input.
+
+    Examples
+    --------
+    >>> answer = forecast(flop="1e28", samples=500)
+    >>> answer.probability_by("2027-12-31") < answer.probability_by("2032-12-31")
+    True
+    """
+    return from_python(ForecastQuestion, answer_forecast, question, given)
+
+
+def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
+    """Answer ``computeledger frontier forecast``."""
+    if question.by is not None:
+        question = replace(question, by=checked_day(question.by, "--by"))
+    target, duration, utilization = (median_of(one) for one in (question.flop, question.duration, question.utilization))
+    stage("the record so far")
+    series = run_series()
+    reached = when_reached(series, target, question.samples, question.seed)
+    needed = needed_system(target, question.accelerator, duration, utilization)
+    both = {"ahead": series, "sites_ahead": site_series()}
+    return ForecastAnswer(
+        question=question,
+        reached=reached,
+        needed=needed,
+        steps={name: run_steps(one, needed.system.generations, name) for name, one in needed.runs.items()},
+        powered=when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), question.samples),
+        ahead={name: Ahead(one, *forecast_series(one, "2030-12-31")) for name, one in both.items()},
+    )
+
+
+def _scenario_dates(given: str, series: Series, target: float) -> list[dict[str, Any]]:
+    """When the largest run reaches a size if it grows as the largest system does in a scenario: a date, no interval."""
+    fits, known, last = fitted_growth(), float(series.values[-1]), year_of(series.dates[-1])
+    found = []
+    for one in load_scenarios(given).values():
+        years = years_to_grow(one, fits, target / known)
+        date = date_of(last + years) if math.isfinite(years) else None
+        found.append({"scenario": one.name, "note": one.note, "date": date})
+    return found

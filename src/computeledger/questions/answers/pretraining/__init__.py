@@ -1,0 +1,1 @@
+"""Answers about pretraining: the configuration, its step, the run."""

@@ -1,0 +1,1 @@
+"""Answers about prices of tokens, and what they reveal."""

@@ -1,0 +1,279 @@
+"""Answer what a price sheet reveals of the model behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from computeledger.economics.prices.evidence import PriceEvidence, price_evidence
+from computeledger.economics.prices.inversion import Inversion, PriceClues, invert_prices, premium_of
+from computeledger.economics.prices.points import fit_sizes, one_sheet, shipped_points
+from computeledger.economics.prices.readings import (
+    LIFETIMES_S,
+    cache_reads_to_break_even,
+    lifetime_readings,
+    store_or_resend_s,
+)
+from computeledger.economics.prices.sheets import PriceSheet, PriceTier, Rate, read_sheet
+from computeledger.economics.prices.working import inversion_figures
+from computeledger.errors import InputError, nearest, shown
+from computeledger.fields import Given
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answers.prices.source import load_sheet
+from computeledger.questions.document import document, picked
+from computeledger.questions.grounds import figure_document
+from computeledger.questions.invert import InvertQuestion
+from computeledger.units import format_si
+
+#: Below so many effective samples the weights are rough.
+FEW_SAMPLES = 200
+#: How much larger a ratio of output to input price is said what of.
+_RATIO_TRIED = 4.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class InvertAnswer(Answer):
+    """What a price sheet reveals."""
+
+    question: InvertQuestion
+    sheet: PriceSheet
+    clues: PriceClues
+    result: Inversion
+
+    @property
+    def n_params_active(self) -> Quantity:
+        """Parameters multiplied per token [params]."""
+        return _quantity(self.result.n_params_active)
+
+    @property
+    def n_params_total(self) -> Quantity:
+        """Parameters stored [params]."""
+        return _quantity(self.result.n_params_total)
+
+    @property
+    def gross_margin_fraction(self) -> Quantity:
+        """Price less cost, over price; prices alone do not identify it [-]."""
+        return Quantity.of(self.result.gross_margin_fraction, "")
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger invert --json`` prints it."""
+        sheet, clues, found = self.sheet, self.clues, self.result
+        said = inversion_document(found)
+        base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+        said["prices"] = base
+        said["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
+        said["elasticities"] = _elasticities()
+        said["not_identified"] = [*_far(found, clues), *_not_identified(found)]
+        said["readings"] = _readings(sheet, clues)
+        said["questions"] |= {
+            f"cache lifetime, {kind}": [document(one) for one in group]
+            for kind, group in lifetime_readings(base).items()
+        }
+        said["size_times_margin"] = _line(clues)
+        said["assumptions"] = _assumptions(found, clues)
+        if working:
+            said["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
+        return said
+
+
+def invert(question: InvertQuestion | str | Path | None = None, /, **given: Given) -> InvertAnswer:
+    """What a price sheet reveals of the model behind it, and what it does not.
+
+    Parameters
+    ----------
+    question : InvertQuestion, str or Path, optional
+        What is asked, or the path of a price sheet; keywords change single fields.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.questions.invert.InvertQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    InvertAnswer
+        Sizes with their intervals, hypotheses with their weights.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a sheet without a price of input or output.
+
+    Examples
+    --------
+    >>> answer = invert(input=2, output=12, samples=2000)
+    >>> dearer = invert(answer.question, input=8, output=48)
+    >>> dearer.n_params_active.p50 > answer.n_params_active.p50
+    True
+    """
+    if isinstance(question, (str, Path)):
+        question, given = None, {**given, "sheet": str(question)}
+    return from_python(InvertQuestion, answer_invert, question, given)
+
+
+def answer_invert(question: InvertQuestion) -> InvertAnswer:
+    """Answer ``computeledger invert``."""
+    sheet = _sheet(question)
+    missing = [kind for kind in ("input", "output") if kind not in sheet.rates or sheet.rates[kind].base <= 0]
+    if missing:
+        raise InputError(f"{sheet.name}: the {missing[0]} price is missing or 0, so nothing can be learnt from it")
+    steps = sheet.rates["input"].tiers
+    provider = question.provider or sheet.name.partition("/")[0]
+    sellers = fit_sizes(shipped_points()).provider_effects
+    if question.provider and provider not in sellers:
+        raise InputError(f"--provider {shown(provider)}: no price of theirs is known: {nearest(provider, sellers)}")
+    premium, spread = premium_of(question.premium, question.premium_spread)
+    clues = PriceClues(
+        float(sheet.rates["input"].base), float(sheet.rates["output"].base), provider,
+        float(steps[0].threshold_tokens) if steps else None, premium, spread, question.fast_price, question.fast_speed,
+    )  # fmt: skip
+    return InvertAnswer(question, sheet, clues, invert_prices(clues, question.samples, question.seed))
+
+
+def _sheet(question: InvertQuestion) -> PriceSheet:
+    """The sheet of ``--model``, of a file, or of prices given by hand."""
+    if question.model is not None:
+        return load_sheet(question.model)
+    if question.sheet is not None:
+        return read_sheet(question.sheet)
+    price = Decimal(str(question.input))
+    tiers: tuple[PriceTier, ...] = ()
+    if question.threshold is not None:
+        tiers = (PriceTier(int(median_of(question.threshold)), price * 2),)
+    return PriceSheet("given by hand", {"input": Rate(price, tiers), "output": Rate(Decimal(str(question.output)))})
+
+
+def _far(found: Inversion, clues: PriceClues) -> list[str]:
+    """What makes an answer rough: few samples, and prices beyond those of open models."""
+    out: list[str] = []
+    known = shipped_points()
+    for name, asked, logs in (
+        ("input", clues.usd_per_mtok_input, known.log_input),
+        ("output", clues.usd_per_mtok_output, known.log_output),
+    ):
+        low, high = (math.exp(float(end)) for end in (logs.min(), logs.max()))
+        if not low <= asked / clues.premium_ratio <= high:
+            words = f"sizes are extrapolated: open models sell {name} at ${low:.2g} to ${high:.3g} per million tokens"
+            out.insert(0, words)
+    if found.effective_samples < FEW_SAMPLES:
+        rough = f"only {found.effective_samples:.0f} samples carry the weight: what rests on physics is rough here"
+        out.insert(0, rough)
+    return out
+
+
+def _assumptions(found: Inversion, clues: PriceClues) -> list[str]:
+    markup = [math.exp(value) for value in found.markup.mean]
+    return [
+        f"prices {clues.premium_ratio:g} times those of the open market, log sd {clues.premium_spread:g}",
+        "rent of the price edition; context 2K..32K, occupancy 30..80 %; chips, precisions, targets equally likely",
+        (f"fitted on {found.markup.n_sheets} sheets of open models: input price {markup[0]:.2f} and output price "
+        f"{markup[1]:.2f} times the cost so counted, log sd {found.markup.covariance[0, 0] ** 0.5:.2f} and "
+        f"{found.markup.covariance[1, 1] ** 0.5:.2f}"),
+    ]  # fmt: skip
+
+
+def _quantity(interval: Mapping[str, tuple[float, float]]) -> Quantity:
+    found = _size(interval)
+    p05, p10, p50, p90, p95 = (float(found[end]) for end in ("p05", "p10", "p50", "p90", "p95"))
+    return Quantity(p05, p10, p50, p90, p95, "params")
+
+
+def _size(interval: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    out: dict[str, Any] = {"p50": interval["median"][0], "unit": "params"}
+    for level, (low, high) in (("90", ("p05", "p95")), ("80", ("p10", "p90")), ("50", ("p25", "p75"))):
+        out[low], out[high] = interval[level]
+    return out
+
+
+def inversion_document(found: Inversion) -> dict[str, Any]:
+    """Intervals and hypotheses as JSON."""
+    return {
+        "n_params_active": _size(found.n_params_active),
+        "n_params_total": _size(found.n_params_total),
+        **picked(
+            found,
+            "kv_bytes_per_token",
+            "decode_batch",
+            "gross_margin_fraction",
+            "utilization_fraction",
+            "hypotheses",
+            "questions",
+            units={"kv_bytes_per_token": "byte/token"},
+        ),
+        "bits": found.learnt,
+        "informed_by": found.informed_by,
+        "identified": {name: name.startswith("n_params") for name in found.learnt},
+        "effective_samples": found.effective_samples,
+    }
+
+
+def _elasticities() -> list[dict[str, Any]]:
+    """Of size by price: the regression's."""
+    fit = fit_sizes(shipped_points())
+    return [
+        {"quantity": name, "input_price_elasticity": float(of[1]), "output_price_elasticity": float(of[2])}
+        for name, of in (("n_params_active", fit.active), ("n_params_total", fit.total))
+    ]
+
+
+def _cache_words(found: PriceEvidence) -> str:
+    elasticity = f"elasticity of price {found.kv_elasticity:.2f} +- {found.kv_error:.2f} over {found.n_with_kv} models"
+    return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
+
+
+def _not_identified(inverted: Inversion) -> list[str]:
+    """What the shipped prices say of quantities that they hardly reveal."""
+    found = price_evidence()
+    active, total = inverted.n_params_regressed
+    clipped = (
+        f"total parameters are set to the active ones: the regression alone gives {format_si(total)} total and "
+        f"{format_si(active)} active, fewer than are multiplied"
+    )
+    return [
+        *([clipped] if total < active else []),
+        _cache_words(found),
+        _ratio_words(found),
+        *([inverted.threshold_words] if inverted.threshold_words else []),
+        "size and margin are one product: the same price is a larger model or a wider margin",
+    ]
+
+
+def _ratio_words(found: PriceEvidence) -> str:
+    """What the ratio of output to input price tells: nothing of the size, something of the sparsity."""
+    fit = fit_sizes(shipped_points())
+    active, total = (_RATIO_TRIED ** float(slopes[2]) for slopes in (fit.active, fit.total))
+    return (
+        f"the ratio of output to input price alone says nothing about sqrt(active x total) (R2 {found.ratio_r2:.3f}, "
+        f"{found.n_models} models); at one input price it tells sparsity: {_RATIO_TRIED:g} times the ratio means "
+        f"{active:.2g} times the active and {total:.2g} times the total parameters"
+    )
+
+
+def _readings(sheet: PriceSheet, clues: PriceClues) -> dict[str, Any]:
+    """The lecture's readings of a sheet: explanations, each with what is known against it."""
+    base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
+    out: dict[str, Any] = {"output_over_input_ratio": base["output"] / base["input"]}
+    if "cached_read" in base:
+        out["cached_read_over_input_ratio"] = base["cached_read"] / base["input"]
+        for kind in LIFETIMES_S:
+            reads = cache_reads_to_break_even(base, kind) if kind in base else math.inf
+            if math.isfinite(reads) and reads > 0:
+                out[f"reads_to_break_even_{kind}"] = reads
+                out[f"store_or_resend_s_{kind}"] = store_or_resend_s(base, kind)
+    modes = {name: rates["input"] for name, rates in sheet.modes.items() if "input" in rates}
+    out["mode_over_standard_ratio"] = {name: float(rate.base) / base["input"] for name, rate in modes.items()}
+    if clues.fast_batch_ratio is not None:
+        out["fast_mode_batch_ratio"] = clues.fast_batch_ratio
+    return out
+
+
+def _line(clues: PriceClues) -> list[dict[str, float]]:
+    """Median size at extra margins of 1, 2, 4 and 8: one product."""
+    fit, rows = fit_sizes(shipped_points()), []
+    for extra in (1.0, 2.0, 4.0, 8.0):
+        prices = clues.usd_per_mtok_input / extra, clues.usd_per_mtok_output / extra
+        size = math.exp(float(fit.predict(one_sheet(clues.provider, *prices))[0]))
+        rows.append({"extra_margin_ratio": extra, "n_params_active": size})
+    return rows

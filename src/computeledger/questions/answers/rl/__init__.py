@@ -1,0 +1,1 @@
+"""Answers about reinforcement learning: the run, and what it buys."""

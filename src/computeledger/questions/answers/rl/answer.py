@@ -1,0 +1,265 @@
+"""Answer an RL question: the step by phase, the run's cost, what binds, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import median
+from computeledger.facts.catalog import compared_systems
+from computeledger.facts.load import load_model, load_system
+from computeledger.fields import Given
+from computeledger.physics.calibration.rl import load_rl_factors
+from computeledger.physics.roofline import Precision
+from computeledger.physics.transformer import n_params_active
+from computeledger.progress import stage
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked
+from computeledger.questions.answers.rl import document as documents
+from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_setting
+from computeledger.questions.grounds import working_document
+from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
+from computeledger.workloads.rl.generation import decode_bound
+from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
+from computeledger.workloads.rl.levers import Lever, levers
+from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
+from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
+from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine
+
+#: Domains that --scale-up shows beside the question's own.
+SCALE_UP_SYSTEMS = compared_systems("scale_up_domains")
+#: Models among which the largest that a domain serves is looked for.
+MODELS = (
+    "llama-3.1-8b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3",
+    "kimi-k2",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DomainAnswer:
+    """A scale-up domain under RL."""
+
+    use: DomainUse
+    longest_trace_tokens: float
+    largest_model: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RLAnswer(Answer):
+    """An RL question answered."""
+
+    question: RLQuestion
+    setting: Setting
+    run: RunCost
+    typical: RLResult
+    bound: str
+    next_gpu: Mapping[str, float]
+    levers: tuple[Lever, ...] = ()
+    group_sizes: Mapping[str, RLResult] = field(default_factory=dict)
+    domains: tuple[DomainAnswer, ...] = ()
+
+    @property
+    def step_s(self) -> Quantity:
+        """Time of a step [s]."""
+        return Quantity.of(self.run.result.step_s, "s")
+
+    @property
+    def gpu_hours(self) -> Quantity:
+        """Of the run, waiting included [h]."""
+        return Quantity.of(self.run.gpu_hours, "GPU-hours")
+
+    @property
+    def days(self) -> Quantity:
+        """Of the run [day]."""
+        return Quantity.of(self.run.days, "days")
+
+    @property
+    def usd(self) -> Quantity:
+        """Cost of the run [USD]."""
+        return Quantity.of(self.run.usd, "USD")
+
+    @property
+    def beta_flop(self) -> Quantity:
+        """FLOP of a sampled token over the active parameters [-]."""
+        return Quantity.of(self.run.result.beta_flop, "")
+
+    @property
+    def beta_gpu_time(self) -> Quantity:
+        """The same in GPU-time, where a pretraining token costs 6 [-]."""
+        return Quantity.of(self.run.beta_gpu_time, "")
+
+    @property
+    def utilization_fraction(self) -> Quantity:
+        """FLOP over the dense bf16 peak and all GPU-time [-]."""
+        return Quantity.of(self.run.result.utilization_fraction, "")
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger rl --json`` prints it.
+
+        Examples
+        --------
+        >>> from computeledger.questions.answers.rl.answer import rl
+        >>> answer = rl(model="llama-3.1-8b", system="h100-nvl8", rollout_tokens="1K", samples=16)
+        >>> answer.to_dict()["step_s"]["p50"] == answer.step_s.p50
+        True
+        """
+        setting, question, run = self.setting, self.question, self.run
+        document = {
+            "model": setting.run.model.id,
+            "system": setting.system.id,
+            "accelerator": setting.system.accelerator.id,
+            "n_gpus": median(run.result.scenario.split.n_gpus),
+            **documents.rl_document(run),
+            **documents.bound_document(self.typical, self.bound),
+        }
+        best = max(self.next_gpu, key=self.next_gpu.__getitem__)
+        document["next_gpu"] = {"best": best, "step_saved_fraction": dict(self.next_gpu)}
+        document["demand"] = self._demand()
+        if question.pretraining_flop is not None:
+            document["equal_gpu_time"] = documents.balance_document(run, setting.draws["pretraining_flop"])
+        if setting.run.options:
+            document["split_options"] = [documents.option_document(one) for one in setting.run.options[:SHOWN]]
+        if self.levers:
+            document["levers"] = [documents.lever_document(one) for one in self.levers]
+            document["samples_per_problem"] = {
+                size: documents.group_document(one) for size, one in self.group_sizes.items()
+            }
+        if self.domains:
+            document["scale_up"] = [
+                documents.domain_document(one.use, one.longest_trace_tokens, one.largest_model) for one in self.domains
+            ]
+        document |= {"price": setting.price_ground, "backend": question.backend, "assumptions": _assumptions(question)}
+        document["interval"] = {"class": setting.run.confidence}
+        if working:
+            document["working"] = working_document(rl_figures(run), setting.price_ground)
+            document["efficiency"] = _factors()
+        return remarked(document, self.remarks)
+
+    def _demand(self) -> dict[str, Any]:
+        """What a budget of FLOP asks for."""
+        draws = self.setting.draws
+        found = documents.demand_document(draws["budget_flop"], self.run.demand(draws["budget_flop"]))
+        if self.question.continuation_tokens is None:
+            return found
+        asked = (draws["budget_flop"], draws.get("text_tokens_per_position"))
+        return found | documents.text_document(self.run, asked, draws["stock"])
+
+
+def _assumptions(question: RLQuestion) -> dict[str, Any]:
+    """What is taken for granted beside the fitted constants."""
+    document: dict[str, Any] = {
+        "verifier_headroom_fraction": VERIFIER_HEADROOM,
+        "epochs_over_the_tasks": EPOCHS,
+        "pretraining_mfu": "as --mfu",
+        "colocated": "weights and caches of the idle side are moved out of the way within weight sync",
+    }
+    tails = question.rollout_limit_tokens, question.rollout_lengths, question.longest_over_mean
+    if all(one is None for one in tails):
+        document["longest_over_mean"] = LONGEST_OVER_MEAN
+    return document
+
+
+def _factors() -> dict[str, dict[str, Any]]:
+    """RL's constants with their sources."""
+    return {
+        name: {**documents.ends_document(one.value), "kind": one.kind, "why": one.why, "source": one.source}
+        for name, one in load_rl_factors().items()
+    }
+
+
+def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
+    """Where the GPU-time of a reinforcement-learning run goes, what it costs, and who waits.
+
+    Parameters
+    ----------
+    question : RLQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.workloads.questions.rl.RLQuestion`: texts with units, or numbers
+        in SI units.
+
+    Returns
+    -------
+    RLAnswer
+        With the layouts and the split of the GPUs that were stated, or found.
+
+    Raises
+    ------
+    InputError
+        For bad input, and where nothing fits.
+
+    Examples
+    --------
+    >>> answer = rl(model="llama-3.1-8b", system="h100-nvl8", gpus=16, rollout_tokens=1000, samples=16)
+    >>> twice = rl(answer.question, prompts_per_step=256)
+    >>> 1.2 < twice.step_s.p50 / answer.step_s.p50 < 2.1
+    True
+    """
+    return from_python(RLQuestion, answer_rl, question, given)
+
+
+def answer_rl(question: RLQuestion) -> RLAnswer:
+    """Answer ``computeledger rl``."""
+    setting = read_setting(question)
+    stage("the run with its samples")
+    run = _cost(setting, typical=False)
+    stage("what binds")
+    result = _cost(setting, typical=True).result
+    one, machines = setting.run.typical, setting.run.typical_machines
+    bound = decode_bound(one.engine, one.sampling, result.generation.live, machines.generation)
+    return RLAnswer(
+        question=question,
+        setting=setting,
+        run=run,
+        typical=result,
+        bound=str(np.ravel(bound)[0]),
+        next_gpu=next_gpu(one, machines),
+        levers=tuple(levers(one, machines)) if question.levers else (),
+        group_sizes=_group_sizes(setting) if question.levers else {},
+        domains=_domains(setting) if question.scale_up else (),
+    )
+
+
+def _cost(setting: Setting, typical: bool) -> RunCost:
+    """One step of the run and what it costs."""
+    numbers = setting.middles if typical else setting.draws
+    scenario = setting.run.typical if typical else setting.run.scenario
+    machines = setting.run.typical_machines if typical else setting.run.machines
+    peak, n_active = machines.training.bf16_flop_per_s, n_params_active(setting.run.model)
+    return RunCost(
+        result=estimate_rl(scenario, machines),
+        steps=numbers["steps"],
+        usd_per_gpu_hour=numbers["price"],
+        facility_w_per_gpu=numbers["power"],
+        pretraining_gpu_s_per_token=pretraining_gpu_s_per_token(n_active, peak, numbers["mfu"]),
+    )
+
+
+def _group_sizes(setting: Setting) -> dict[str, RLResult]:
+    """Sampling 4 against 64 per problem, the rest alike."""
+    found = {}
+    for size in (4.0, 64.0):
+        algorithm = replace(setting.run.typical.algorithm, group_size=size)
+        sampling = replace(setting.run.typical.sampling, group_size=size)
+        moved = replace(setting.run.typical, algorithm=algorithm, sampling=sampling)
+        found[f"{size:.0f}"] = estimate_rl(moved, setting.run.typical_machines)
+    return found
+
+
+def _domains(setting: Setting) -> tuple[DomainAnswer, ...]:
+    """The question's model and rollouts in one domain of each kind."""
+    machines, engine = setting.run.typical_machines, setting.run.typical.engine
+    sampling = setting.run.typical.sampling
+    models = [(one, Precision()) for one in map(load_model, MODELS)]
+    rows = []
+    for name in dict.fromkeys((setting.system.id, *SCALE_UP_SYSTEMS)):
+        there = rl_machine(replace(machines.generation, system=load_system(name)))
+        moved = replace(machines, generation=there, training=there)
+        use = domain_use(setting.run.model, engine.precision, sampling, moved)
+        trace = longest_trace(setting.run.model, engine.precision, moved, median(sampling.prompt_tokens))
+        best = largest_model(models, sampling, moved)
+        rows.append(DomainAnswer(use, trace, best[0].id if best else "none of those tried"))
+    return tuple(rows)

@@ -1,0 +1,1 @@
+"""Answers about serving: one pool, two pools, sweeps, launch commands."""

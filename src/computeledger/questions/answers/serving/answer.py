@@ -1,0 +1,373 @@
+"""Answer a serving question by one pool of replicas: layout and batch, speed, cost and memory, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Num, Uncertain, median, sample
+from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
+from computeledger.economics.hosting.memory_design import design_memory
+from computeledger.errors import DoesNotFitError, InputError, shown
+from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import user_path
+from computeledger.facts.load import load_system
+from computeledger.facts.schema import System
+from computeledger.fields import Given, fields_of
+from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
+from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine, precision_of
+from computeledger.questions.answer import from_python
+from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.document import (
+    breakdown_document,
+    dear_reads,
+    margins_document,
+    meets_document,
+    option_document,
+    pool_option_document,
+    wider_products,
+)
+from computeledger.questions.answers.serving.launch import check_launcher, launch_text
+from computeledger.questions.answers.serving.pools import PoolsAnswer, answer_pools
+from computeledger.questions.answers.serving.setting import (
+    ServingAnswer,
+    Setting,
+    aim_of_the_search,
+    interval_document,
+    layouts_to_search,
+    model_document,
+    speculation,
+)
+from computeledger.questions.answers.serving.tiers import kv_tiers_document
+from computeledger.questions.answers.setup import draw_machine, multiplied_in, price_of
+from computeledger.questions.grounds import efficiency_document, working_document
+from computeledger.units import format_count
+from computeledger.workloads.figures import serving_figures
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving.breakdown import break_down_serving
+from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving, ideal_serving
+from computeledger.workloads.serving.intervals import Interval, anchored, interval_for
+from computeledger.workloads.serving.margins import rivals_of
+from computeledger.workloads.serving.pool_search import search_pools
+from computeledger.workloads.serving.reading import (
+    check_request,
+    choose_option,
+    layouts_to_try,
+    lengths_of,
+    model_of,
+    read_serving,
+    search_options,
+)
+from computeledger.workloads.serving.search import (
+    SLOWEST_TPOT_S,
+    Fleet,
+    PriceOfSpeed,
+    ServingOption,
+    Slo,
+    pareto_front,
+    price_of_speed,
+    size_fleet,
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ServeAnswer(ServingAnswer):
+    """A serving question answered at one layout and batch."""
+
+    chosen: ServingOption
+    options: tuple[ServingOption, ...]
+    layouts: tuple[Layout, ...]
+    result: ServingResult
+    limit: ServingResult
+    price_of_speed: PriceOfSpeed
+    fleet: Fleet | None
+    n_gpus: int
+    anchored: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """Of one replica."""
+        return self.chosen.layout
+
+    @property
+    def _usd_per_mtok(self) -> tuple[Num, Num]:
+        return self.result.usd_per_mtok_output, self.result.usd_per_mtok_input
+
+    @property
+    def batch(self) -> int:
+        """Sequences decoding per replica [-]."""
+        return self.chosen.batch
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger serve --json`` prints it.
+
+        Examples
+        --------
+        >>> from computeledger.questions.answers.serving.answer import serve
+        >>> answer = serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, samples=16)
+        >>> answer.to_dict()["tpot_s"]["p50"] == answer.tpot_s.p50
+        True
+        """
+        setting, question = self.setting, self.question
+        engine, chip = question.engine, setting.system.accelerator
+        document: dict[str, Any] = {"system": setting.system.id, "accelerator": chip.id}
+        if self.fleet is not None:
+            document["fleet"] = documents.fleet_document(self.fleet)
+        document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
+        precision = self.result.scenario.precision
+        document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
+        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": engine}
+        document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
+        document["assumptions"] = documents.serving_assumptions()
+        if question.is_searched:
+            document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
+        document |= parts_document(self, document, working)
+        if working:
+            document["working"] = working_document(serving_figures(self.result), setting.price)
+            document["efficiency"] = efficiency_document(engine)
+        return document
+
+
+def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bool) -> dict[str, Any]:
+    """Parts of a serving document that depend on what was asked for."""
+    question, setting = answer.question, answer.setting
+    out = model_document(question, setting.at_median.model)
+    if out["remarks"]:
+        out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
+    out["remarks"] += wider_products(setting.at_median.precision, setting.machine.system) + dear_reads(answer.result)
+    if question.is_searched:
+        out["winner"] = option_document(answer.chosen)
+        out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]
+        out["n_options"] = len(answer.options)
+    if limits := question.limits:
+        out["meets"] = meets_document(answer.result, limits)
+    if question.is_searched and question.requests_per_s is None:
+        out["margins"] = _margins(answer)
+    if working:
+        found = break_down_serving(setting.at_median, setting.typical)
+        out["breakdown"] = breakdown_document(found, question.engine)
+    if (apart := _two_pools(answer)) is not None:
+        out["two_pools"] = apart
+    if question.kv_tiers:
+        out["kv_tiers"] = _kv_tiers(answer)
+    if question.emit is not None:
+        out["launch"] = {"engine": question.emit, "text": launch_text(question.emit, {**document, **out})}
+    return out
+
+
+def _margins(answer: ServeAnswer) -> dict[str, Any]:
+    """The winner against the best of every other layout within the same limits."""
+    limits = answer.question.limits
+    within = [
+        one for one in answer.options if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())
+    ]
+    fast = [one for one in within if one.tpot_s <= max(answer.chosen.tpot_s, SLOWEST_TPOT_S)]
+    chosen_from = fast if "tpot" not in limits else within
+    chances = {name: float(np.mean(getattr(answer.result, f"{name}_s") <= limit)) for name, limit in limits.items()}
+    return margins_document(rivals_of(answer.chosen, chosen_from), chances, len(chosen_from))
+
+
+#: Throughput of two pools over that of one beyond which an answer for one names them, and GPUs that are tried for it at
+#: most: a larger fleet repeats them (assumptions).
+CLEARLY_MORE, MOST_TRIED = 1.2, 512
+
+
+def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
+    """The best two pools on the GPUs at hand, where they give clearly more than the answer's one."""
+    question, typical, layouts = answer.question, answer.setting.typical, answer.layouts
+    gpus, engine = question.gpus, question.engine
+    is_searched = question.batch is None and question.layout is None and question.requests_per_s is None
+    if (
+        gpus is None
+        or not is_searched
+        or engine not in calibrated_engines()
+        or gpus < 2 * min(int(one.n_gpus) for one in layouts)
+    ):
+        return None
+    one = answer.setting.at_median
+    sure = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated")
+    at_median = replace(typical.efficiency, serving_ratio=median_of(sure.tpot), first_token_ratio=median_of(sure.ttft))
+    try:
+        found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
+    except DoesNotFitError:
+        return None
+    limits = {"tpot": SLOWEST_TPOT_S} | question.limits
+    within = [one for one in found if all(getattr(one, f"{name}_s") <= limit for name, limit in limits.items())]
+    if not within:
+        return None
+    best = max(within, key=lambda one: one.output_tokens_per_s_per_gpu)
+    gain = best.output_tokens_per_s_per_gpu / answer.chosen.output_tokens_per_s_per_gpu
+    return pool_option_document(best) | {"gain_ratio": gain} if gain > CLEARLY_MORE else None
+
+
+def _kv_tiers(answer: ServeAnswer) -> dict[str, Any]:
+    given = answer.question.cache_discount
+    inputs: dict[str, Uncertain] = load_tier_market().uncertain() | {
+        "cache_read": CACHE_READ_FRACTION if given is None else given
+    }
+    draws = sample(inputs, answer.question.samples, answer.question.seed)
+    market = load_tier_market()
+    scenario = answer.result.scenario
+    if np.any(np.asarray(scenario.usd_per_gpu_hour) <= 0):
+        raise InputError("--kv-tiers compares tiers with the price of GPU-time: --price must be greater than 0")
+    found = estimate_kv_tiers(scenario, answer.setting.machine, draws, market, draws["cache_read"])
+    designs = design_memory(scenario, answer.setting.machine, draws, market)
+    return kv_tiers_document(found, designs, market, draws["cache_read"])
+
+
+def serve(question: ServeQuestion | None = None, /, **given: Given) -> ServeAnswer | PoolsAnswer:
+    """How fast and how cheap a model is served, and what binds.
+
+    Parameters
+    ----------
+    question : ServeQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, bool or Range
+        Fields of :class:`~computeledger.workloads.questions.serve.ServeQuestion`: texts with units, or numbers
+        in SI units.
+
+    Returns
+    -------
+    ServeAnswer or PoolsAnswer
+        At the layout and batch that were stated, or at the cheapest that are fast enough; prefill and decode apart with
+        ``mode="disaggregated"``.
+
+    Raises
+    ------
+    InputError
+        For bad input, and for a batch or speed that no layout reaches, with the nearest that one does.
+
+    Examples
+    --------
+    >>> answer = serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, backend="ideal")
+    >>> round(1000 * answer.tpot_s.p50, 1), serve(answer.question, batch=64).tpot_s.p50 > answer.tpot_s.p50
+    (6.3, True)
+    """
+    return from_python(ServeQuestion, answer_serve, question, given)
+
+
+def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
+    """Answer ``computeledger serve``."""
+    if question.emit is not None:
+        check_launcher(question.emit)
+    if question.profile is not None and user_path(question.profile) is None:
+        given = shown(question.profile)
+        raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
+    setting, anchored_by = _setting(question)
+    return answer_pools(setting) if question.mode == "disaggregated" else _answer_one_pool(setting, anchored_by)
+
+
+def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
+    """The answer of one pool of replicas, for callers that ask for no other."""
+    return _answer_one_pool(*_setting(question))
+
+
+def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeAnswer:
+    question = setting.question
+    layouts = layouts_to_try(question, setting.at_median, setting.typical)
+    if question.layout is None:
+        layouts = layouts_to_search(question, layouts)
+    found = search_options(question, setting.at_median, layouts, setting.typical)
+    fleet = _fleet(found, question) if question.requests_per_s is not None else None
+    chosen = fleet.option if fleet is not None else choose_option(question, found)
+    at = replace(setting.scenario, layout=chosen.layout, batch=float(chosen.batch))
+    at_median = replace(setting.at_median, layout=chosen.layout, batch=float(chosen.batch))
+    return ServeAnswer(
+        question=question,
+        setting=replace(setting, at_median=at_median),
+        chosen=chosen,
+        options=tuple(found),
+        layouts=tuple(layouts),
+        result=estimate_serving(at, setting.machine),
+        limit=ideal_serving(at, setting.machine),
+        price_of_speed=price_of_speed(at_median, setting.typical),
+        fleet=fleet,
+        n_gpus=fleet.n_gpus if fleet is not None else question.gpus or max(int(one.n_gpus) for one in layouts),
+        anchored=anchored_by,
+    )
+
+
+def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
+    """Scenario and machine of a question, with samples and at their medians; and what its anchors say."""
+    system, model = load_system(question.system), model_of(question)
+    price, ground = price_of(system, question.price)
+    lengths = lengths_of(question)
+    streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
+    interval = _interval(model, system, question)
+    ratios, anchors = _anchored(question, interval, model, system)
+    inputs = {streams[name]: value for name, value in lengths.items()}
+    draws, machine, typical = draw_machine(system, {**inputs, "price": price, **ratios}, question.engine, question)
+    scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
+    medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
+    at_median = read_serving(question, medians, median_of(price))
+    check_request(at_median)
+    setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
+    return setting, _carried(anchors, interval, draws)
+
+
+def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
+    """The interval of the question's class; the physical limit has none."""
+    engine, kind, stated = question.engine, question.mode, question.layout
+    load_factors(engine)
+    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
+        kind = "spread"
+    weights = precision_of(model, question.precision, question.kv_precision).name
+    return None if engine not in calibrated_engines() else interval_for(model, weights, system, engine, kind)
+
+
+def _anchored(
+    question: ServeQuestion, interval: Interval | None, model: Model, system: System
+) -> tuple[dict[str, Uncertain], dict[str, Any]]:
+    """Ranges of real over predicted time, with what the reader's own measurements say about them."""
+    given = [read_anchor(text) for text in question.anchor]
+    if interval is None:
+        if given:
+            raise InputError("--anchor: the physical limit is no engine; an anchor needs trtllm, vllm or sglang")
+        return {}, {}
+    ranges = {"tpot": interval.tpot, "ttft": interval.ttft}
+    document: dict[str, Any] = {}
+    if given:
+        if question.layout is None and any(one.layout is None for one in given):
+            raise InputError("--anchor: state the layout it was measured on, with --layout or as layout=tp8")
+        layout = check_layout(parse_layout(question.layout), model) if question.layout else Layout()
+        central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
+        asked = ServingScenario(
+            model, layout, precision_of(model, question.precision, question.kv_precision), 1.0, 1.0, 1.0
+        )
+        ratios = anchor_ratios(given, asked, Machine(system, efficiency(question.engine, central)))
+        ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
+        document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
+    return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document
+
+
+_RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
+
+
+def _carried(anchors: Mapping[str, Any], interval: Interval | None, draws: Mapping[str, Num]) -> dict[str, Any]:
+    """An anchor's part of the document, with the factor by which each time is shifted at the median."""
+    if interval is None or "anchor" not in anchors:
+        return dict(anchors)
+    names = {"tpot": "efficiency.serving_ratio", "ttft": "efficiency.first_token_ratio"}
+    shift = {name: median(draws[key]) / median_of(getattr(interval, name)) for name, key in names.items()}
+    return {"anchor": {**anchors["anchor"], "carried_over": shift}}
+
+
+def _fleet(found: list[ServingOption], question: ServeQuestion) -> Fleet:
+    """The fewest GPUs for the load asked about."""
+    limits = {"requests_per_s": 0.0, "ttft": float("inf"), "tpot": float("inf")}
+    given = {name: getattr(question, name) for name in limits}
+    fleet = size_fleet(
+        found, Slo(*(limits[name] if value is None else median_of(value) for name, value in given.items()))
+    )
+    if question.gpus is not None and fleet.n_gpus > question.gpus:
+        raise InputError(
+            f"--gpus {question.gpus}: that load needs {format_count(fleet.n_gpus, 'GPU')}; leave --gpus out to size "
+            "the fleet"
+        )
+    return fleet

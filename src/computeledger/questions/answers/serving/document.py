@@ -1,0 +1,405 @@
+"""Serving answers as JSON documents, one shape for the command line, the report and the web."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Num, median
+from computeledger.facts.schema import System
+from computeledger.physics.calibration.efficiency import load_factors
+from computeledger.physics.roofline import BOUNDS, Operation, OperationKind, Precision, bound, bound_times_s, total_s
+from computeledger.physics.serving import memory, operations
+from computeledger.physics.serving.memory import ServingMemory
+from computeledger.questions.document import picked
+from computeledger.workloads.result import quantities, quantity
+from computeledger.workloads.serving.breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
+from computeledger.workloads.serving.burst import STATISTICS
+from computeledger.workloads.serving.estimate import ServingResult
+from computeledger.workloads.serving.margins import DISTINGUISHABLE, Rival
+from computeledger.workloads.serving.pool_search import PoolOption
+from computeledger.workloads.serving.pools import DisaggregatedResult
+from computeledger.workloads.serving.search import Fleet, PriceOfSpeed, ServingOption
+
+
+def wider_products(precision: Precision, system: System) -> list[str]:
+    """A note where a chip has no units for a precision: its products run in the next wider one."""
+    asked = {precision.attention, precision.dense, precision.experts}
+    peaks = system.accelerator.peak_flop_per_s
+    return [
+        f"{name}: {system.accelerator.id} has no {name} units; weights are stored in it, products run wider"
+        for name in ("fp8", "fp4", "int8")
+        if name in asked and name not in peaks
+    ]
+
+
+def dear_reads(result: ServingResult) -> list[str]:
+    """Why a cached token costs more than a new one, where it does."""
+    if median(result.usd_per_mtok_cached_read) <= median(result.usd_per_mtok_input):
+        return []
+    return [_DEAR_READ]
+
+
+_DEAR_READ = (
+    "cached read above input: every new token of the prompt attends to all of a cached prefix, but only to the half of "
+    "the new tokens that stand before it, and a cached entry crosses the network"
+)
+
+
+def serving_assumptions() -> dict[str, float]:
+    """What serving takes for granted beside the efficiency factors."""
+    return {
+        "cache_share_of_free_hbm_fraction": memory.CACHE_FRACTION,
+        "engine_workspace_bytes": memory.WORKSPACE_BYTES,
+        "prefill_chunk_tokens": operations.CHUNK_TOKENS,
+    }
+
+
+def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSpeed, gpus: int) -> dict[str, Any]:
+    """Serving at one layout and batch, its physical limit, and the price of speed."""
+    scenario = result.scenario
+    return {
+        "mode": "aggregated",
+        "model": scenario.model.id,
+        "layout": str(scenario.layout),
+        "batch": median(scenario.batch),
+        "n_gpus_per_replica": int(median(scenario.layout.n_gpus)),
+        "n_replicas": gpus // int(median(scenario.layout.n_gpus)),
+        "n_idle_gpus": gpus % int(median(scenario.layout.n_gpus)),
+        "input_tokens": median(scenario.input_tokens),
+        "cached_tokens": median(scenario.cached_tokens),
+        "output_tokens": median(scenario.output_tokens),
+        "precision": {name: getattr(scenario.precision, name) for name in ("attention", "dense", "experts", "kv")},
+        **quantities(serve_figures(result)),
+        **_first_tokens(result),
+        "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
+        "bound": main_bound(result.decode),
+        "prefill_bound": main_bound(result.prefill),
+        "bound_fractions": bound_fractions(result.decode),
+        "components": {
+            "decode": operations_document([*result.decode, _beside(result)]),
+            "prefill": operations_document(result.prefill),
+        },
+        "components_of": f"busiest GPU{', through all stages' if median(scenario.layout.pp) > 1 else ''}",
+        "memory_bytes": memory_document(result.memory),
+        "largest_batch": median(result.memory.largest_batch),
+        "physical_limit": quantities(serve_figures(ideal)),
+        "price_of_speed": speed_document(curve),
+    }
+
+
+def _first_tokens(result: ServingResult) -> dict[str, Any]:
+    """Times to first token over the requests of a run that starts at once."""
+    if np.all(np.isinf(result.scenario.rounds)):
+        return {}
+    return {
+        "rounds_per_burst": median(result.scenario.rounds),
+        "statistic": result.scenario.statistic,
+        "ttft_statistics_s": {name: quantity(result.ttft_statistic_s(name), "s") for name in STATISTICS},
+    }
+
+
+def _beside(result: ServingResult) -> Operation:
+    """The prefills of other requests that a decode step waits for, as one more row."""
+    return Operation(OperationKind.OTHER_PREFILLS, overhead_s=result.prefill_wait_s)
+
+
+def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:
+    """The figures that answer a serving question, with units."""
+    return {
+        "ttft_s": (result.ttft_s, "s"),
+        "tpot_s": (result.tpot_s, "s"),
+        "output_tokens_per_s_per_user": (result.output_tokens_per_s_per_user, "tokens/s"),
+        "output_tokens_per_s_per_gpu": (result.output_tokens_per_s_per_gpu, "tokens/s"),
+        "usd_per_mtok_input": (result.usd_per_mtok_input, "USD/Mtok"),
+        "usd_per_mtok_cached_read": (result.usd_per_mtok_cached_read, "USD/Mtok"),
+        "usd_per_mtok_output": (result.usd_per_mtok_output, "USD/Mtok"),
+    }
+
+
+def option_document(option: ServingOption) -> dict[str, Any]:
+    """A point of a serving search."""
+    return {
+        "layout": str(option.layout),
+        "batch": option.batch,
+        "n_gpus": int(option.layout.n_gpus),
+        "ttft_s": option.ttft_s,
+        "tpot_s": option.tpot_s,
+        "output_tokens_per_s_per_user": 1 / option.tpot_s,
+        "output_tokens_per_s_per_gpu": option.output_tokens_per_s_per_gpu,
+        **picked(option, "requests_per_s", "usd_per_mtok_input", "usd_per_mtok_output"),
+    }
+
+
+def speed_document(curve: PriceOfSpeed) -> dict[str, Any]:
+    """The price of speed on one layout."""
+    return {
+        **picked(
+            curve, "latency_floor_s", "usd_per_mtok_output_plateau", "slow_mode_saves_fraction", "fast_mode_costs_ratio"
+        ),
+        "curve": [picked(one, "batch", "tpot_s", "usd_per_mtok_output") for one in curve.options],
+    }
+
+
+def fleet_document(fleet: Fleet) -> dict[str, Any]:
+    """Replicas that carry a load."""
+    return {
+        **picked(fleet, "n_gpus", "n_replicas", "load_fraction"),
+        "replica": option_document(fleet.option),
+    }
+
+
+def breakdown_document(found: ServingBreakdown, engine: str) -> dict[str, Any]:
+    """A serving answer taken apart, at the medians of its inputs."""
+    result = found.result
+    return {
+        "decode": _step_document(found.decode),
+        "prefill": _step_document(found.prefill),
+        "tpot": {
+            "decode step": median(result.decode_s),
+            OperationKind.OTHER_PREFILLS.value: median(result.prefill_wait_s),
+        },
+        "ttft": {
+            "prefill": found.prefill.time_s,
+            "host, admission and queue": median(result.ttft_s) - found.prefill.time_s,
+        },
+        "constants": [_constant_document(one, engine) for one in found.constants],
+    }
+
+
+def _step_document(step: StepBreakdown) -> dict[str, Any]:
+    return {
+        "time_s": step.time_s,
+        "limit_s": step.limit_s,
+        "limit_fraction": step.limit_s / step.time_s,
+        "beside_s": dict(step.beside_s),
+        "operations": [_operation_document(one, step) for one in step.operations],
+    }
+
+
+def _operation_document(row: OperationBreakdown, step: StepBreakdown) -> dict[str, Any]:
+    one, limit = row.operation, row.limit
+    time_s = median(one.time_s)
+    parts = {name: median(getattr(one, name)) for name in ("compute_s", "memory_s", "network_s", "overhead_s")}
+    flop_per_s, bytes_per_s = (median(amount) / time_s for amount in (one.flop, one.bytes))
+    return {
+        "name": one.name,
+        "flop": median(one.flop),
+        "bytes": median(one.bytes),
+        "network_bytes": median(one.network_bytes),
+        **parts,
+        "time_s": time_s,
+        "share_fraction": time_s / step.time_s,
+        "limit_s": median(limit.time_s),
+        "limit_fraction": row.limit_fraction,
+        "bound": main_bound([one]),
+        "flop_per_s": flop_per_s,
+        "flop_per_s_fraction": flop_per_s / median(limit.flop_per_s) if np.all(one.flop) else 0.0,
+        "bytes_per_s": bytes_per_s,
+        "bytes_per_s_fraction": bytes_per_s / median(limit.bytes_per_s) if np.all(one.bytes) else 0.0,
+    }
+
+
+def _constant_document(one: Constant, engine: str) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": one.name, "value": one.value, "elasticity": dict(one.elasticity)}
+    if one.fact is not None:
+        ground = {"kind": "fact", "source": one.fact.source, "why": one.fact.locator, "given": one.fact.given}
+        return {**out, "unit": one.fact.unit, "low": one.value, "high": one.value, **ground}
+    unit = "s" if one.name.endswith("_s") else ""
+    factor = load_factors(engine).get(one.name)
+    if factor is None:  # the physical limit: every factor is at its end
+        limit = {"kind": "assumption", "source": "assumption", "why": "the physical limit"}
+        return {**out, "unit": unit, "low": one.value, "high": one.value, **limit}
+    low, high = getattr(factor.value, "low", one.value), getattr(factor.value, "high", one.value)
+    return {
+        **out,
+        "unit": unit,
+        "low": low,
+        "high": high,
+        "kind": factor.kind,
+        "source": factor.source,
+        "why": factor.why,
+    }
+
+
+def margins_document(rivals: Sequence[Rival], chances: dict[str, float], n_within: int) -> dict[str, Any]:
+    """How far the winner of a search is ahead."""
+    return {
+        "of": "output_tokens_per_s_per_gpu",
+        "n_options_within_limits": n_within,
+        "n_layouts_within_limits": len(rivals) + 1,
+        "not_distinguishable_above": DISTINGUISHABLE,
+        "n_not_distinguishable": sum(one.better_probability > DISTINGUISHABLE for one in rivals),
+        "meets_limit_probability": chances,
+        "rivals": [
+            {
+                **option_document(one.option),
+                "throughput_ratio": one.throughput_ratio,
+                "better_probability": one.better_probability,
+            }
+            for one in rivals
+        ],
+    }
+
+
+def meets_document(result: ServingResult | DisaggregatedResult, limits: dict[str, float]) -> dict[str, Any]:
+    """Whether an answer is within limits on its times, at the median and over the samples."""
+    times = {name: getattr(result, f"{name}_s") for name in limits}
+    return {
+        name: {
+            "limit_s": limit,
+            "meets": bool(median(times[name]) <= limit),
+            "probability": float(np.mean(times[name] <= limit)),
+        }
+        for name, limit in limits.items()
+    }
+
+
+def pool_option_document(one: PoolOption) -> dict[str, Any]:
+    """A point of a search over two pools."""
+    return {
+        "layout": _pools_words(one),
+        "prefill_layout": str(one.prefill_layout),
+        "decode_layout": str(one.decode_layout),
+        "n_prefill_workers": one.n_prefill,
+        "n_decode_workers": one.n_decode,
+        "n_gpus": one.n_gpus,
+        "batch": round(one.decode_batch),
+        "concurrency": one.concurrency,
+        "ttft_s": one.ttft_s,
+        "tpot_s": one.tpot_s,
+        "output_tokens_per_s_per_user": 1 / one.tpot_s,
+        **picked(
+            one,
+            "output_tokens_per_s_per_gpu",
+            "requests_per_s",
+            "usd_per_mtok_input",
+            "usd_per_mtok_output",
+            "prefill_busy_fraction",
+        ),
+    }
+
+
+def _pools_words(one: PoolOption) -> str:
+    return f"{one.n_prefill}x {one.prefill_layout} > {one.n_decode}x {one.decode_layout}"
+
+
+def _pools_figures(result: DisaggregatedResult, usd_per_mtok: tuple[Num, Num]) -> dict[str, tuple[Num, str]]:
+    output, given = usd_per_mtok
+    return {
+        "ttft_s": (result.ttft_s, "s"),
+        "tpot_s": (result.tpot_s, "s"),
+        "output_tokens_per_s_per_user": (result.output_tokens_per_s_per_user, "tokens/s"),
+        "output_tokens_per_s_per_gpu": (result.output_tokens_per_s_per_gpu, "tokens/s"),
+        "usd_per_mtok_input": (given, "USD/Mtok"),
+        "usd_per_mtok_output": (output, "USD/Mtok"),
+    }
+
+
+def pools_document(
+    answer: tuple[DisaggregatedResult, tuple[Num, Num]],
+    limit: tuple[DisaggregatedResult, tuple[Num, Num]],
+    chosen: PoolOption,
+    gpus: int,
+) -> dict[str, Any]:
+    """Serving by two pools, and its physical limit."""
+    result = answer[0]
+    one = result.scenario.decode
+    widths = ("attention", "dense", "experts", "kv")
+    prompts = int(chosen.prefill_layout.dp * chosen.prefill_layout.pp)
+    staged = max(chosen.prefill_layout.pp, chosen.decode_layout.pp) > 1
+    workers = (
+        ("prefill", chosen.prefill_layout, chosen.n_prefill, prompts),
+        ("decode", chosen.decode_layout, chosen.n_decode, round(chosen.decode_batch)),
+    )
+    return {
+        "mode": "disaggregated",
+        "model": one.model.id,
+        "layout": _pools_words(chosen),
+        "batch": median(result.decode_batch),
+        "concurrency": chosen.concurrency,
+        "n_gpus_per_replica": chosen.n_gpus,
+        "n_replicas": gpus // chosen.n_gpus,
+        "n_idle_gpus": gpus % chosen.n_gpus,
+        "input_tokens": median(one.input_tokens),
+        "cached_tokens": median(one.cached_tokens),
+        "output_tokens": median(one.output_tokens),
+        "precision": {name: getattr(one.precision, name) for name in widths},
+        **quantities(_pools_figures(*answer)),
+        "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
+        "pools": {
+            name: {
+                "layout": str(layout),
+                "n_workers": n,
+                "n_gpus_per_worker": int(layout.n_gpus),
+                "batch": batch,
+                "memory_bytes": memory_document(getattr(result, name).memory),
+            }
+            for name, layout, n, batch in workers
+        },
+        **picked(result, "prefill_busy_fraction", "queue_s"),
+        "bound": main_bound(result.decode.decode),
+        "prefill_bound": main_bound(result.prefill.prefill),
+        "bound_fractions": bound_fractions(result.decode.decode),
+        "components": {
+            "decode": operations_document(result.decode.decode),
+            "prefill": operations_document(result.prefill.prefill),
+        },
+        "components_of": f"busiest GPU of a worker{', through all stages' if staged else ''}",
+        "memory_bytes": memory_document(result.decode.memory),
+        "memory_of": "decode pool",
+        "largest_batch": median(result.decode.memory.largest_batch),
+        "physical_limit": quantities(_pools_figures(*limit)),
+    }
+
+
+def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]:
+    """Operations of a step: work, time, what binds."""
+    out = []
+    every = list(operations)
+    whole = np.maximum(total_s(every), 1e-300)
+    for one in every:
+        time_s = one.time_s
+        if median(time_s) == 0:
+            continue
+        out.append(
+            {
+                "name": one.name,
+                "flop": median(one.flop),
+                "bytes": median(one.bytes),
+                "network_bytes": median(one.network_bytes),
+                "time_s": quantity(time_s, "s"),
+                "share_fraction": float(np.mean(time_s / whole)),
+                "bound": main_bound([one]),
+                "intensity_flop_per_byte": median(one.intensity_flop_per_byte) if np.all(one.bytes) else None,
+                "reached_flop_per_s": median(one.reached_flop_per_s),
+            }
+        )
+    return out
+
+
+def main_bound(operations: Iterable[Operation]) -> str:
+    """What binds most often over the samples."""
+    found = bound(operations)
+    return max(BOUNDS, key=lambda name: np.count_nonzero(found == name))
+
+
+def memory_document(held: ServingMemory) -> dict[str, Any]:
+    """HBM of the busiest GPU by tenant."""
+    return {
+        "weights": median(held.weights_bytes),
+        "kv_cache": median(held.kv_cache_bytes),
+        "activations": median(held.activations_bytes),
+        "workspace": median(held.workspace_bytes),
+        "total": median(held.total_bytes),
+        "capacity": held.capacity_bytes,
+    }
+
+
+def bound_fractions(operations: Iterable[Operation]) -> dict[str, float]:
+    """Share of a step's time by what binds, at the median."""
+    parts = {name: median(part) for name, part in bound_times_s(operations).items()}
+    whole = max(sum(parts.values()), 1e-300)
+    return {name: part / whole for name, part in parts.items()}

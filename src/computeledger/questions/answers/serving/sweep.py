@@ -1,0 +1,202 @@
+"""Answer a sweep: the best layout and batch of every combination, and every option in a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
+from computeledger.fields import Given
+from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, precision_of
+from computeledger.questions.answer import Answer, from_python, remarked
+from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.setup import price_of
+from computeledger.questions.executors import local_workers, open_executor, open_parquet
+from computeledger.questions.sweep import SweepQuestion
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.intervals import Interval, interval_for
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption, cheapest_row
+from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
+from computeledger.workloads.sweep import Columns
+
+#: Figures of an option that a sweep's document has.
+_KEPT = ("layout", "batch", "n_gpus", "ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
+         "usd_per_mtok_output")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One question of a sweep."""
+
+    model: str
+    system: str
+    precision: str
+    interval_class: str
+    input_tokens: float
+    output_tokens: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SweepAnswer(Answer):
+    """The best option of every combination."""
+
+    question: SweepQuestion
+    combinations: tuple[Combination, ...]
+    best: Mapping[int, ServingOption]
+    n_options: int
+    slowest_tpot_s: float
+    wall_s: float
+    executor: str
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger sweep --json`` prints it; a sweep has no working of its own."""
+        del working
+        best = [
+            asdict(self.combinations[place]) | {name: documents.option_document(one)[name] for name in _KEPT}
+            for place, one in sorted(self.best.items())
+        ]
+        return remarked({}, self.remarks) | {
+            "n_questions": len(self.combinations),
+            "n_options": self.n_options,
+            "options_per_s": self.n_options / self.wall_s,
+            "wall_s": self.wall_s,
+            "slowest_tpot_s": self.slowest_tpot_s,
+            "parquet": self.question.parquet,
+            "executor": self.executor,
+            "without_answer": [asdict(one) for place, one in enumerate(self.combinations) if place not in self.best],
+            "best": best,
+            "assumptions": documents.serving_assumptions(),
+        }
+
+
+def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnswer:
+    """Serving over lists of models, systems, precisions and lengths: the best layout and batch of each combination.
+
+    Parameters
+    ----------
+    question : SweepQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or sequence
+        Fields of :class:`~computeledger.questions.sweep.SweepQuestion`; lists as sequences, or as texts with commas.
+
+    Returns
+    -------
+    SweepAnswer
+        Figures are medians, the same as those of :func:`computeledger.serve`.
+
+    Raises
+    ------
+    InputError
+        For bad input.
+
+    Examples
+    --------
+    >>> answer = sweep(model="llama-3.1-8b", system="h100-nvl8", gpus=1, input_tokens=[1024, "8K"])
+    >>> short, long = (answer.best[place].output_tokens_per_s_per_gpu for place in (0, 1))
+    >>> short > 2 * long
+    True
+    """
+    return from_python(SweepQuestion, answer_sweep, question, given)
+
+
+def answer_sweep(question: SweepQuestion) -> SweepAnswer:
+    """Answer ``computeledger sweep``."""
+    questions, combinations = _questions(question)
+    limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
+    workers = local_workers(question.workers, len(questions))
+    with open_executor(workers, question.cluster) as executor:
+        start = time.perf_counter()
+        best, count = _run(questions, combinations, (question.parquet, limit_s), executor)
+        wall_s = time.perf_counter() - start
+    return SweepAnswer(
+        question=question,
+        combinations=tuple(combinations),
+        best=best,
+        n_options=count,
+        slowest_tpot_s=limit_s,
+        wall_s=wall_s,
+        executor=question.cluster or f"{workers} local process{'es' if workers > 1 else ''}",
+    )
+
+
+def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combination]]:
+    questions: list[ServingQuestion] = []
+    combinations: list[Combination] = []
+    widths = asked.precision or (None,)
+    for model_id, system_id, width, given, written in product(
+        asked.model, asked.system, widths, asked.input_tokens, asked.output_tokens
+    ):
+        model, system = load_model(model_id), load_system(system_id)
+        precision = precision_of(model, width, asked.kv_precision)
+        price = median_of(price_of(system, asked.price)[0])
+        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
+        interval = _interval(scenario, system)
+        questions.append(ServingQuestion(len(combinations), scenario, _machine(interval, system), asked.gpus))
+        weights = width or precision.name
+        combinations.append(Combination(model.id, system.id, weights, interval.name, given, written))
+    return questions, combinations
+
+
+def _interval(scenario: ServingScenario, system: System) -> Interval:
+    return interval_for(scenario.model, scenario.precision.name, system, DEFAULT_ENGINE)
+
+
+def _machine(interval: Interval, system: System) -> Machine:
+    """One GPU at the medians that ``serve`` answers with: those of the question's interval class."""
+    medians = {
+        "efficiency.serving_ratio": median_of(interval.tpot),
+        "efficiency.first_token_ratio": median_of(interval.ttft),
+    }
+    return Machine(system, efficiency(DEFAULT_ENGINE, medians))
+
+
+def _run(
+    questions: Sequence[ServingQuestion],
+    combinations: Sequence[Combination],
+    wanted: tuple[str | None, float],
+    executor: Executor | None,
+) -> tuple[dict[int, ServingOption], int]:
+    """The best option of each question, and how many options there were."""
+    path, limit_s = wanted
+    best: dict[int, ServingOption] = {}
+    count = 0
+    with open_parquet(path) as append:
+        for columns in sweep_questions(questions, executor):
+            index = int(columns["question"][0])
+            append(_labelled(columns, asdict(combinations[index])))
+            count += len(columns["batch"])
+            found = _best(columns, limit_s)
+            if found is None:
+                continue
+            if index not in best or found.output_tokens_per_s_per_gpu > best[index].output_tokens_per_s_per_gpu:
+                best[index] = found
+    return best, count
+
+
+def _labelled(columns: Columns, label: Mapping[str, Any]) -> dict[str, Any]:
+    size = len(columns["batch"])
+    return {**{name: np.full(size, value) for name, value in label.items()}, **columns}
+
+
+def _best(columns: Columns, limit_s: float) -> ServingOption | None:
+    """The option with the most throughput among those fast enough."""
+    row = cheapest_row(columns["tpot_s"], columns["output_tokens_per_s_per_gpu"], limit_s)
+    if row is None:
+        return None
+    layout = Layout(**{name: int(columns[name][row]) for name in ("tp", "pp", "dp", "ep")})
+    figures = {name: columns[name][row].item() for name in _FIGURES}
+    return ServingOption(layout=layout, batch=int(columns["batch"][row]), **figures)
+
+
+_FIGURES = ("tpot_s", "ttft_s", "output_tokens_per_s_per_gpu", "requests_per_s", "usd_per_mtok_output",
+            "usd_per_mtok_input")  # fmt: skip

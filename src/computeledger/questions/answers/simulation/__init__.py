@@ -1,0 +1,1 @@
+"""Answers of simulations: serving and RL through time."""

@@ -1,0 +1,202 @@
+"""Simulations as JSON documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from computeledger.economics.plan.rl_clock import PlannedRun
+from computeledger.facts.architecture import Model
+from computeledger.physics.transformer import n_params_active
+from computeledger.simulation.measures import Slo, is_good
+from computeledger.simulation.rl import loop as rl_loop
+from computeledger.simulation.rl.clock import RLClockResult
+from computeledger.simulation.serving.clock import ServingClockResult
+from computeledger.simulation.serving.search import LoadPoint
+from computeledger.simulation.serving.steady import Estimate, Steady
+from computeledger.simulation.state import Times
+from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+
+#: Points of a timeline and of a distribution.
+TIMELINE_POINTS, CDF_POINTS = 240, 101
+#: Phases in which no GPU works on tokens.
+_IDLE = ("idle", "waiting", "repair", "lost")
+
+
+def phases_document(gpu_s: dict[str, float]) -> dict[str, dict[str, float]]:
+    """GPU-time by phase, which adds up to what is paid for."""
+    total = max(sum(gpu_s.values()), 1e-300)
+    return {name: {"gpu_hours": part / HOUR_S, "fraction": part / total} for name, part in gpu_s.items()}
+
+
+def distribution(times_s: dict[str, Times]) -> dict[str, list[float]]:
+    """Quantiles of each time, evenly spaced in rank."""
+    shares = np.linspace(0, 1, CDF_POINTS)
+    out = {}
+    for name, values in times_s.items():
+        known = values[np.isfinite(values)]
+        out[name] = [float(value) for value in np.quantile(known, shares)] if len(known) else []
+    return out
+
+
+def _rounded(columns: dict[str, Times]) -> dict[str, list[float]]:
+    return {name: [float(f"{value:.6g}") for value in values] for name, values in columns.items()}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def serving_document(
+    result: ServingClockResult, model: Model, slo: Slo, machine: tuple[float, float], steady: Steady | None
+) -> dict[str, Any]:
+    """A fleet under a load; of the machine, FLOP/s of a GPU and USD of its hour."""
+    peak_flop_per_s, usd_per_gpu_hour = machine
+    one, trace, measured = result.scenario, result.trace, result.measured
+    gpu_s = result.gpu_s()
+    paid = sum(gpu_s.values())
+    busy = paid - gpu_s["idle"] - gpu_s["lost"]
+    usd = result.usd(usd_per_gpu_hour)
+    done = result.requests_per_s if steady is None else steady.requests_per_s.value
+    good = float(np.mean(is_good(result.times_s, slo)))
+    output = result.output_tokens_per_s / max(result.requests_per_s, 1e-300) * done * result.span_s
+    return {
+        "kind": "serve",
+        "model": model.id,
+        "replicas": [pool.n_replicas for pool in one.pools],
+        "n_gpus": result.n_gpus,
+        "load": {
+            "requests": int(np.sum(measured)),
+            "requests_per_s": _finite(trace.requests_per_s),
+            "mean_input_tokens": float(np.mean(trace.input_tokens[measured])),
+            "mean_output_tokens": float(np.mean(trace.output_tokens[measured])),
+            "span_s": result.span_s,
+        },
+        "throughput": {
+            "requests_per_s": done,
+            "output_tokens_per_s": output / result.span_s,
+            "output_tokens_per_s_per_gpu": output / paid,
+        },
+        "percentiles": result.percentiles,
+        "slo": {"ttft_s": _finite(slo.ttft_s), "tpot_s": _finite(slo.tpot_s), "share_fraction": slo.share_fraction},
+        "goodput_requests_per_s": good * done,
+        "good_fraction": good,
+        "utilization_fraction": result.flop(n_params_active(model)) / (peak_flop_per_s * paid),
+        "busy_fraction": busy / paid,
+        "phases": phases_document(gpu_s),
+        "usd": usd,
+        "usd_per_mtok_output": usd / output * TOKENS_PER_MTOK,
+        "cached_fraction": result.cached_fraction,
+        "preemptions": result.n_put_back,
+        "failures": int(result.run.fleet.cursor[3]),
+        "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
+        "distribution": distribution(result.times_s),
+    }
+
+
+def steady_document(requests_per_s: float, carried: Estimate, steady: Steady | None) -> dict[str, Any]:
+    """What the fleet carries, and how still the means hold: None for a trace, which has a beginning and an end."""
+    found: dict[str, Any] = {
+        "capacity": _estimate(carried)
+        | {"load_fraction": _finite(requests_per_s / carried.value) if carried.value else None},
+        "steady": None,
+    }
+    if steady is not None:
+        found["steady"] = {
+            "requests_per_s": _estimate(steady.requests_per_s),
+            "end_to_end_s": _estimate(steady.end_to_end_s),
+            "window_s": steady.result.span_s,
+            "converged": steady.end_to_end_s.has_converged and steady.requests_per_s.has_converged,
+        }
+    return found
+
+
+def point_document(point: LoadPoint) -> dict[str, Any]:
+    """A simulated load."""
+    return {name: getattr(point, name) for name in LoadPoint.__dataclass_fields__} | {"saturated": point.is_saturated}
+
+
+def _estimate(one: Estimate) -> dict[str, Any]:
+    """A mean with its 90 % interval."""
+    bounds = {"p05": one.low, "p50": one.value, "p95": one.high}
+    return {name: _finite(value) for name, value in bounds.items()} | {"converged": one.has_converged}
+
+
+def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
+    """A simulated RL run."""
+    one, gpu_s = result.scenario, result.gpu_s()
+    total = sum(gpu_s.values())
+    busy = sum(part for name, part in gpu_s.items() if not any(word in name for word in _IDLE))
+    tokens, end_s = result.sampled_tokens, result.end_s
+    trained = len(result.trained)
+    flop = result.flop(n_params_active(run.model), run.logprob_passes, run.updates_per_batch)
+    staleness = result.staleness_steps
+    return {
+        "kind": "rl",
+        "model": run.model.id,
+        "generation": {"layout": run.generation, "replicas": one.pool.n_replicas, "n_gpus": one.n_gpus_generation},
+        "training": {"layout": run.training, "n_gpus": one.trainer.n_gpus},
+        "colocated": one.is_colocated,
+        "max_lag": one.policy_lag_steps,
+        "n_steps": one.n_steps,
+        "rollouts_per_step": one.rollouts_per_step,
+        "step_s": result.step_s,
+        "steady_step_s": result.steady_step_s,
+        "throughput": {
+            "requests_per_s": trained / end_s,
+            "output_tokens_per_s": tokens / end_s,
+            "output_tokens_per_s_per_gpu": tokens / end_s / one.n_gpus,
+        },
+        "percentiles": result.percentiles,
+        "goodput_requests_per_s": float(result.rollouts.is_kept[result.trained].sum()) / end_s,
+        "saturated": result.verifiers_fall_behind,
+        "utilization_fraction": flop / (run.peak_flop_per_s * total),
+        "busy_fraction": busy / total,
+        "phases": phases_document(gpu_s),
+        "usd_per_step": total / HOUR_S * run.usd_per_gpu_hour / one.n_steps,
+        "tokens": {
+            "sampled": tokens,
+            "trained": result.trained_tokens,
+            "dropped": result.dropped_tokens,
+            "unfinished": tokens - result.trained_tokens - result.dropped_tokens,
+        },
+        "staleness_steps": {
+            "mean": float(np.mean(staleness)),
+            "max": int(staleness.max()),
+            "histogram": [float(share) for share in np.bincount(staleness) / len(staleness)],
+        },
+        "verifiers": {"n": one.n_verifiers, "busy_fraction": result.verifier_busy_fraction},
+        "weights": _weights(result, run),
+        "failures": int(result.run.state[rl_loop.FAILURES]),
+        "steps": _steps(result),
+        "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
+        "distribution": distribution({"rollout_tokens": result.rollouts.output_tokens.astype(float)}),
+        "assumptions": {
+            "silent": list(run.assumed),
+            "step_time_fit_error_fraction": run.fit_error_fraction,
+            "largest_batch": one.pool.limits.live,
+            "kv_tokens_per_replica": one.pool.limits.kv_tokens,
+            "efficiency": "medians of the plan's factors",
+        },
+    }
+
+
+def _weights(result: RLClockResult, run: PlannedRun) -> dict[str, float]:
+    """What sending new weights takes, and what a line to another site would need."""
+    sync = result.scenario.sync
+    return {
+        "bytes": run.weights_bytes,
+        "load_s": sync.load_s,
+        "remote_replicas": sync.n_remote,
+        "remote_s": sync.remote_s,
+        "bytes_per_s_to_arrive_within_a_step": run.weights_bytes / result.steady_step_s,
+    }
+
+
+def _steps(result: RLClockResult) -> dict[str, list[float]]:
+    """Moments of every step, for the timeline."""
+    table = result.run.steps[: result.scenario.n_steps]
+    names = {"released_s": rl_loop.S_RELEASED, "generated_s": rl_loop.S_GENERATED, "verified_s": rl_loop.S_VERIFIED,
+             "training_s": rl_loop.S_BEGAN, "trained_s": rl_loop.S_ENDED}  # fmt: skip
+    return {name: [float(value) for value in table[:, column]] for name, column in names.items()}

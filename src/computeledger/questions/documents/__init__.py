@@ -1,1 +1,0 @@
-"""Answers as plain dictionaries, the shape that --json prints."""

@@ -1,0 +1,1 @@
+"""Reinforcement learning through time: the scenario and its events."""

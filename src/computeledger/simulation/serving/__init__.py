@@ -1,0 +1,1 @@
+"""Serving through time: traffic, the fleet, steady state, searches."""

@@ -1,0 +1,284 @@
+"""Traffic that is drawn: arrivals by a process, lengths by a distribution, a load that changes over the day."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from computeledger.arrays import Z_95, Range
+from computeledger.errors import QuantityError, nearest, shown
+from computeledger.simulation.serving.traces import Trace
+from computeledger.simulation.state import Counts, Times
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S, parse_quantity
+
+PROCESSES = ("even", "gamma", "poisson")
+LENGTHS = ("exponential", "lognormal", "uniform")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """How requests arrive.
+
+    Attributes
+    ----------
+    process : str
+        ``poisson``, ``gamma`` (bursty where the spread is above 1) or ``even``.
+    requests_per_s : float
+        Mean rate [1/s].
+    spread_ratio : float
+        Standard deviation of the gaps over their mean; 1 for poisson, 0 for even [-].
+    curve : tuple of (float, float)
+        Hour of the day and load there, relative to one another; straight between, the same every day [h], [-].
+    """
+
+    process: str
+    requests_per_s: float
+    spread_ratio: float = 1.0
+    curve: tuple[tuple[float, float], ...] = ()
+
+
+def parse_arrivals(text: str) -> Arrivals:
+    """Read arrivals as they are written.
+
+    Parameters
+    ----------
+    text : str
+        ``poisson:RATE``, ``gamma:RATE:SPREAD`` or ``even:RATE``, with the rate per second.
+
+    Returns
+    -------
+    Arrivals
+        Without a daily curve.
+
+    Raises
+    ------
+    QuantityError
+        An unknown process, or a number that is missing or not positive.
+
+    Examples
+    --------
+    >>> parse_arrivals("gamma:4:2.5")
+    Arrivals(process='gamma', requests_per_s=4.0, spread_ratio=2.5, curve=())
+    """
+    name, *numbers = text.split(":")
+    if name not in PROCESSES:
+        raise QuantityError(f"arrivals {shown(text)}: {nearest(name, PROCESSES)}; write for example poisson:8")
+    wanted = 2 if name == "gamma" else 1
+    if len(numbers) != wanted:
+        form = "gamma:RATE:SPREAD" if name == "gamma" else f"{name}:RATE"
+        raise QuantityError(f"arrivals {shown(text)}: write {form}, the rate in requests per second")
+    kinds = (("requests_per_s", "requests/s"), ("ratio", ""))
+    values = [_positive(f"arrivals {shown(text)}", one, *kind) for one, kind in zip(numbers, kinds, strict=False)]
+    return Arrivals(name, values[0], {"gamma": values[-1], "poisson": 1.0, "even": 0.0}[name])
+
+
+def _positive(what: str, text: str, dimension: str, unit: str) -> float:
+    try:
+        value = parse_quantity(text, dimension, unit, signed=True)
+    except QuantityError as error:
+        raise QuantityError(f"{what}: {error}") from None
+    if isinstance(value, Range) or not value > 0:
+        raise QuantityError(f"{what}: {shown(text)} is not a positive number")
+    return value
+
+
+def parse_curve(text: str) -> tuple[tuple[float, float], ...]:
+    """Read a daily load curve.
+
+    Parameters
+    ----------
+    text : str
+        ``0:0.4,9:1,15:1.6,22:0.8``: hour and load relative to the others.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Hours and loads [h], [-].
+
+    Raises
+    ------
+    QuantityError
+        A pair that is none, hours out of order or beyond the day, or no load at all.
+
+    Examples
+    --------
+    >>> parse_curve("0:1,12:3")
+    ((0.0, 1.0), (12.0, 3.0))
+    """
+    pairs = []
+    for part in text.split(","):
+        hour, _, load = part.partition(":")
+        try:
+            pairs.append((float(hour), float(load)))
+        except ValueError:
+            raise QuantityError(f"load curve {shown(part)}: write HOUR:LOAD, such as 9:1.5") from None
+    hours = [hour for hour, _ in pairs]
+    if not all(0 <= hour < DAY_S / HOUR_S for hour in hours) or sorted(set(hours)) != hours:
+        raise QuantityError(f"load curve {shown(text)}: hours must rise, from 0 to below 24")
+    if min(load for _, load in pairs) < 0 or max(load for _, load in pairs) <= 0:
+        raise QuantityError(f"load curve {shown(text)}: loads must not be negative, nor all 0")
+    return tuple(pairs)
+
+
+def draw_arrivals(arrivals: Arrivals, n_requests: int, rng: np.random.Generator) -> Times:
+    """Draw arrival times.
+
+    With a curve, times of a steady process are stretched so that the rate follows the curve and its daily mean stays.
+
+    Parameters
+    ----------
+    arrivals : Arrivals
+        The process.
+    n_requests : int
+        How many [request].
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of float
+        Rising, the first at its own gap from 0 [s].
+
+    Examples
+    --------
+    >>> draw_arrivals(Arrivals("even", 2.0, 0.0), 3, np.random.default_rng(0))
+    array([0.5, 1. , 1.5])
+    """
+    mean_s = 1 / arrivals.requests_per_s
+    if arrivals.spread_ratio == 0:
+        gaps = np.full(n_requests, mean_s)
+    else:
+        shape = 1 / arrivals.spread_ratio**2
+        gaps = rng.gamma(shape, mean_s / shape, n_requests)
+    times = np.cumsum(gaps)
+    return _follow(times, arrivals.curve) if arrivals.curve else times
+
+
+def _follow(times_s: Times, curve: tuple[tuple[float, float], ...]) -> Times:
+    """Times at which a load that follows the curve has brought as much as an even one at the times given."""
+    hours, loads = (np.array(column) for column in zip(*curve, strict=True))
+    grid_s = np.linspace(0.0, DAY_S, int(DAY_S / MINUTE_S) + 1)
+    rate = np.interp(grid_s / HOUR_S, hours, loads, period=DAY_S / HOUR_S)
+    brought = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
+    share = brought / brought[-1]
+    days, rest = np.divmod(times_s / DAY_S, 1.0)
+    return np.asarray(days * DAY_S + np.interp(rest, share, grid_s))
+
+
+def draw_lengths(text: str, n_requests: int, rng: np.random.Generator) -> Counts:
+    """Draw lengths from a distribution as it is written.
+
+    Parameters
+    ----------
+    text : str
+        ``4096``, ``uniform:LOW:HIGH``, ``exponential:MEAN`` or ``lognormal:P50:P95``, in tokens.
+    n_requests : int
+        How many [request].
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of int
+        At least 1 each [token].
+
+    Raises
+    ------
+    QuantityError
+        An unknown distribution, or numbers that are missing or out of order.
+
+    Examples
+    --------
+    >>> draw_lengths("512", 2, np.random.default_rng(0))
+    array([512, 512])
+    """
+    name, *numbers = text.split(":")
+    if not numbers:
+        return np.full(n_requests, max(round(_positive("lengths", name, "tokens", "tokens")), 1), np.int64)
+    if name not in LENGTHS:
+        raise QuantityError(f"lengths {shown(text)}: {nearest(name, LENGTHS)}; write for example lognormal:500:4000")
+    if len(numbers) != (1 if name == "exponential" else 2):
+        form = {"uniform": "LOW:HIGH", "lognormal": "P50:P95", "exponential": "MEAN"}[name]
+        raise QuantityError(f"lengths {shown(text)}: write {name}:{form}")
+    values = [_positive(f"lengths {shown(text)}", one, "tokens", "tokens") for one in numbers]
+    if values != sorted(values):
+        raise QuantityError(f"lengths {shown(text)}: the second number must not lie below the first")
+    if name == "uniform":
+        drawn = rng.uniform(values[0], values[1], n_requests)
+    elif name == "exponential":
+        drawn = rng.exponential(values[0], n_requests)
+    else:
+        sigma = math.log(values[1] / values[0]) / Z_95
+        drawn = values[0] * np.exp(sigma * rng.standard_normal(n_requests))
+    return np.maximum(np.rint(drawn), 1).astype(np.int64)
+
+
+def draw_trace(
+    arrivals: Arrivals, lengths: tuple[str, str], n_requests: int, seed: int, longest_tokens: int | None = None
+) -> Trace:
+    """Draw a trace: arrivals, inputs and outputs each from a stream of its own.
+
+    Parameters
+    ----------
+    arrivals : Arrivals
+        The process.
+    lengths : tuple of str
+        Distributions of input and output, as :func:`draw_lengths` reads them.
+    n_requests : int
+        How many [request].
+    seed : int
+        Of the streams [-].
+    longest_tokens : int, optional
+        Longest input and output together; what is drawn beyond has its output cut [token].
+
+    Returns
+    -------
+    Trace
+        Without prefixes.
+
+    Examples
+    --------
+    >>> draw_trace(Arrivals("poisson", 2.0), ("100", "20"), 3, seed=0).output_tokens
+    array([20, 20, 20])
+    """
+    streams = [np.random.default_rng([seed, place]) for place in range(3)]
+    arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
+    prompt, output = (draw_lengths(text, n_requests, rng) for text, rng in zip(lengths, streams[1:], strict=True))
+    if longest_tokens is not None:
+        prompt = np.minimum(prompt, longest_tokens - 1)
+        output = np.minimum(output, longest_tokens - prompt)
+    return Trace(arrival_s, prompt, output)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnLoad:
+    """A load that lasts as long as it is watched: a process of arrivals, and lengths.
+
+    Attributes
+    ----------
+    arrivals : Arrivals
+        The process.
+    lengths : tuple of str
+        Distributions of input and output, as :func:`draw_lengths` reads them.
+    seed : int
+        Of the streams [-].
+    longest_tokens : int or None
+        Longest input and output together; what is drawn beyond has its output cut [token].
+    """
+
+    arrivals: Arrivals
+    lengths: tuple[str, str]
+    seed: int = 0
+    longest_tokens: int | None = None
+
+    @property
+    def requests_per_s(self) -> float:
+        """Mean rate of arrival [1/s]."""
+        return self.arrivals.requests_per_s
+
+    def __call__(self, n_requests: int, requests_per_s: float) -> Trace:
+        """Draw some of it; more requests begin with the same ones."""
+        arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
+        return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)

@@ -1,0 +1,317 @@
+"""Steady state: how much a fleet carries, and what it does under a load that lasts.
+
+A queue is stable when work arrives more slowly than the same fleet finishes it with a line that never empties (the
+saturation rule, Baccelli and Foss 1995). So capacity takes no search: a replica with an endless line is simulated, and
+a load is saturated where it reaches that rate, however many requests are sent. Runs begin as they go on, with
+sequences in flight whose progress is spread evenly, so that requests of equal length do not move in step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Z_95
+from computeledger.simulation.measures import in_state
+from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, Window, simulate_serving
+from computeledger.simulation.serving.traces import Trace
+from computeledger.simulation.state import Q_ADMITTED, Q_FINISHED, Counts, Pool, Times
+
+#: Lifetimes of a request that a run takes before it is measured, and that it goes on after the last measured arrival.
+WARM_LIFETIMES, TAIL_LIFETIMES = 3.0, 1.5
+#: Least lifetimes and requests that are measured; requests at which a run gives up converging.
+LEAST_LIFETIMES, LEAST_REQUESTS, MOST_REQUESTS = 4, 2_000, 100_000
+#: Stretches of the window whose means tell the noise, and half of the 90 % interval at which a mean has converged.
+BATCHES, STEADY_FRACTION = 10, 0.01
+#: Means of a queue near capacity wander for long: a looser limit for the time a request takes.
+CLOSE_TIME_FRACTION = 0.05
+
+#: Load over capacity beyond which a saturated fleet is simulated at this ratio.
+MOST_OVERLOAD_RATIO = 1.1
+
+Draw = Callable[[int, float], Trace]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over a window, and what chance may have done to it.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The mean and its 90 % interval over runs of this length [-], in the unit of the quantity.
+    has_converged : bool
+        Whether the interval is as narrow as asked for.
+    """
+
+    value: float
+    low: float
+    high: float
+    has_converged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A load in steady state.
+
+    Attributes
+    ----------
+    result : ServingClockResult
+        Of the measured window.
+    requests_per_s : Estimate
+        Throughput [1/s].
+    end_to_end_s : Estimate
+        Mean time of a request [s].
+    capacity : Estimate
+        Largest rate at which the queue is stable [1/s].
+    is_saturated : bool
+        Whether the load reaches the capacity: the line then grows without end, and times with it.
+    """
+
+    result: ServingClockResult
+    requests_per_s: Estimate
+    end_to_end_s: Estimate
+    capacity: Estimate
+    is_saturated: bool
+
+
+def batch_means(values: Times, close_fraction: float = STEADY_FRACTION) -> Estimate:
+    """Mean of consecutive stretches, with the interval that their scatter gives.
+
+    Parameters
+    ----------
+    values : ndarray of float
+        Means of stretches that are long enough to be nearly independent.
+    close_fraction : float
+        Half of the interval over the mean at which it has converged [-].
+
+    Returns
+    -------
+    Estimate
+        Normal, 90 %.
+
+    Examples
+    --------
+    >>> batch_means(np.array([1.0, 1.0, 1.0]))
+    Estimate(value=1.0, low=1.0, high=1.0, has_converged=True)
+    >>> batch_means(np.array([1.0, 3.0])).has_converged
+    False
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Estimate(mean, 0.0, math.inf, False)
+    half = Z_95 * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return Estimate(mean, mean - half, mean + half, half <= close_fraction * abs(mean))
+
+
+def capacity(fleet: ServingClock, draw: Draw, seed: int = 0) -> Estimate:
+    """Find the largest rate of requests at which a fleet's queue is stable.
+
+    Replicas are alike, so one of each pool is simulated with a line that never empties, and the slower pool decides.
+    Replicas under repair carry nothing; the work of steps that a failure breaks is left out. Prefixes are not found.
+
+    Parameters
+    ----------
+    fleet : ServingClock
+        Its routing and scaling are set aside: all replicas are on, and have the same load.
+    draw : callable
+        Gives so many requests at a rate; their arrivals are set aside.
+    seed : int
+        Of the progress of what is in flight at the beginning [-].
+
+    Returns
+    -------
+    Estimate
+        Of the whole fleet [1/s].
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import Limits, constant_step_times
+    >>> pool = Pool(2, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512))
+    >>> def draw(n, rate):
+    ...     return Trace(np.arange(n) / rate, np.full(n, 100), np.full(n, 11))
+    >>> round(capacity(ServingClock((pool,)), draw).value, 2)  # 2 replicas x 4 places over 11 steps of 0.1 s
+    7.27
+    """
+    lone = [_saturated(fleet, place, draw, seed) for place in range(len(fleet.pools))]
+    scaled = [
+        Estimate(one.value * pool.n_replicas, one.low * pool.n_replicas, one.high * pool.n_replicas, one.has_converged)
+        for one, pool in zip(lone, fleet.pools, strict=True)
+    ]
+    least = min(scaled, key=lambda one: one.value)
+    up = 1.0 if math.isinf(fleet.failure_s) else fleet.failure_s / (fleet.failure_s + fleet.repair_s)
+    return Estimate(up * least.value, up * least.low, up * least.high, least.has_converged)
+
+
+def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estimate:
+    """Rate at which one replica of a pool finishes requests out of a line that never empties [1/s]."""
+    is_split = len(fleet.pools) > 1
+    pool = fleet.pools[place]._replace(n_replicas=1)
+    alone = ServingClock((pool,), routing="round-robin", uses_prefixes=False)
+    n = 3 * pool.limits.live + LEAST_REQUESTS
+    while True:
+        drawn = draw(n, 1.0)
+        output = np.ones_like(drawn.output_tokens) if is_split and place == 0 else drawn.output_tokens
+        written = _in_flight(output, pool.limits.live, seed)
+        if is_split and place == 1:
+            written = np.maximum(written, np.minimum(1, output - 1))
+        trace = Trace(np.zeros(n), drawn.input_tokens, output)
+        result = simulate_serving(alone, trace, seed, Window(0.0, 0.0, written))
+        when = result.world.when
+        done_s = np.sort(when[:, Q_FINISHED])
+        last_s = float(np.max(when[:, Q_ADMITTED]))  # from here on the line is empty
+        found = _rate(done_s[done_s <= last_s], pool.limits.live)
+        if found.has_converged or n >= MOST_REQUESTS:
+            return found
+        n *= 2
+
+
+def _rate(done_s: Times, live: int) -> Estimate:
+    """Rate of departures over whole lifetimes, in each of which as many leave as a replica holds."""
+    later = done_s[2 * live :] if len(done_s) > 3 * live else done_s
+    n_lifetimes = max((len(later) - 1) // live, 1)
+    per_batch = max(n_lifetimes // BATCHES, 1) * live
+    edges = later[:: min(per_batch, max(len(later) - 1, 1))]
+    gaps_s = np.diff(edges)
+    if not len(gaps_s) or not gaps_s.sum():
+        return Estimate(math.inf, 0.0, math.inf, False)
+    taken = batch_means(gaps_s / min(per_batch, max(len(later) - 1, 1)))
+    return Estimate(1 / taken.value, 1 / taken.high, 1 / max(taken.low, 1e-300), taken.has_converged)
+
+
+def _in_flight(output_tokens: Counts, n_in_flight: int, seed: int) -> Counts:
+    """Tokens that the first requests have written: in steady state any progress is as likely as any other."""
+    rng = np.random.default_rng([seed, 4])
+    written = np.zeros_like(output_tokens)
+    n = min(n_in_flight, len(output_tokens))
+    written[:n] = np.floor(rng.uniform(size=n) * output_tokens[:n]).astype(output_tokens.dtype)
+    return np.minimum(written, output_tokens - 1)
+
+
+def steady_serving(
+    fleet: ServingClock,
+    draw: Draw,
+    requests_per_s: float,
+    seed: int = 0,
+    carried: Estimate | None = None,
+    n_requests: tuple[int, int] = (LEAST_REQUESTS, MOST_REQUESTS),
+) -> Steady:
+    """Simulate a load that lasts: from in flight to in flight, longer until its means hold still.
+
+    Parameters
+    ----------
+    fleet : ServingClock
+        Of constant size.
+    draw : callable
+        Gives so many requests at a rate.
+    requests_per_s : float
+        The load [1/s].
+    seed : int
+        Of random routing and of the progress of what is in flight at the beginning [-].
+    carried : Estimate, optional
+        From :func:`capacity`, where it is known.
+    n_requests : tuple of int
+        Fewest that are measured, and how many a run may have to converge [-].
+
+    Returns
+    -------
+    Steady
+        Of a window of whole lifetimes.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import Limits, constant_step_times
+    >>> fleet = ServingClock((Pool(2, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
+    >>> def draw(n, rate):
+    ...     return Trace(np.arange(n) / rate, np.full(n, 100), np.full(n, 11))
+    >>> some, more = (steady_serving(fleet, draw, rate) for rate in (4.0, 12.0))
+    >>> round(some.requests_per_s.value, 2), some.is_saturated, round(more.requests_per_s.value, 2), more.is_saturated
+    (4.0, False, 7.28, True)
+    """
+    carried = capacity(fleet, draw, seed) if carried is None else carried
+    is_saturated = requests_per_s >= carried.value
+    # a line that grows without end tells nothing more when it grows faster
+    rate = min(requests_per_s, MOST_OVERLOAD_RATIO * carried.value)
+    in_flight, lifetime_s = _fluid(fleet, draw(LEAST_REQUESTS, rate), min(rate, carried.value))
+    lifetimes = max(LEAST_LIFETIMES, math.ceil(n_requests[0] / (rate * lifetime_s)))
+    while True:
+        found = _measured(fleet, draw, (rate, in_flight, lifetime_s, lifetimes), seed)
+        done, time_s = _throughput(found, math.inf if is_saturated else rate), _mean_time_s(found)
+        is_still = is_saturated or (done.has_converged and time_s.has_converged)
+        if is_still or 2 * len(found.trace.arrival_s) > n_requests[1]:
+            return Steady(found, done, time_s, carried, is_saturated)
+        lifetimes *= 2
+
+
+def _measured(fleet: ServingClock, draw: Draw, size: tuple[float, int, float, int], seed: int) -> ServingClockResult:
+    """One run: what is in flight, then arrivals through warm-up, window and tail."""
+    requests_per_s, in_flight, lifetime_s, lifetimes = size
+    warm_s = WARM_LIFETIMES * lifetime_s * (1 if in_flight else 2)
+    n = max(math.ceil(requests_per_s * (warm_s + (lifetimes + TAIL_LIFETIMES) * lifetime_s)), 2)
+    drawn, begun = draw(n, requests_per_s), draw(n + in_flight, requests_per_s)
+    before = slice(n, n + in_flight)
+    output = np.concatenate([begun.output_tokens[before], drawn.output_tokens])
+    written = np.concatenate([_in_flight(output[:in_flight], in_flight, seed), np.zeros(n, np.int64)])
+    trace = Trace(
+        np.concatenate([np.zeros(in_flight), drawn.arrival_s]),
+        np.concatenate([begun.input_tokens[before], drawn.input_tokens]),
+        output,
+    )
+    window = Window(warm_s, warm_s + lifetimes * lifetime_s, written)
+    return simulate_serving(fleet, trace, seed, window)
+
+
+def _throughput(found: ServingClockResult, load_per_s: float) -> Estimate:
+    """Requests done per second: what arrives, less what a stable queue came to hold in the window.
+
+    That difference is chance, and dies out as the window grows; its size shows in how the number in flight scatters.
+    """
+    begin_s, end_s = found.window_s
+    edges_s = np.linspace(begin_s, end_s, BATCHES + 1)
+    done_s = found.world.when[:, Q_FINISHED]
+    if math.isinf(load_per_s):
+        return batch_means(np.histogram(done_s, edges_s)[0] / np.diff(edges_s))
+    held = in_state(found.trace.arrival_s, done_s, edges_s)
+    value = load_per_s - float(held[-1] - held[0]) / found.span_s
+    half = Z_95 * math.sqrt(2) * float(np.std(held, ddof=1)) / found.span_s
+    is_close = max(half, abs(value - load_per_s)) <= STEADY_FRACTION * load_per_s
+    return Estimate(min(value, load_per_s), value - half, value + half, is_close)
+
+
+def _mean_time_s(found: ServingClockResult) -> Estimate:
+    """Mean time of a request, from stretches of the window."""
+    edges_s = np.linspace(*found.window_s, BATCHES + 1)
+    times_s = found.times_s["end_to_end_s"]
+    stretch = np.clip(np.searchsorted(edges_s, found.trace.arrival_s[found.measured]) - 1, 0, BATCHES - 1)
+    means = [float(times_s[stretch == one].mean()) for one in range(BATCHES) if np.any(stretch == one)]
+    return batch_means(np.array(means), CLOSE_TIME_FRACTION)
+
+
+def _fluid(fleet: ServingClock, lengths: Trace, requests_per_s: float) -> tuple[int, float]:
+    """Sequences in flight over the fleet and the lifetime of one, by Little's law on mean lengths."""
+    prompt, output = float(np.mean(lengths.input_tokens)), float(np.mean(lengths.output_tokens))
+    pool = fleet.pools[-1]
+    rate = requests_per_s / pool.n_replicas
+    batch = np.arange(1, pool.limits.live + 1)
+    token_s = _token_s(pool, batch, (prompt, output), reads=len(fleet.pools) == 1)
+    enough = np.nonzero(batch / (token_s * output) >= rate)[0]
+    at = int(enough[0]) if len(enough) else len(batch) - 1
+    first_s = float(np.interp(prompt, fleet.pools[0].times.chunk_tokens, fleet.pools[0].times.prefill_s))
+    lifetime_s = float(token_s[at] * output) + first_s
+    if len(fleet.pools) > 1:
+        return 0, lifetime_s + fleet.handover_s + fleet.handover_s_per_token * prompt
+    return int(batch[at]) * pool.n_replicas, lifetime_s
+
+
+def _token_s(pool: Pool, batch: Counts, lengths: tuple[float, float], reads: bool) -> Times:
+    """Mean time of a step by number of decoding sequences, with the prompts that come in meanwhile."""
+    (prompt, output), times = lengths, pool.times
+    step_s = times.decode_s[batch] + times.context_s[batch] * batch * (prompt + output / 2)
+    if not reads:
+        return np.asarray(step_s)
+    near = np.searchsorted(times.beside_batch, batch).clip(0, len(times.beside_batch) - 1)
+    by_batch = np.array([np.interp(prompt, times.chunk_tokens, column) for column in times.beside_s.T])
+    return np.asarray(step_s + batch / output * by_batch[near] / pool.limits.ranks)

@@ -1,0 +1,1 @@
+"""What is kept between commands: books of plans and runs, records of simulations."""

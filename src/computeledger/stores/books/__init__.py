@@ -1,0 +1,1 @@
+"""Books of plans and runs."""
