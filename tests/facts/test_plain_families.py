@@ -1,4 +1,4 @@
-"""Families with names, biases or experts of their own: parameters as published, caches that share, and refusals in one line."""
+"""Families with names, biases or experts of their own: counts as published, shared caches, refusals in one line."""
 
 from __future__ import annotations
 
