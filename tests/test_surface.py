@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import computeledger as cl
+from computeledger.questions import answers
+from computeledger.questions.answer import Answer
 
 HEAVY = ("nicegui", "pandas", "playwright", "scipy", "starlette", "torch")
 
@@ -89,3 +95,47 @@ def test_version_is_the_distribution_s(installed_command) -> None:
     done = subprocess.run([installed_command, "--version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert version in done.stdout
+
+
+_WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "a number for words": (lambda: cl.search_facts(3), "expected words"),  # type: ignore[arg-type]
+    "a number for an id": (lambda: cl.load_model(3), "expected an id, or the path of a file"),  # type: ignore[arg-type]
+    "a number for a plan": (lambda: cl.load_plan(3), "the path of a plan"),  # type: ignore[arg-type]
+    "a number for a layout": (lambda: cl.parse_layout(3), "expected a layout"),  # type: ignore[arg-type]
+    "text for samples": (lambda: cl.quantiles("x"), "expected a number"),  # type: ignore[arg-type]
+    "no samples": (lambda: cl.quantiles(np.array([])), "one number at least"),
+    "text for a count": (lambda: cl.sample({"a": 1.0}, n_samples="3"), "samples = '3'"),  # type: ignore[arg-type]
+    "one sample": (lambda: cl.sample({"a": 1.0}, n_samples=1), "at least 2"),
+    "no names": (lambda: cl.bill(names=[], input_tokens=3), "names: at least one"),
+    "another question": (lambda: cl.rl(published=True), "a question to rl_returns"),
+    "another device": (lambda: cl.calibrate(device="gpu"), "did you mean 'cuda'?"),
+    "an option's spelling": (lambda: cl.route(check_attempts=True), "check_attempts needs attempts,"),
+    "an argument's spelling": (lambda: cl.schedule(start="2025-13-15"), "start: '2025-13-15'"),
+}
+
+
+@pytest.mark.parametrize("case", _WRONG)
+def test_a_python_mistake_gets_one_line(case: str) -> None:
+    ask, said = _WRONG[case]
+    with pytest.raises(cl.InputError, match=re.escape(said)) as caught:
+        ask()
+    assert "\n" not in str(caught.value) and "--" not in str(caught.value)
+
+
+def test_an_answer_shows_its_name_and_its_headline_figures() -> None:
+    answer = cl.serve(
+        model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, input_tokens="1K..4K", samples=16
+    )
+    assert re.match(r"ServeAnswer\(.*tpot_s=[\d.]+ s.*\)$", repr(answer)) and len(repr(answer)) < 300
+    assert answer.to_dict()["input_tokens"]["p95"] > 3 * answer.to_dict()["input_tokens"]["p05"]
+    assert len(repr(cl.bill(names="examples/money/price-sheet.toml", input_tokens=3))) < 300
+    for module in pkgutil.walk_packages(answers.__path__, f"{answers.__name__}."):
+        importlib.import_module(module.name)
+    assert [one.__name__ for one in _kinds(Answer) if "__repr__" in vars(one)] == []
+
+
+def _kinds(kind: type[Answer]) -> list[type[Answer]]:
+    out: list[type[Answer]] = []
+    for child in kind.__subclasses__():
+        out += [child, *_kinds(child)]
+    return out

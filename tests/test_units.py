@@ -15,6 +15,8 @@ READ = {
     "thousands and decimals": ("12,345.5 tokens", "tokens", 12345.5),
     "thousands and a multiplier": ("1,500T tokens", "tokens", 1.5e15),
     "underscores": ("1_000_000 tokens", "tokens", 1e6),
+    "a bare rate": ("1000/s", "tokens_per_s", 1000.0),
+    "a bare rate of requests": ("2.5K/min", "requests_per_s", 2500 / 60),
     "exponent": ("5e26 FLOP", "flop", 5e26),
     "no leading digit": (".5", "ratio", 0.5),
     "trailing point": ("5. tokens", "tokens", 5.0),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.errors import QuantityError
+from computeledger.errors import QuantityError, shown
 
 Num = float | NDArray[np.float64]
 
@@ -171,6 +171,11 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
     >>> draws["months"], draws["rate"].shape
     (2.0, (4096,))
     """
+    if not isinstance(inputs, Mapping):
+        raise QuantityError(f"{shown(inputs)}: expected quantities by name, such as {{'rate': Range(1e7, 1e8)}}")
+    for name, given in (("samples", n_samples), ("seed", seed)):
+        if isinstance(given, bool) or not isinstance(given, (int, np.integer)):
+            raise QuantityError(f"{name} = {shown(given)}: expected a whole number")
     if n_samples < 2:
         raise QuantityError(f"samples = {n_samples}: at least 2 are needed")
     if n_samples > MAX_SAMPLES:
@@ -180,7 +185,7 @@ def sample(inputs: Mapping[str, Uncertain], n_samples: int = 4096, seed: int = 0
     out: dict[str, Num] = {}
     for name, value in inputs.items():
         if not isinstance(value, Range):
-            out[name] = float(value)
+            out[name] = float(_numbers(value))
             continue
         draw = _drawn if n_samples <= _LONGEST_KEPT else _drawn.__wrapped__
         out[name] = draw(name, value, n_samples, seed)
@@ -268,9 +273,11 @@ def quantiles(value: Num) -> dict[str, float] | float:
     >>> quantiles(np.arange(101.0))["p90"]
     90.0
     """
-    array = np.asarray(value, float)
+    array = _numbers(value)
     if array.ndim == 0:
         return float(array)
+    if not array.size:
+        raise QuantityError("no samples: quantiles need one number at least")
     rising = np.sort(array, axis=None)
     if rising[-1] == rising[0]:
         return float(rising[0])
@@ -281,6 +288,14 @@ def quantiles(value: Num) -> dict[str, float] | float:
     points = np.where(share < 0.5, start + (end - start) * share, end - (end - start) * (1 - share))
     points = np.where(np.isnan(rising[-1]), rising[-1], points)
     return dict(zip(QUANTILES, points.tolist(), strict=True))
+
+
+def _numbers(value: Num) -> NDArray[np.float64]:
+    """A number or samples as an array; what is neither is refused in one line."""
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise QuantityError(f"{shown(value)}: expected a number, a Range, or an array of samples") from None
 
 
 def median(value: Num) -> float:

@@ -94,6 +94,23 @@ def shown(given: object) -> str:
     return "a table" if isinstance(given, Mapping) else str(given)
 
 
+def check_kind(given: object, kinds: type | tuple[type, ...], what: str) -> None:
+    """Refuse a Python value of another kind in one line.
+
+    Examples
+    --------
+    >>> check_kind(3, str, "a layout, such as 'tp8-ep8'")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: 3: expected a layout, such as 'tp8-ep8'
+    """
+    if not isinstance(given, kinds):
+        raise InputError(f"{shown(given)}: expected {what}")
+
+
+#: What people mean by a word that is spelt like another choice.
+_MEANT = {"gpu": "cuda"}
+
+
 def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """Name the valid choices closest to a misspelt one.
 
@@ -104,6 +121,8 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """
     given = given[:ECHO_CHARACTERS]
     choices = sorted(set(allowed))
+    if (meant := _MEANT.get(given.lower())) in choices:
+        return f"did you mean {meant!r}?"
     lowered: dict[str, list[str]] = {}
     for choice in choices:
         lowered.setdefault(choice.lower(), []).append(choice)  # GBps and Gbps differ by a factor of eight

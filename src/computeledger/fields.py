@@ -210,6 +210,8 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
         return _text(one, given, spelt)
     if one.dimension == TEXTS:
         several = (given,) if isinstance(given, str) or hasattr(given, "__fspath__") else given
+        if one.is_required and not tuple(several):  # type: ignore[arg-type]
+            raise InputError(f"{spelt}: at least one is needed")
         return tuple(str(part) if hasattr(part, "__fspath__") else part for part in several)  # type: ignore[union-attr]
     return _number(one, given, spelt)
 

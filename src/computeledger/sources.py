@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from computeledger.errors import FactError, unknown_id
+from computeledger.errors import FactError, check_kind, unknown_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,7 @@ def bibtex(keys: Iterable[str]) -> str:
     >>> bibtex(["deepseek-v3-report", "assumption"]).splitlines()[0]
     '@misc{deepseek-v3-report,'
     """
+    check_kind(keys, Iterable, "keys of sources")
     records = load_sources()
     entries = []
     for key in sorted(set(keys) - {"assumption", "user"}):

@@ -59,9 +59,9 @@ _USD = {"$": 1.0, "USD": 1.0, "k$": KILO, "M$": MEGA, "bn$": GIGA}
 DIMENSIONS: dict[str, dict[str, float]] = {
     "s": _SECONDS,
     "tokens": _TOKENS,
-    "tokens_per_s": {f"{token}/{time}": n / _SECONDS[time] for token, n in _TOKENS.items()
+    "tokens_per_s": {f"{token}/{time}": n / _SECONDS[time] for token, n in {**_TOKENS, "": 1.0}.items()
                      for time in ("s", "min", "h", "day", "month", "year")},
-    "requests_per_s": {f"{name}/{time}": 1 / _SECONDS[time] for name in ("requests", "request", "req")
+    "requests_per_s": {f"{name}/{time}": 1 / _SECONDS[time] for name in ("requests", "request", "req", "")
                        for time in ("s", "min", "h", "day")},
     "usd": _USD,
     "usd_per_hour": _PER_H,

@@ -113,6 +113,13 @@ def test_stated_utilisation_and_hours_agree() -> None:
     assert again.utilization_fraction == pytest.approx(0.4)
 
 
+def test_stated_gpu_hours_of_rl_stand_beside_the_models_own() -> None:
+    modelled = ledger().phases["rl"]
+    stated = ledger(rl={**BASE["rl"], "gpu_hours": "1M GPU-hours"}).phases["rl"]
+    assert median(stated.gpu_hours) == 1e6
+    np.testing.assert_allclose(stated.details["modelled_gpu_hours"][0], modelled.gpu_hours, rtol=1e-9)
+
+
 def test_overtraining() -> None:
     ratio = ledger().balance["overtraining_ratio"][0]
     assert ratio == pytest.approx(15e12 / (20 * n_params_active(load_model("llama-3.1-8b"))))

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import computeledger as cl
 from computeledger.arrays import Range, sample
 from computeledger.economics.prices.inversion import PriceClues, invert_prices
 from computeledger.economics.prices.markup import Markup, fit_markup
@@ -135,6 +136,16 @@ def test_bad_allocations_are_refused(change: dict[str, float]) -> None:
     one = AllocationScenario(load_loss_law("besiroglu_2024"), 1e24, PhaseCosts(), HOURS, 0.0, 0.0)
     with pytest.raises(InputError):
         allocate(replace(one, **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("budget", ["$50M", "3M GPU-hours", "5.76e25 FLOP"])
+def test_the_demand_curve_keeps_the_unit_of_its_budget(budget: str) -> None:
+    """At its own demand the curve is the answer, whether the budget is money, time or FLOP."""
+    asked = cl.allocate(budget=budget, inference_tokens="100T", samples=64)
+    curve = asked.to_dict()["curve"]
+    served = np.log([row["tokens_inference"] for row in curve])
+    found = np.exp(np.interp(np.log(1e14), served, np.log([row["n_params_active"] for row in curve])))
+    assert found == pytest.approx(asked.n_params_active.p50, rel=0.06)
 
 
 def test_refit_of_the_chinchilla_points(shared_data: Path) -> None:

@@ -53,15 +53,18 @@ def figures(text: str) -> list[Figure]:
     found = []
     for place, match in enumerate(matches):
         scales = [_scale(match)]
-        if place + 1 < len(matches) and match.string[match.end("digits") : matches[place + 1].start()].strip() in (
-            "–", "to", "..",
-        ):  # fmt: skip
-            scales.append(_scale(matches[place + 1]))
+        behind = match.end("prefix") if match["prefix"] else match.end("digits")
+        if place + 1 < len(matches) and match.string[behind : matches[place + 1].start()].strip() in ("–", "to", ".."):
+            prefix, unit = _scale(matches[place + 1])
+            scales.append((scales[0][0] if match["prefix"] else prefix, unit))
         digits = match["digits"].replace(",", "")
         power = 10.0 ** int(match["power"] or 0)
         number = float(digits) * power
         half = 0.5 * 10.0 ** -len(digits.partition(".")[2]) * power / number * (1 + 1e-6) if number else 0.0
         values = {number * part for prefix, unit in scales for part in (prefix * unit, prefix)}
+        values |= {
+            number * prefix * _UNITS["year"] / _UNITS["day"] for prefix, unit in scales if unit == _UNITS["year"]
+        }
         found.append(Figure(match[0].strip(), digits, tuple(values), half))
     return found
 

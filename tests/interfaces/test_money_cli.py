@@ -149,7 +149,7 @@ def test_floors_and_histories(capsys: pytest.CaptureFixture[str]) -> None:
         assert dearer["usd_per_mtok_cost"][kind] == pytest.approx(2 * floor["usd_per_mtok_cost"][kind])
     name = next(name for name in model_names("anthropic") if len(list(history(name))) > 1)
     rows = answer(capsys, "prices", "history", name)["history"]
-    assert rows[0]["since"] == "always" and rows[1]["since"].startswith("since 20")
+    assert rows[0]["since"] == "at first" and rows[1]["since"].startswith("since 20")
     first, second = (row["usd_per_mtok"]["input"] for row in rows[:2])
     assert rows[1]["ratio_to_previous"]["input"] == pytest.approx(second / first)
 
@@ -281,7 +281,7 @@ def test_python_and_the_commands_price_alike(capsys: pytest.CaptureFixture[str],
         (["prices", "bill", SHEET, "--input-tokens", "1K..2K"], "one whole number"),
         (["prices", "bill", SHEET, "--input-tokens", "1", "--mode", "bacth"], "did you mean 'batch'"),
         (["allocate", "--preset", "api"], "api-only"),
-        (["route"], "TASK.toml is missing"),
+        (["route"], "no task: give a file such as TASK.toml, or --attempts"),
         (["route", "--check"], "--attempts"),
         (["allocate", "--budget", "1e24 FLOP", "--law", "sardana-2024"], "read in notes only"),
         (["allocate", "--budget", "1e24 FLOP", "--elasticity", "published"], "--unverified"),
@@ -317,3 +317,16 @@ def test_bad_tasks(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str
 def test_a_seller_without_a_known_price_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(capsys, "invert", "--input", "3", "--output", "15", "--provider", "deepinfr")
     assert "did you mean 'deepinfra'" in said
+
+
+def test_a_bill_says_which_hours_of_the_day_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """deepseek-chat is half as dear for eight hours at night: the standard price is that of the other sixteen."""
+    asked = ("prices", "bill", "deepseek/deepseek-chat", "--input-tokens", "1M", "--output-tokens", "1M")
+    (day,) = answer(capsys, *asked)["bills"]
+    (night,) = answer(capsys, *asked, "--at", "20:00")["bills"]
+    assert night["usd"] == pytest.approx(day["usd"] / 2) and day["usd"] == pytest.approx(0.27 + 1.1)
+    assert (
+        "00:30 to 16:30 UTC, which hold for most of the day" in day["notes"][0] and "x0.5 from 16:30" in day["notes"][0]
+    )
+    (sheet,) = answer(capsys, "prices", "bill", "anthropic/claude-3-opus-latest", "--output-tokens", "1M")["bills"]
+    assert sheet["notes"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ from tests.gates import ROOT
 
 RECIPE = ROOT / "recipes" / "tiny_text" / "config.toml"
 SETTINGS = ("rl.steps=2", "pretrain.steps=4", "report.places=0")
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -164,3 +170,16 @@ def test_bad_input_is_one_line(
     code, out, err = command(capsys, *(one.format(run=run, tmp=tmp_path) for one in arguments))
     assert (code, out, len(err.strip().splitlines())) == (2, "", 1), err
     assert message in err
+
+
+def test_a_studys_tables_keep_words_and_intervals_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 80 columns a table goes on below itself; no word is broken, no interval is parted."""
+    code, text, _ = command(capsys, "study", str(ROOT / "docs" / "experiments" / "soup.json"))
+    assert code == 0 and max(map(len, text.splitlines())) <= 80
+    assert "generation" in text and "baseline" in text and "familie\n" not in text
+    assert not re.search(r"\bto( |$)(?!\d|-)", text.partition("\n")[2], re.MULTILINE)
+
+
+def test_counts_are_written_as_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = command(capsys, "evaluate", "nowhere", "--places", "6K", "--thoughts", "0")
+    assert (code, error) == (2, "rntp: --thoughts '0': at least 1\n")

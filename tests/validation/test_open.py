@@ -9,9 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from computeledger.facts.load import load_system
+from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.roofline import Machine
 from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case
+from computeledger.workloads.serving.estimate import estimate_serving
 
 ROW = dict.fromkeys(NEEDED, "") | {
     "model": "llama-3.1-8b", "accelerator": "h100-sxm5-80gb", "n_accelerators": "1", "engine": "vllm", "layout": "tp1",
@@ -25,7 +29,6 @@ ROW = dict.fromkeys(NEEDED, "") | {
     [
         ({"accelerator": "rtx-4090"}, "hardware"),
         ({"weights": "gguf-q4_k_m"}, "weight format not known"),
-        ({"draft_tokens": "3"}, "acceptance"),
         ({"concurrency": "", "requests_per_s": "2"}, "load"),
         ({"metric": "tpot", "statistic": "p90"}, "tails"),
         ({"model": "llama-3.1-70b"}, "do not fit"),
@@ -43,8 +46,49 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     assert open_case(fixed | {"engine": "vllm"}).scenario.rounds == 4
     weights_alone = open_case(ROW | {"engine": "gpt-fast", "weights": "int8"}).scenario.precision
     assert weights_alone.dense == "w8a16"
+    experts = open_case(
+        ROW | {"model": "qwen3-30b-a3b", "weights": "fp8", "expert_weights": "mxfp4", "n_accelerators": "1"}
+    ).scenario.precision
+    assert (experts.experts, experts.attention) == ("fp4", "fp8")
     cached = open_case(ROW | {"cached_fraction": "0.75"}).scenario
     assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
+
+
+def test_an_acceptance_that_is_not_stated_is_assumed_and_widens_the_interval() -> None:
+    drafted = ROW | {"model": "deepseek-v3", "n_accelerators": "8", "layout": "tp8", "weights": "fp8", "metric": "tpot"}
+    drafted |= {"accelerator": "h200-sxm5-141gb", "statistic": "mean", "draft_tokens": "3"}
+    stated = drafted | {"tokens_per_step": "2.4"}
+    clouds = [compare_open([row], 256).predicted["tpot"][0] for row in (drafted, stated)]
+    medians = [float(np.median(cloud)) for cloud in clouds]
+    widths = [float(np.quantile(cloud, 0.95) / np.quantile(cloud, 0.05)) for cloud in clouds]
+    assert medians[0] == pytest.approx(medians[1], rel=0.1) and widths[0] > 1.2 * widths[1]
+
+
+@pytest.mark.parametrize(
+    ("metric", "figures"),
+    [
+        ("request_latency", {}),
+        ("total_tokens_per_s", {}),
+        ("decode_output_tokens_per_s_per_gpu", {"concurrency": "", "note": "48 req/GPU"}),
+        ("prefill_input_tokens_per_s_per_node", {"concurrency": ""}),
+        ("prefill_input_tokens_per_s_per_gpu", {"concurrency": "", "static_batch": "1"}),
+    ],
+)
+def test_quantities_of_other_sources_follow_from_the_same_prediction(metric: str, figures: dict[str, str]) -> None:
+    """Each is checked against what times to the first and to a further token give."""
+    row = ROW | {"metric": metric, "statistic": "mean", "value": "1"} | figures
+    found = compare_open([row], 4)
+    (name,) = [name for name, values in found.measured.items() if np.isfinite(values[0])]
+    predicted = float(np.median(found.predicted[name][0]))
+    result = estimate_serving(open_case(row).scenario, Machine(load_system("h100-nvl8"), efficiency("vllm")))
+    each_s, first_s = result.tpot_s, result.ttft_statistic_s("mean")
+    expected = {
+        "request_latency": first_s + 255 * each_s,
+        "total_tokens_per_s_per_gpu": 8 * (1024 + 256) / (first_s + 256 * each_s),
+        "decode_output_tokens_per_s_per_gpu": 48 / result.decode_s,
+        "input_tokens_per_s_per_gpu": 1024 / result.prefill_s,
+    }[name]
+    assert predicted == pytest.approx(float(expected), rel=0.35)
 
 
 @pytest.fixture(scope="module")

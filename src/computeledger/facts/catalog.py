@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from computeledger.errors import FactError
+from computeledger.errors import FactError, check_kind
 from computeledger.facts.reading import read_file
 from computeledger.files import user_files_allowed
 
@@ -146,6 +146,7 @@ def normal_id(given: str) -> str:
 
 def user_path(given: str) -> Path | None:
     """Tell a path from an id."""
+    check_kind(given, (str, os.PathLike), "an id, or the path of a file")
     if not user_files_allowed():
         return None
     path = Path(given).expanduser()

@@ -70,7 +70,7 @@ class RunStep:
     batch_tokens : float
         Of the step [token].
     batch_over_critical : float
-        The same over the median of the critical batch [-].
+        The batch aimed at, before a layout rounds it to whole sequences, over the median of the critical batch [-].
     parts : tuple of GenerationStep
         Data-parallel to each other; the slowest sets the pace.
     step_s, mfu_fraction : float

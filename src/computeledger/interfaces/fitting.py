@@ -20,7 +20,7 @@ _LEAST = 14
 #: Where a line may not break: between a number and its unit, and around the dash of an interval.
 _GLUE = re.compile(
     r"(?<=[\dKMBTx%]) (?=%|[\u2013+]|(?:[kMGTPEZ\u00b5mn]?(?:s|B|W|Wh|FLOP|bit|tokens?)(?:/\w+)*|GPU\S*|days?|"
-    r"hours?|h|min|months?|years?|x|USD\S*)(?!\w))|(?<=\u2013) (?=[\d$])"
+    r"hours?|h|min|months?|years?|x|USD\S*)(?!\w)|to [-\d])|(?<=\u2013) (?=[\d$])|(?<=\d to) (?=[-\d])"
 )
 _BAR = re.compile("[\u2588\u00b7 ]{4,}")
 

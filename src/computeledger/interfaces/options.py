@@ -84,9 +84,12 @@ else:  # click 8.1 has it without a type of its own
 
 
 class Count(_ParamType):
-    """A whole number as people write it anywhere here: 6K, 1,000, 1e5."""
+    """A whole number as people write it anywhere here: 6K, 1,000, 1e5; within its ends where it has them."""
 
-    name = "integer"
+    name = "N"
+
+    def __init__(self, least: int | None = None, most: int | None = None) -> None:
+        self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002 (click's)
         """Read one option; a default is a number already.
@@ -106,7 +109,14 @@ class Count(_ParamType):
             raise InputError(f"{_name_of(param)} {error}") from None
         if not isinstance(number, float) or number % 1:
             raise InputError(f"{_name_of(param)} {shown(value)}: one whole number is expected")
+        self._check(int(number), f"{_name_of(param)} {shown(value)}")
         return int(number)
+
+    def _check(self, number: int, given: str) -> None:
+        if self.least is not None and number < self.least:
+            raise InputError(f"{given}: at least {self.least}")
+        if self.most is not None and number > self.most:
+            raise InputError(f"{given}: at most {self.most:,}")
 
 
 COUNT = Count()

@@ -10,7 +10,7 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, check_record
-from computeledger.errors import LayoutError
+from computeledger.errors import LayoutError, check_kind
 from computeledger.facts.architecture import Model
 from computeledger.units import format_count
 
@@ -79,6 +79,7 @@ def parse_layout(text: str) -> Layout:
     >>> parse_layout("tp8-ep8").n_gpus
     8
     """
+    check_kind(text, str, "a layout, such as 'tp8-ep8'")
     degrees: dict[str, int] = {}
     for part in text.strip().lower().split("-"):
         match = _PART.fullmatch(part)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.bounds import check_record
-from computeledger.errors import UnknownIdError, nearest
+from computeledger.errors import UnknownIdError, check_kind, nearest
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
@@ -282,6 +282,7 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     Precision(attention='fp8', dense='fp8', experts='fp4', kv='bf16', scores='bf16')
     """
     for name, known in ((text, PRECISION_BYTES), (kv, KV_PRECISIONS)):
+        check_kind(name, str, "a precision, such as 'fp8'")
         if name not in known:
             raise UnknownIdError(f"unknown precision {name!r}: {nearest(name, known)}")
     rest = "fp8" if text == "fp4" and moe else text

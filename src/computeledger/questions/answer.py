@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sized
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,10 +47,42 @@ class Quantity:
         return cls(found, found, found, found, found, unit)
 
 
+#: Figures that an answer's repr names, at most.
+_MOST_SAID = 6
+
+
+def _short(value: object) -> str:
+    """A value in a few characters: a quantity's median, a text cut off, how many of several."""
+    if isinstance(value, Quantity):
+        return f"{value.p50:.4g} {value.unit}".rstrip()
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, (int, float)):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return shown(value[:40])
+    return f"<{len(value)}>" if isinstance(value, Sized) else f"<{type(value).__name__}>"
+
+
 class Answer(Displayed):
     """An answer; what it holds is in the attributes of each kind, and all of it in :meth:`to_dict`."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Name and headline figures, at their medians: all of it stands in :meth:`to_dict`."""
+        kind = type(self)
+        quantities = [
+            name
+            for parent in kind.__mro__
+            for name, one in vars(parent).items()
+            if isinstance(one, property) and "Quantity" in str(one.fget.__annotations__.get("return"))
+        ]
+        said = [f"{name}={_short(getattr(self, name))}" for name in quantities]
+        if not said:
+            values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "question"}  # type: ignore[arg-type]
+            said = [f"{name}={_short(value)}" for name, value in values.items()]
+        return f"{kind.__name__}({', '.join(said[:_MOST_SAID])}{', ...' if len(said) > _MOST_SAID else ''})"
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a plain record has none)
         """As the command prints it with ``--json``; with ``working``, as with ``--working``."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.fields import Asked, asked, shared
 from computeledger.workloads.questions.setup import OnSystem
 
@@ -58,6 +59,12 @@ class BillQuestion(Asked):
         "tokens", "Part of the new input written to the cache for an hour.", 0.0, unit="tokens", metavar="N"
     )
     mode: str = asked("text", "standard, batch, priority or another mode of the sheet.", "standard")
+    at: str | None = asked(
+        "text",
+        "Hour of the day in UTC, where a provider's prices depend on it.",
+        metavar="HH:MM",
+        blank="that of most hours",
+    )
 
     def check(self) -> None:
         """Refuse parts of a token, a request of none, and more that is written to the cache than is new."""
@@ -65,6 +72,8 @@ class BillQuestion(Asked):
             tokens = getattr(self, name)
             if not isinstance(tokens, float) or tokens % 1:
                 raise InputError(f"--{name.replace('_', '-')}: a bill needs one whole number")
+        if self.at is not None and not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", self.at):
+            raise InputError(f"--at {shown(self.at)}: write an hour of the day in UTC, as 02:30")
         written = self.cache_write_tokens + self.cache_write_1h_tokens
         if written > self.input_tokens:
             raise InputError(

@@ -25,6 +25,6 @@ class RouteQuestion(Asked):
     def check(self) -> None:
         """Refuse a question without a task."""
         if self.check_attempts and self.attempts is None:
-            raise InputError("--check-attempts needs --attempts F.csv, the real runs to predict")
+            raise InputError("--check-attempts needs --attempts, the real runs to predict")
         if self.task is None and self.attempts is None:
-            raise InputError("TASK.toml is missing: computeledger route TASK.toml, or --attempts F.csv")
+            raise InputError("no task: give a file such as TASK.toml, or --attempts")

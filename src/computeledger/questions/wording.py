@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from computeledger.physics.parallelism import parse_layout
-from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, format_percent, format_si, format_usd
+from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, YEAR_S, format_percent, format_si, format_usd
 
 PHASE_NAMES = {"pretraining": "Pretraining", "rl": "RL", "inference": "Inference", "experiments": "Experiments"}
 
@@ -56,13 +56,21 @@ def show(value: float, unit: str) -> str:
         return format_si(value / WH_J, "Wh")
     if unit in ("kg", "kg/kWh"):
         return format_si(value * KILO, unit.removeprefix("k"))
-    if unit == "s" and value >= DAY_S:
-        return f"{format_si(value / DAY_S)} days"
     if unit == "s" and value >= KILO:
-        return f"{format_si(value / HOUR_S)} h" if value >= HOUR_S else f"{format_si(value / MINUTE_S)} min"
+        return _long_time(value)
+    if unit == "days" and value >= KILO:
+        return _long_time(value * DAY_S)
     if unit in ("days", "years", "x", "bits", "samples"):
         return f"{format_si(value)} {unit}"
     return format_si(value, "" if unit == "GPU-hours" else unit)
+
+
+def _long_time(value_s: float) -> str:
+    """Minutes, hours, days, or years where days would run into thousands."""
+    for name, unit_s, least in (("years", YEAR_S, KILO * DAY_S), ("days", DAY_S, DAY_S), ("h", HOUR_S, HOUR_S)):
+        if value_s >= least:
+            return f"{format_si(value_s / unit_s)} {name}"
+    return f"{format_si(value_s / MINUTE_S)} min"
 
 
 def words(value: float, unit: str) -> str:

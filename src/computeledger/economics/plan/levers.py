@@ -85,7 +85,7 @@ def judge_feeding(found: Allocation) -> dict[str, str | float]:
 
 
 def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
-    """How the optimum moves with the tokens served, at the medians, from a hundredth to a hundred times its tokens.
+    """How the optimum of the same budget, in its own unit, moves with the tokens served, at the medians.
 
     Examples
     --------
@@ -97,12 +97,14 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     >>> [row["one_order"] for row in (curve[0], curve[8], curve[-1])]
     [0.0, 1.0, 0.0]
     """
-    whole = median(sum(found.flop.values(), start=0.0))
+    costs = scenario.costs
+    whole = median(sum((found.flop[phase] * getattr(costs, phase) for phase in PHASES), start=0.0))
     trained = median(found.ledgers.tokens_pretraining)
     served = trained * np.logspace(-2, 2.5, 15)
+    is_rl_chosen = scenario.tokens_rl is None and scenario.rl_gain is None
     one = replace(
-        _at_medians(scenario), budget=np.full(served.shape, whole), costs=PhaseCosts(), tokens_inference=served,
-        tokens_rl=median(found.ledgers.tokens_rl), demand_elasticity=0.0, rl_gain=None,
+        _at_medians(scenario), budget=np.full(served.shape, whole), tokens_inference=served, demand_elasticity=0.0,
+        tokens_rl=None if is_rl_chosen else median(found.ledgers.tokens_rl), rl_gain=None,
     )  # fmt: skip
     best = allocate(one)
     rows = []

@@ -18,7 +18,7 @@ from computeledger.workloads.pretraining.estimate import (
     PretrainingResult,
     estimate_pretraining,
 )
-from computeledger.workloads.pretraining.reading import read_limits, read_training, stated_layout
+from computeledger.workloads.pretraining.reading import context_words, read_limits, read_training, stated_layout
 from computeledger.workloads.pretraining.search import configured_run
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.result import Figure, Term
@@ -125,6 +125,8 @@ def pretraining_phase(setting: Setting, modelled: TrainingModel, tokens: Num, to
         operations["training"] = result.step.operations
         details = _details(result)
         choices["MFU"] = _mfu_words(result)
+        if beyond := context_words(result.scenario.model, median(result.scenario.batch.sequence_tokens)):
+            choices["context"] = beyond
         hours = hours or _counting_stops(_modelled_gpu_hours(result), setting, details, choices)
         details["days"] = hours.value * HOUR_S / setting.number("gpus") / DAY_S, "days"
     if hours is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from computeledger.economics.plan.keys import (
     example_of,
     read_key,
 )
-from computeledger.errors import InputError, PlanError, QuantityError, nearest, shown
+from computeledger.errors import InputError, PlanError, QuantityError, check_kind, nearest, shown
 from computeledger.facts.schema import FLOAT_PRECISIONS
 from computeledger.fields import WHOLE, Field, Record, fields_of, python_spelling, question_from
 from computeledger.files import MOST_TOML_BYTES, parse_toml, read_user_text
@@ -168,6 +169,7 @@ def load_plan(path: str | Path) -> Plan:
     Traceback (most recent call last):
     computeledger.errors.PlanError: nowhere.toml: no such file
     """
+    check_kind(path, (str, os.PathLike), "the path of a plan")
     if not str(path):
         raise PlanError("the plan's file name is missing: it is empty")
     file = Path(path)

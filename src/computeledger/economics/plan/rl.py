@@ -87,6 +87,7 @@ def rl_phase(
         "step_s": (step.step_s, "s"),
         "steps": (tokens / step.sampled_tokens, ""),
         "rollouts_decoding": (step.generation.live, ""),
+        "modelled_gpu_hours": (tokens * step.gpu_s_per_token / HOUR_S, "GPU-hours"),
         **{f"{name}_fraction": (part / step.gpu_s_per_step, "") for name, part in step.phases_gpu_s.items()},
     }
     spent = Spent(

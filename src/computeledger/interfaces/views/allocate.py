@@ -93,8 +93,14 @@ def _curve(document: Mapping[str, Any]) -> Table:
         for row in document["curve"]
     ]  # fmt: skip
     columns = ("served / trained tokens #", "active parameters #", "tokens per parameter #", "within one order")
+    is_judged = "diagnosis" in document
+    budget = (
+        "The same GPU-hours"
+        if is_judged
+        else f"The same {words(point(document['budget']['value']), document['budget']['unit'])}"
+    )
     note = "within one order: whether the three ledgers' FLOP lie within a factor of ten"
-    return Table("The same budget at other demands", columns, rows, note=note)
+    return Table(f"{budget} at other demands", columns, rows, note=note)
 
 
 def _levers(document: Mapping[str, Any]) -> list[Table]:

@@ -17,6 +17,7 @@ from computeledger.units import MONTH_S, format_percent, format_si
 Document = Mapping[str, Any]
 #: Time with stops over that without beyond which a run hardly advances.
 MOST_STOPPED = 10.0
+HARDLY = "hardly advances"
 #: Site-dates that are listed, at most.
 _MOST_ROWS = 400
 _RUN_NAMES = {"dense": "dense model", "moe": "mixture of experts"}
@@ -45,13 +46,22 @@ _STEPS = ("model", "batch #", "over critical #", "step #", "MFU #", "months, no 
 
 def _steps(trains: Document) -> Table:
     rows = [
-        (said, words(row["batch_tokens"], "tokens"), f"{row['batch_over_critical']:.2g}x", *_step_cells(row))
+        (said, words(row["batch_tokens"], "tokens"), f"{_over_critical(trains[name], row):.2g}x", *_step_cells(row))
         for name, said in _RUN_NAMES.items()
         for row in trains[name]["batches"]
     ]
     title = "The step, from the operation model, at the critical batch and at both ends of its 90 % interval"
-    note = "with stops: every failure stops the whole job, at rates measured on up to 16K GPUs"
+    note = (
+        "batch: as many whole sequences for each rank of the layout as come near; over critical: that batch over the "
+        "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
+        "16K GPUs"
+    )
     return Table(title, _STEPS, rows, "dense.step_s", note)
+
+
+def _over_critical(run: Document, row: Document) -> float:
+    """A batch as the layout takes it, over the median of the run's critical batch."""
+    return float(row["batch_tokens"] / point(run["critical_batch_tokens"]))
 
 
 def _step_cells(row: Document) -> tuple[str, ...]:
@@ -94,11 +104,22 @@ def _forecast(document: Document) -> View:
     )  # fmt: skip
     return View(
         title=f"A run of {target}",
-        headline=f"The trend of the largest runs reaches {target} on {date['p50']}, {reached}.",
+        headline=f"The trend of the largest runs reaches {target} on {date['p50']}, {reached}.{_stopped(document)}",
         tiles=_forecast_tiles(document),
         plots=plots_,
         tables=(*_scenario_dates(document), *_system_tables(document["needs"], document["trains"]), _hours(document)),
         notes=tuple(_forecast_notes(document)),
+    )
+
+
+def _stopped(document: Document) -> str:
+    """That a run on so many chips hardly advances, where published failure rates say so."""
+    rows = [row for name in _RUN_NAMES for row in document["trains"][name]["batches"] if not row["problem"]]
+    if not rows or any(step_months(row)[1] != HARDLY for row in rows):
+        return ""
+    return (
+        f" The date counts FLOP alone: on {words(point(document['needs']['chips']), '')} chips, with a stop of the "
+        "whole job for every failure at rates measured on up to 16K GPUs, a run hardly advances."
     )
 
 
@@ -167,7 +188,9 @@ def _systems(document: Document) -> View:
 def _system_tiles(document: Document) -> tuple[Tile, ...]:
     dense = document["trains"]["dense"]
     step = "none" if dense["step_s"] is None else words(dense["step_s"], "s")
-    allowed = f"at the critical batch; a run in time allows {words(point(dense['step_s_allowed']), 's')}"
+    row = _critical_row(dense)
+    over = f"{_over_critical(dense, row):.2g}x the critical batch"
+    allowed = f"of {words(row['batch_tokens'], 'tokens')}, {over}"
     chips = " + ".join(one["accelerator"] for one in document["generations"])
     return (
         Tile("Chips", words(point(document["chips"]), ""), chips, key="chips"),
@@ -222,7 +245,8 @@ def _sites(document: Document) -> View:
                  key=key),
             Tile("Largest now", words(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}",
                  key=key),
-            Tile("Recomputed within 10 %", within, "the rest has its reason below", key="agreement"),
+            Tile("Recomputed within 10 %", within, "site-dates of the whole data, facility power checked",
+                 key="agreement"),
         ),
         plots=(
             Plot("power", "Power of the sites", _POWER, plots.power_figure(document), key),
@@ -396,10 +420,16 @@ def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
     return [*rows, ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
 
 
+def _critical_row(run: Document) -> Document:
+    """The step that aims at the median critical batch."""
+    found: Document = next(one for one in run["batches"] if one["batch_over_critical"] == 1)
+    return found
+
+
 def step_months(row: Document) -> tuple[str, str]:
     """Months of a run without stops and with them; where stops leave less than a tenth of the time, only that."""
     busy, calendar = (row[key] / MONTH_S for key in ("busy_s", "calendar_s"))
-    return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else "hardly advances"
+    return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else HARDLY
 
 
 def system_sentence(document: Document) -> str:
@@ -409,7 +439,7 @@ def system_sentence(document: Document) -> str:
     size, tokens = show(point(run["n_params_active"]), ""), show(point(run["tokens"]), "tokens")
     work, months = show(point(run["flop"]), "FLOP"), f"{trains['months']:.3g} months"
     asked = f"{work}, {months} of the bf16 peak at {given}, make a dense model of {size} parameters on {tokens}"
-    row = next(one for one in run["batches"] if one["batch_over_critical"] == 1)
+    row = _critical_row(run)
     if row["problem"]:
         return f"{asked}; the operation model finds no step: {row['problem']}"
     busy, stops = step_months(row)

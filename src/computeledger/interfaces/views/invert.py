@@ -81,7 +81,11 @@ def _clues(document: Mapping[str, Any]) -> Table:
         each = (bits.get(key) for bits in alone.values())
         rows.append([label, together, *("" if bits is None else f"{bits:.2f}" for bits in each)])
     columns = ("", "all clues #", *(f"{name} #" for name in alone))
-    note = "–: prices do not identify it; its interval rests on what is assumed and on physics"
+    note = (
+        "a bit: half the width of the interval before any price was seen; below 0 a clue alone widens it, since it "
+        "moves weight to hypotheses that differ more; –: prices do not identify it; its interval rests on what is "
+        "assumed and on physics"
+    )
     return Table("Bits learnt, from all clues and from each alone", columns, rows, "bits", note)
 
 

@@ -68,13 +68,19 @@ def view(answer: PretrainAnswer, working: bool) -> View:
             *([stops_table(document["stops"])] if step is not None else []),
         ),
         notes=tuple(_notes(document)),
-        warnings=() if document["fits"] else (f"this configuration does not fit: {_fit_words(document)}",),
+        warnings=tuple(_warnings(document)),
         grounds=(price_ground(document),),
         blocks=_blocks(document),
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="pretrain",
     )
+
+
+def _warnings(document: Mapping[str, Any]) -> list[str]:
+    """A configuration that does not fit, and sequences beyond the model's context."""
+    out = [] if document["fits"] else [f"this configuration does not fit: {_fit_words(document)}"]
+    return [*out, document["beyond_context"]] if document["beyond_context"] else out
 
 
 def _published(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -93,7 +93,7 @@ def _bill(answer: BillAnswer) -> View:
             ),
         ),
         tables=(Table("Cheapest first", columns, rows),),
-        grounds=tuple(dict.fromkeys(f"{one.name}: {one.origin}" for one in bills)),
+        grounds=tuple(dict.fromkeys("; ".join((f"{one.name}: {one.origin}", *one.notes)) for one in bills)),
     )
 
 
@@ -132,7 +132,8 @@ def _floor(answer: PriceFloorAnswer) -> View:
         ]
         for one in sellers
     ]
-    below = sum(one.below_cost for one in sellers)
+    below, surely = (sum(getattr(one, name) for one in sellers) for name in ("below_cost", "surely_below_cost"))
+    n_sellers = format_count(len(sellers), "provider")
     ratios = {
         one.provider: {
             "p05": one.price_over_cost_ratio_p05,
@@ -143,7 +144,7 @@ def _floor(answer: PriceFloorAnswer) -> View:
     }
     return View(
         title=f"{answer.model} on {answer.system}",
-        headline=f"{below} of {format_count(len(sellers), 'provider')} sell below this cost.",
+        headline=f"{below} of {n_sellers} sell below the median cost, {surely} of them below its whole interval.",
         tiles=(
             Tile("Input", f"{format_usd(cost['input'])}/Mtok", key="usd_per_mtok_cost.input"),
             Tile("Output", f"{format_usd(cost['output'])}/Mtok", key="usd_per_mtok_cost.output"),
@@ -174,7 +175,7 @@ def _floor(answer: PriceFloorAnswer) -> View:
 def _verdict(one: Seller) -> str:
     if not one.below_cost:
         return ""
-    return "below cost, perhaps" if one.price_over_cost_ratio_p95 >= 1 else "below cost"
+    return "below the whole interval" if one.surely_below_cost else "below the median cost"
 
 
 _VIEWS: dict[str, tuple[str, Callable[[Any], View]]] = {

@@ -52,7 +52,7 @@ def _headline(answer: ReconcileAnswer) -> str:
     largest = max(changes, key=lambda part: abs(changes[part]))
     side = "over" if actual > budget else "under"
     return (
-        f"{words(actual, 'USD')} were spent where {words(budget, 'USD')} were planned, "
+        f"The run cost {words(actual, 'USD')} where {words(budget, 'USD')} was planned, "
         f"{words(abs(actual - budget), 'USD')} {side} budget. "
         f"The largest part of the difference is {CHANGES[largest]}: {signed(changes[largest], 'USD')}."
     )

@@ -35,7 +35,8 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
     best = document["best"]
     headline = " ".join(_sentence(text) for text in (*route_words(document), document["remark"]))
     return View(
-        title=f"{_name(best)}: the cheapest of {document['policies_compared']:,} policies for this task",
+        title=f"{_name(best)}: the cheapest of {document['policies_compared']:,} policies that completes at least "
+        f"{percent(document['least_success_fraction'])}",
         headline=headline,
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",

@@ -72,7 +72,7 @@ def _title(document: Mapping[str, Any]) -> str:
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
-    lengths = [f"{words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
+    lengths = [f"{words(point(document[f'{name}_tokens']), '')} {name}" for name in ("input", "cached", "output")]
     replicas = f"{document['n_replicas']} x {format_count(document['n_gpus_per_replica'], 'GPU')}"
     idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
     return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document)
@@ -223,7 +223,8 @@ def _front(document: Mapping[str, Any]) -> Table:
         for one in kept
     ]
     columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
-    title = f"Pareto front of {document['n_options']} options (medians; USD per Mtok; \u2192 the answer)"
+    each = "each at the median of every input (USD per Mtok; \u2192 the answer)"
+    title = f"Pareto front of {document['n_options']} options, {each}"
     return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,))
 
 

@@ -17,7 +17,15 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import FactError, QuantityError, nearest, unknown_id
 from computeledger.facts.catalog import user_path
 from computeledger.facts.reading import Document, read_file
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines, load_calibration
+from computeledger.physics.calibration.local import LocalCalibration, load_local
+from computeledger.physics.calibration.serving import (
+    DEFAULT_ENGINE,
+    GENERIC,
+    Calibration,
+    Constant,
+    calibrated_engines,
+    load_calibration,
+)
 from computeledger.sources import check_date, load_sources
 from computeledger.units import format_si, parse_quantity
 
@@ -187,8 +195,9 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
     Parameters
     ----------
     profile : str
-        An engine (``trtllm``, ``vllm``, ``sglang``) with fitted constants, ``assumed`` for what stood before any fit,
-        ``ideal``, or the path of a profile that ``calibrate`` wrote for a machine.
+        An engine (``trtllm``, ``vllm``, ``sglang``) with fitted constants, ``generic`` for one without, a local engine
+        on a kind of chip (``llama.cpp on apple``), ``assumed`` for what stood before any fit, ``ideal``, or the path of
+        a profile that ``calibrate`` wrote for a machine.
 
     Returns
     -------
@@ -215,8 +224,10 @@ def load_factors(profile: str = DEFAULT_ENGINE) -> Mapping[str, Factor]:
 
 @functools.cache
 def _shipped_factors(profile: str) -> Mapping[str, Factor]:
-    if profile not in ("assumed", "ideal", *calibrated_engines()):
-        raise unknown_id("engine", profile, [*calibrated_engines(), "ideal"])
+    local = load_local()
+    engines = [*calibrated_engines(), GENERIC]
+    if profile not in ("assumed", "ideal", *engines, *local.profiles):
+        raise unknown_id("engine", profile, [*engines, "ideal"])
     if profile == "ideal":
         return {}
     assumed = _assumed()
@@ -224,16 +235,24 @@ def _shipped_factors(profile: str) -> Mapping[str, Factor]:
         return assumed
     fit = load_calibration()
     out = dict(assumed)
-    for name, one in fit.of(profile).items():
-        before = format_si(one.prior, "s") if factor_dimension(name) == "s" else f"{one.prior:.3g}"
-        why = f"{assumed[name].why}; before the fit {before}; fitted on {fit.data}; residual {fit.residual}"
-        out[name] = Factor(name, one.value, "calibration", why, fit.source, fit.date)
+    for one in fit.of(profile if profile in engines else GENERIC).values():
+        out[one.name] = _fitted_factor(one, fit)
+    for one in local.profiles.get(profile, {}).values():
+        out[one.name] = _fitted_factor(one, local)
     for name, quantity in _RATIOS.items():
         low, inner_low, mid, inner_high, high = fit.intervals[_FAR][quantity]
         value = Range(low, high, mid=mid, inner=(inner_low, inner_high))
         why = f"{assumed[name].why}; conformal, for a {_FAR}; {fit.data}"
         out[name] = Factor(name, value, "calibration", why, fit.source, fit.date)
     return out
+
+
+def _fitted_factor(one: Constant, fit: Calibration | LocalCalibration) -> Factor:
+    why, before = _assumed()[one.name].why, f"{one.prior:.3g}"
+    if factor_dimension(one.name) == "s":
+        before = format_si(one.prior, "s")
+    why = f"{why}; before the fit {before}; fitted on {fit.data}; residual {fit.residual}"
+    return Factor(one.name, one.value, "calibration", why, fit.source, fit.date)
 
 
 def read_profile(document: Document) -> Mapping[str, Factor]:
@@ -276,10 +295,9 @@ def read_profile(document: Document) -> Mapping[str, Factor]:
         check_date(table["date"], document.name)
     except FactError as error:
         raise document.error("date", str(error)) from None
-    if table["like"] not in ("assumed", "ideal", *calibrated_engines()):
-        raise document.error(
-            "like", str(unknown_id("profile", table["like"], [*calibrated_engines(), "assumed", "ideal"]))
-        )
+    shipped = [*calibrated_engines(), GENERIC, *load_local().profiles, "assumed", "ideal"]
+    if table["like"] not in shipped:
+        raise document.error("like", str(unknown_id("profile", table["like"], shipped)))
     out = dict(_shipped_factors(table["like"]))
     known = [field.name for field in fields(Efficiency)]
     for name, entry in given.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from computeledger.sources import check_date
 
 #: Engine that answers where a question names none (assumption: the most widely deployed open one).
 DEFAULT_ENGINE = "vllm"
+#: Stands for engines without constants of their own: the geometric means of the fitted ones.
+GENERIC = "generic"
 #: Tables of the file that hold no engine's constants.
 _OTHER_TABLES = ("about", "shared", "intervals", "deployments")
 
@@ -79,7 +82,7 @@ class Calibration:
         Parameters
         ----------
         engine : str
-            One of :func:`calibrated_engines`.
+            One of :func:`calibrated_engines`, or ``generic``.
 
         Returns
         -------
@@ -91,7 +94,20 @@ class Calibration:
         >>> load_calibration().of("vllm")["host_step_s"].engine
         'vllm'
         """
-        return {one.name: one for one in self.constants if one.engine in ("shared", engine)}
+        found = {one.name: one for one in self.constants if one.engine in ("shared", engine)}
+        return found | self._means() if engine == GENERIC else found
+
+    def _means(self) -> dict[str, Constant]:
+        """Geometric means over the engines, each constant as uncertain as one more engine is."""
+        own: dict[str, list[Constant]] = {}
+        for one in self.constants:
+            if one.engine != "shared":
+                own.setdefault(one.name, []).append(one)
+        means = {name: math.exp(sum(math.log(one.value) for one in ones) / len(ones)) for name, ones in own.items()}
+        return {
+            name: Constant(name, GENERIC, means[name], ones[0].prior, ones[0].prior_sd, ones[0].prior_sd)
+            for name, ones in own.items()
+        }
 
 
 @functools.cache

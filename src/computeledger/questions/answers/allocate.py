@@ -68,7 +68,7 @@ def parse_budget(text: str) -> tuple[Uncertain, str]:
     raise InputError(f"--budget {text!r}: write '5.76e23 FLOP', '2.7M GPU-hours' or '$50M'")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class AllocateAnswer(Answer):
     """A budget split by equal marginal returns, or ledgers that were judged."""
 

@@ -32,7 +32,7 @@ from computeledger.units import format_percent
 from computeledger.writing import write_bytes
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class CalibrateAnswer(Answer):
     """A machine's peaks and the constants of its profile, with what they leave unexplained."""
 

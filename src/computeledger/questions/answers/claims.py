@@ -17,7 +17,7 @@ from computeledger.validation.claims.expressions import Evaluated
 _OF_A_FACT = ("given", "source", "date", "locator", "note")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ClaimsAnswer(Answer):
     """Claims with their verdicts."""
 

@@ -25,7 +25,7 @@ _GIVEN = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class CostAnswer(Answer):
     """What a used GPU-hour costs."""
 

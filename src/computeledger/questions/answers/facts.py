@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from computeledger.errors import InputError, UnknownIdError, nearest, shown, unknown_id
+from computeledger.errors import InputError, UnknownIdError, check_kind, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
@@ -44,7 +44,7 @@ class Counted:
 Stated: TypeAlias = Fact | Counted
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ModelAnswer(Answer):
     """A model's counts and shape."""
 
@@ -112,7 +112,7 @@ class ModelAnswer(Answer):
         }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FactsAnswer(Answer):
     """A record with its facts: an accelerator, a system, a model, an edition, a site."""
 
@@ -128,7 +128,7 @@ class FactsAnswer(Answer):
         return {**named, "facts": _documents(self.facts), **self.more}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SourceAnswer(Answer):
     """A publication that facts cite."""
 
@@ -150,7 +150,7 @@ class FoundFact:
     fact: Fact
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SearchAnswer(Answer):
     """Facts that mention every word of a query; without words, how many facts of each kind there are."""
 
@@ -179,7 +179,7 @@ class Difference:
         return numbers[1] / numbers[0] if len(numbers) == 2 and numbers[0] else None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class DiffAnswer(Answer):
     """Facts in which two records of one kind differ."""
 
@@ -353,6 +353,7 @@ def search_facts(query: str) -> SearchAnswer:
     >>> first.id, first.fact.given, first.fact.source
     ('h200-sxm5-141gb', '4.8 TB/s', 'epoch-ml-hardware')
     """
+    check_kind(query, str, "words, such as 'h200 bandwidth'")
     words = query.lower().split()
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")

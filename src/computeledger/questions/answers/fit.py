@@ -45,7 +45,7 @@ _OF_RL = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FitAnswer(Answer):
     """A finished fit, and the calibration file that it gives; empty where nothing was left out in turn."""
 

@@ -14,7 +14,7 @@ from computeledger.questions.answer import Answer
 _BUDGETS = (1e19, 1e21, 1e25)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class LawsAnswer(Answer):
     """The laws that ship."""
 

@@ -23,7 +23,7 @@ from computeledger.workloads.result import quantities, quantity
 PHASE_QUANTITIES = ("tokens", "flop", "gpu_hours", "utilization_fraction", "usd", "energy_j")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PlanAnswer(Answer):
     """The ledger of a plan."""
 

@@ -37,7 +37,7 @@ SHARE_WORDS = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ReconcileAnswer(Answer):
     """A plan and what became of it, by phase."""
 

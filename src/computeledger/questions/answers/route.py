@@ -59,7 +59,7 @@ class PolicyFigures:
     single: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RouteAnswer(Answer):
     """Policies for a task: each a model, retries, the best of several tries, or a cascade."""
 
@@ -144,7 +144,7 @@ class RouteAnswer(Answer):
         return {key: value for key, value in found.items() if value is not None}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RouteCheckAnswer(Answer):
     """Cascades of real runs, predicted from half of the tasks."""
 

@@ -13,6 +13,7 @@ from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.questions.grounds import fact_document
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.setup import Sampled
 
 
@@ -47,6 +48,7 @@ def draw_machine(
 
     A quantity named ``efficiency.NAME`` stands in for the profile's own factor.
     """
+    profile = constants_of(profile, system.accelerator)
     factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
     inputs = factors | dict(quantities)
     draws = sample(inputs, sampling.samples, sampling.seed)

@@ -29,7 +29,7 @@ _LABELS = (("model_path", "model"), ("system", "hardware"), ("backend",), ("mode
 _DEGREES = {"tp_size": "tp", "pp_size": "pp", "attention_dp_size": "dp", "moe_ep_size": "ep"}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ValidateAnswer(Answer):
     """Predictions beside measurements."""
 
@@ -62,7 +62,7 @@ class ValidateAnswer(Answer):
         return document
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PriceCheckAnswer(Answer):
     """How well prices tell the size of a model."""
 

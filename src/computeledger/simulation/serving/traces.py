@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import os
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.errors import InputError, QuantityError, nearest, shown
+from computeledger.errors import InputError, QuantityError, check_kind, nearest, shown
 from computeledger.files import read_json_lines, read_table, read_user_lines
 from computeledger.simulation.state import Counts, Times
 
@@ -105,6 +106,7 @@ def read_trace(path: str | Path) -> Trace:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
+    check_kind(path, (str, os.PathLike), "the path of a trace")
     file = Path(path)
     records = _records(file)
     first = next(records, None)

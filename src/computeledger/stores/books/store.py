@@ -62,7 +62,7 @@ class Record:
     note: str = field(default="")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class BooksAnswer(Answer):
     """What the books hold, and what it comes to by month."""
 
@@ -75,7 +75,7 @@ class BooksAnswer(Answer):
         return {"book": self.book, "entries": list(self.entries), "trends": list(self.trends)}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class EntryAnswer(Answer):
     """One entry, with the whole document that was written down."""
 

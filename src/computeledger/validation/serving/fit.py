@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Range
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency, load_factors, median_of
-from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.calibration.serving import GENERIC, calibrated_engines
 from computeledger.physics.calibration.training import chip_family
 from computeledger.units import KILO
 from computeledger.validation.conformal import conformal_ratios, variance_parts
@@ -96,6 +96,10 @@ def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
     for engine in calibrated_engines():
         own = {name: columns[key] for name in known for key in ((name, "shared"), (name, engine)) if key in columns}
         out[engine] = constants_along_an_axis(base, own)
+    of_all = [[columns[name, engine] for engine in out if (name, engine) in columns] for name in known]
+    means = {name: np.mean(ones, axis=0) for name, ones in zip(known, of_all, strict=True) if ones}
+    shared = {name: columns[name, "shared"] for name in known if (name, "shared") in columns}
+    out[GENERIC] = constants_along_an_axis(base, shared | means)
     return out
 
 

@@ -7,27 +7,33 @@ down here, the same way for every row.
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.arrays import Num, sample
+from computeledger.arrays import Num, Range, sample
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
-from computeledger.physics.parallelism import check_layout, parse_layout
+from computeledger.physics.calibration.serving import GENERIC
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
-from computeledger.workloads.engines import reads_prompts_first
-from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
+from computeledger.workloads.engines import constants_of, engines, reads_prompts_first
+from computeledger.workloads.serving.estimate import (
+    ServingResult,
+    ServingScenario,
+    estimate_serving,
+    packed_prefill_s,
+)
 from computeledger.workloads.serving.intervals import interval_class, interval_of
 
 Row = Mapping[str, str]
@@ -36,7 +42,26 @@ NEEDED = (
     "input_tokens", "output_tokens", "cached_fraction", "concurrency", "static_batch", "rounds", "draft_tokens",
     "tokens_per_step", "metric", "statistic", "value", "unit",
 )  # fmt: skip
-UNITS = {"tpot": "s", "ttft": "s", "output_tokens_per_s_per_gpu": "tokens/s"}
+UNITS = {
+    "tpot": "s",
+    "ttft": "s",
+    "request_latency": "s",
+    "output_tokens_per_s_per_gpu": "tokens/s",
+    "decode_output_tokens_per_s_per_gpu": "tokens/s",
+    "input_tokens_per_s_per_gpu": "tokens/s",
+    "total_tokens_per_s_per_gpu": "tokens/s",
+}
+#: What sources call a quantity, and whether they state it for all accelerators together.
+_SAID = {
+    "output_tokens_per_s": ("output_tokens_per_s_per_gpu", True),
+    "total_tokens_per_s": ("total_tokens_per_s_per_gpu", True),
+    "prefill_input_tokens_per_s_per_node": ("input_tokens_per_s_per_gpu", True),
+    "prefill_input_tokens_per_s_per_gpu": ("input_tokens_per_s_per_gpu", False),
+}
+#: Chance that a drafted token is accepted where a source does not state it: 2.4 tokens of a step with three drafts, as
+#: the runs of :mod:`computeledger.validation.serving.points` (assumption).
+ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
+_PER_GPU = re.compile(r"(\d+) req/GPU")
 #: Formats as sources name them. gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _FORMATS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "fp8": "fp8", "bf16": "bf16", "int4": "int4", "int8": "int8"}
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
@@ -54,6 +79,7 @@ class OpenCase:
     engine: str
     is_static: bool
     interval: str
+    is_acceptance_assumed: bool = False
 
 
 def open_case(row: Row) -> OpenCase:
@@ -65,10 +91,8 @@ def open_case(row: Row) -> OpenCase:
     Traceback (most recent call last):
     computeledger.validation.published.rows.Unpredictable: quantity not predicted
     """
-    quantity, n_gpus = row["metric"], _number(row, "n_accelerators")
+    quantity, is_whole = _SAID.get(row["metric"], (row["metric"], False))
     measured = _number(row, "value")
-    if quantity == "output_tokens_per_s":
-        quantity, measured = "output_tokens_per_s_per_gpu", measured / n_gpus
     if quantity not in UNITS:
         raise Unpredictable("quantity not predicted")
     if quantity == "tpot" and row["statistic"] not in ("mean", "median"):
@@ -76,29 +100,37 @@ def open_case(row: Row) -> OpenCase:
     system = _systems().get(row["accelerator"])
     if system is None:
         raise Unpredictable("hardware not bundled as a system")
+    if is_whole:
+        measured /= _number(row, "n_accelerators")
     scenario = _scenario(row, system)
-    engine = (
-        row["engine"] if row["engine"] in calibrated_engines() else DEFAULT_ENGINE
-    )  # assumption: without constants, the default
-    name = interval_class(scenario.model, scenario.precision.name, load_system(system), row["engine"])
-    is_static = bool(row["static_batch"])
-    return OpenCase(quantity, row["statistic"], measured, scenario, system, engine, is_static, name)
+    engine = row["engine"] if row["engine"] in engines() else GENERIC
+    name = interval_class(scenario.model, scenario.precision.name, load_system(system), engine)
+    is_assumed = bool(_number(row, "draft_tokens")) and not row["tokens_per_step"]
+    return OpenCase(
+        quantity=quantity,
+        statistic=row["statistic"],
+        measured=measured,
+        scenario=scenario,
+        system=system,
+        engine=engine,
+        is_static=bool(row["static_batch"]),
+        interval=f"{name}, acceptance assumed" if is_assumed else name,
+        is_acceptance_assumed=is_assumed,
+    )
 
 
 def _scenario(row: Row, system: str) -> ServingScenario:
     try:
         model = load_model(row["model"])
-        layout = check_layout(parse_layout(row["layout"]), model, int(_number(row, "n_accelerators")))
+        layout = check_layout(_layout(row), model, int(_number(row, "n_accelerators")))
     except ComputeLedgerError:
         raise Unpredictable("model not known, or its layout is none of the model's") from None
-    batch = _number(row, "concurrency") or _number(row, "static_batch")
+    batch = _batch(row)
     if not batch:
         raise Unpredictable("load not stated as requests in flight")
     if not _number(row, "input_tokens") or not _number(row, "output_tokens"):
         raise Unpredictable("lengths not stated")
     drafts, accepted = _number(row, "draft_tokens"), _number(row, "tokens_per_step")
-    if drafts and not accepted:
-        raise Unpredictable("speculative acceptance not stated")
     precision = _precision(row, model)
     chip = load_system(system).accelerator
     if weights_bytes_per_gpu(model, layout, precision) > chip.hbm_bytes.value:
@@ -113,10 +145,41 @@ def _scenario(row: Row, system: str) -> ServingScenario:
         batch=batch,
         cached_tokens=cached,
         draft_tokens=drafts,
-        tokens_per_step=accepted or 1.0,
+        tokens_per_step=accepted or float(tokens_of_step(drafts, float(ACCEPTANCE.quantile(0.0)))),
         rounds=_rounds(row),
     )
     return held_by_memory(one, system)
+
+
+def tokens_of_step(drafts: float, acceptance: Num) -> Num:
+    """Tokens that a step yields where every drafted token is accepted with the same chance, in a row.
+
+    Examples
+    --------
+    >>> float(tokens_of_step(0.0, 0.5)), float(tokens_of_step(2.0, 0.5))
+    (1.0, 1.75)
+    """
+    return (1 - acceptance ** (drafts + 1)) / (1 - acceptance)
+
+
+def _batch(row: Row) -> float:
+    """Requests in flight: stated, per GPU in the note, or one where whole prompts are only read."""
+    stated = _number(row, "concurrency") or _number(row, "static_batch")
+    if stated:
+        return stated
+    per_gpu = _PER_GPU.search(row.get("note", ""))
+    if per_gpu is not None:
+        return float(per_gpu.group(1)) * _number(row, "n_accelerators")
+    return float(row["metric"].startswith("prefill"))
+
+
+def _layout(row: Row) -> Layout:
+    """The layout; experts counted by the dies of a chip are spread over its packages."""
+    layout = parse_layout(row["layout"])
+    chip = load_system(_systems()[row["accelerator"]]).accelerator
+    if layout.ep == chip.dies * layout.n_gpus_per_stage:
+        return replace(layout, ep=layout.n_gpus_per_stage)
+    return layout
 
 
 def _rounds(row: Row) -> float:
@@ -127,7 +190,7 @@ def _rounds(row: Row) -> float:
 
 def _precision(row: Row, model: Model) -> Precision:
     """The stored formats where they are as narrow as the row's, else the row's throughout."""
-    named = _OF_ENGINE.get((row["engine"], row["weights"]), _FORMATS.get(row["weights"]))
+    named = _OF_ENGINE.get((row["engine"], row["weights"]), _FORMATS.get(row.get("expert_weights") or row["weights"]))
     if named is None:
         raise Unpredictable("weight format not known")
     kv = _FORMATS.get(row["kv_cache"] or "bf16", "bf16")
@@ -148,6 +211,10 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     True
     """
     result = estimate_serving(case.scenario, machine)
+    if case.quantity == "input_tokens_per_s_per_gpu":
+        return _prefill_rate(case, result, machine)
+    if case.quantity == "decode_output_tokens_per_s_per_gpu":  # prompts are read elsewhere
+        return case.scenario.batch / result.decode_s / case.scenario.layout.n_gpus
     if case.is_static:  # all prompts in one call, and none follows: the batch decodes alone
         first_s, each_s = result.start_s + result.prefill_s, result.decode_s
     else:
@@ -157,13 +224,24 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
         return each_s
     if case.quantity == "ttft":
         return first_s
-    load = case.scenario.batch + case.scenario.waiting
-    cycle_s = first_s + case.scenario.output_tokens * each_s
-    return load * case.scenario.output_tokens / cycle_s / case.scenario.layout.n_gpus
+    one = case.scenario
+    if case.quantity == "request_latency":
+        return first_s + (one.output_tokens - 1) * each_s
+    tokens = one.output_tokens + (one.input_tokens if case.quantity == "total_tokens_per_s_per_gpu" else 0.0)
+    cycle_s = first_s + one.output_tokens * each_s
+    return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
+
+
+def _prefill_rate(case: OpenCase, result: ServingResult, machine: Machine) -> Num:
+    """Prompt tokens per second and GPU: of one prompt, or of many that fill every chunk."""
+    one, ratio = case.scenario, machine.efficiency.first_token_ratio
+    each_s = result.ttft_s / ratio - machine.efficiency.prefill_host_s if case.is_static else None
+    prompt_s = packed_prefill_s(one, machine) if each_s is None else each_s
+    return one.input_tokens / (ratio * prompt_s) / one.layout.n_gpus
 
 
 def open_residuals(
-    rows: Sequence[Row], engines: Mapping[str, Efficiency], chips: frozenset[str]
+    rows: Sequence[Row], fitted: Mapping[str, Efficiency], chips: frozenset[str]
 ) -> dict[str, tuple[Array, list[str]]]:
     """Log of predicted over measured times on chips outside a set, and the source of each.
 
@@ -179,8 +257,11 @@ def open_residuals(
         except Unpredictable:
             continue
         system = load_system(case.system)
+        constants = fitted.get(constants_of(case.engine, system.accelerator))
+        if constants is None:
+            continue
         if case.quantity in found and system.accelerator.id not in chips:
-            predicted = float(np.ravel(predict_open(case, Machine(system, engines[case.engine])))[0])
+            predicted = float(np.ravel(predict_open(case, Machine(system, constants)))[0])
             found[case.quantity].append((float(np.log(predicted / case.measured)), row["source"]))
     return {
         name: (np.array([one for one, _ in pairs]), [source for _, source in pairs]) for name, pairs in found.items()
@@ -210,14 +291,19 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
     predicted = {name: np.full((len(cases), n_samples), np.nan) for name in UNITS}
     for index, case in enumerate(cases):
         measured[case.quantity][index] = case.measured
-        predicted[case.quantity][index] = predict_open(case, _machine(case, n_samples, seed))
+        predicted[case.quantity][index] = predict_open(*_sampled(case, n_samples, seed))
     return Comparison(kept, measured, predicted, skipped, UNITS)
 
 
-def _machine(case: OpenCase, n_samples: int, seed: int) -> Machine:
-    sure = interval_of(case.interval)
-    ratios = sample({"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}, n_samples, seed)
-    return Machine(load_system(case.system), efficiency(case.engine, ratios))
+def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machine]:
+    """A case and its machine along the sample axis: the class's ratios, and the acceptance where it is assumed."""
+    sure, system = interval_of(case.interval.partition(", acceptance")[0]), load_system(case.system)
+    inputs = {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+    draws = sample({**inputs, "acceptance": ACCEPTANCE}, n_samples, seed)
+    if case.is_acceptance_assumed:
+        accepted = tokens_of_step(float(np.ravel(case.scenario.draft_tokens)[0]), draws["acceptance"])
+        case = replace(case, scenario=replace(case.scenario, tokens_per_step=accepted))
+    return case, Machine(system, efficiency(constants_of(case.engine, system.accelerator), draws))
 
 
 @functools.cache

@@ -6,8 +6,15 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from computeledger.errors import unknown_id
+from computeledger.physics.calibration.local import local_engines, local_profile
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, GENERIC, calibrated_engines
 from computeledger.workloads.engines.engine import Engine
+
+if TYPE_CHECKING:
+    from computeledger.facts.schema import Accelerator
 
 #: The module that says what an engine is, among those that are one.
 _RECORD = "engine"
@@ -20,11 +27,44 @@ def engines() -> Mapping[str, Engine]:
     Examples
     --------
     >>> [name for name, engine in engines().items() if engine.can_launch]
-    ['sglang', 'trtllm', 'vllm']
+    ['atom', 'llama.cpp', 'lmdeploy', 'mlx', 'sglang', 'sglang-jax', 'tgi', 'trtllm', 'vllm']
     """
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != _RECORD)
     found: list[Engine] = [importlib.import_module(f"{__name__}.{name}").ENGINE for name in names]
     return {one.id: one for one in found}
+
+
+@functools.cache
+def backends() -> tuple[str, ...]:
+    """Name what ``--backend`` takes: the default, engines with constants, engines without, and the physical limit.
+
+    Examples
+    --------
+    >>> backends()[0], backends()[-2:]
+    ('vllm', ('generic', 'ideal'))
+    """
+    fitted = (DEFAULT_ENGINE, *calibrated_engines(), *local_engines())
+    return tuple(dict.fromkeys((*fitted, *sorted(engines()), GENERIC, "ideal")))
+
+
+def constants_of(engine: str, chip: Accelerator) -> str:
+    """Name the constants that hold for an engine on a chip: its own, those of the chip's kind, or the generic ones.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> h100 = load_accelerator("h100-sxm5-80gb")
+    >>> constants_of("sglang", h100), constants_of("tgi", h100)
+    ('sglang', 'generic')
+    """
+    is_file = engine.endswith(".toml") or "/" in engine
+    if is_file or engine in (*calibrated_engines(), GENERIC, "assumed", "ideal"):
+        return engine
+    if engine in local_engines():
+        return local_profile(engine, chip)
+    if engine in engines():
+        return GENERIC
+    raise unknown_id("engine", engine, backends())
 
 
 def reads_prompts_first(engine: str) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.physics.parallelism import Layout
+
+if TYPE_CHECKING:
+    from computeledger.physics.parallelism import Layout
 
 #: GPUs of the largest host (assumption); replicas beyond it get a word on how to start them.
 LARGEST_HOST = 8
@@ -28,6 +31,8 @@ class Launch:
     whole_fraction: float
     static_fraction: float
     cache_fraction: float
+    chunk_tokens: int
+    weights: str = "bf16"
     drafts: int = 0
     is_drafted_by_mtp: bool = False
 
@@ -42,6 +47,7 @@ def any_layout(layout: Layout) -> str | None:  # noqa: ARG001
 
     Examples
     --------
+    >>> from computeledger.physics.parallelism import Layout
     >>> any_layout(Layout(tp=8)) is None
     True
     """
@@ -68,6 +74,10 @@ class Engine:
         What its share of the memory means.
     quantises_on_loading : bool
         Whether it turns bf16 weights into fp8 by itself.
+    own_files : str
+        What a checkpoint is converted to before it runs, such as a GGUF file; empty where it reads checkpoints.
+    caches : mapping of str to str
+        Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
     refusal : callable
         Why it cannot run a layout; None where it can.
     commands : callable or None
@@ -81,6 +91,8 @@ class Engine:
     has_narrow_cache: bool = False
     memory_share: str = ""
     quantises_on_loading: bool = True
+    own_files: str = ""
+    caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
 
@@ -132,6 +144,20 @@ class Engine:
         return self.commands(launch)
 
 
+def only_tensor_parallel(layout: Layout) -> str | None:
+    """Refuse a layout with more than tensor parallelism.
+
+    Examples
+    --------
+    >>> from computeledger.physics.parallelism import Layout
+    >>> only_tensor_parallel(Layout(tp=2, pp=2))
+    'its launcher shards tensors over GPUs (tp) and nothing else'
+    """
+    if layout.n_gpus == layout.tp and layout.ep == 1:
+        return None
+    return "its launcher shards tensors over GPUs (tp) and nothing else"
+
+
 def shell(program: str, options: Sequence[str]) -> list[str]:
     r"""Write a command over several lines.
 
@@ -150,6 +176,7 @@ def on_several_hosts(layout: Layout, arguments: str) -> list[str]:
 
     Examples
     --------
+    >>> from computeledger.physics.parallelism import Layout
     >>> on_several_hosts(Layout(tp=8), "--nnodes")
     []
     """

@@ -5,7 +5,6 @@ Arguments as its server arguments are documented (November 2026).
 
 from __future__ import annotations
 
-from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.workloads.engines.engine import Engine, Launch, on_several_hosts, shell
 
 
@@ -19,7 +18,7 @@ def _commands(one: Launch) -> list[str]:
     if layout.ep > 1:
         options.append(f"--ep-size {layout.ep}")
     options += [f"--max-running-requests {one.per_rank * layout.dp}", f"--context-length {one.context_tokens}"]
-    options += [f"--chunked-prefill-size {CHUNK_TOKENS * layout.dp:.0f}"]
+    options += [f"--chunked-prefill-size {one.chunk_tokens * layout.dp}"]
     options += [f"--mem-fraction-static {one.static_fraction:.2f}"]
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += ["--kv-cache-dtype fp8_e4m3"] if one.kv == "fp8" else []

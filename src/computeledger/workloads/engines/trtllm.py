@@ -6,9 +6,12 @@ Arguments as ``trtllm-serve`` documents them (November 2026). Speculation was re
 
 from __future__ import annotations
 
-from computeledger.physics.parallelism import Layout
-from computeledger.physics.serving.operations import CHUNK_TOKENS
+from typing import TYPE_CHECKING
+
 from computeledger.workloads.engines.engine import Engine, Launch, shell
+
+if TYPE_CHECKING:
+    from computeledger.physics.parallelism import Layout
 
 
 def _refusal(layout: Layout) -> str | None:
@@ -27,7 +30,7 @@ def _commands(one: Launch) -> list[str]:
         f"  free_gpu_memory_fraction: {one.cache_fraction:g}",
     ]
     options = [f"--tp_size {layout.n_gpus_per_stage}", f"--pp_size {layout.pp}", f"--ep_size {layout.ep}"]
-    options += [f"--max_batch_size {one.per_rank}", f"--max_num_tokens {CHUNK_TOKENS:.0f}"]
+    options += [f"--max_batch_size {one.per_rank}", f"--max_num_tokens {one.chunk_tokens}"]
     options += [f"--max_seq_len {one.context_tokens}", f"--config {name}"]
     notes = ["# --tp_size counts all GPUs of a stage; the batch is per attention rank"] if layout.dp > 1 else []
     if one.role:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 
-from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.workloads.engines.engine import Engine, Launch, on_several_hosts, shell
 
 
@@ -21,7 +20,7 @@ def _commands(one: Launch) -> list[str]:
     if layout.ep > 1:
         options.append("--enable-expert-parallel")
     options += [f"--max-num-seqs {one.per_rank}", f"--max-model-len {one.context_tokens}"]
-    options += [f"--max-num-batched-tokens {CHUNK_TOKENS:.0f}", f"--gpu-memory-utilization {one.whole_fraction:.2f}"]
+    options += [f"--max-num-batched-tokens {one.chunk_tokens}", f"--gpu-memory-utilization {one.whole_fraction:.2f}"]
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += ["--kv-cache-dtype fp8"] if one.kv == "fp8" else []
     options += ["--enable-prefix-caching"] if one.cached else []

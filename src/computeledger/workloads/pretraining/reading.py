@@ -47,6 +47,24 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     return PretrainingScenario(model, Layout(), precision, batch, median_of(question.tokens), lora=lora)
 
 
+def context_words(model: Model, sequence_tokens: float) -> str:
+    """That sequences are longer than the model's context, which can be trained but is not its configuration; else "".
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> context_words(load_model("qwen3-8b"), 500_000)
+    'sequences of 500000 tokens exceed the context of Qwen/Qwen3-8B: 40960; timed as if it were extended'
+    """
+    longest = model.max_context_tokens
+    if not longest or sequence_tokens <= longest:
+        return ""
+    return (
+        f"sequences of {sequence_tokens:.0f} tokens exceed the context of {model.id}: {longest}; "
+        "timed as if it were extended"
+    )
+
+
 def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int) -> tuple[int, Layout | None]:
     """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs.
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, Asked, asked, shared
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
+from computeledger.workloads.engines import backends
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 #: As a command that stays light can say it; a test holds it against the assumption of the physics.
 OF_PEAK = "40%"
-#: Engines whose constants are fitted, and the physical limit.
-BACKENDS = (*sorted(calibrated_engines(), key=lambda name: name != DEFAULT_ENGINE), "ideal")
+#: Engines, the default first, and the physical limit.
+BACKENDS = backends()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,14 +14,24 @@ from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.facts.shape_rule import shape_rule
-from computeledger.physics.calibration.serving import load_calibration
+from computeledger.physics.calibration.local import is_measured_kind, load_local, local_engines
+from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 
 KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
 SPREAD = "several scale-up domains"
 CHIP = "chip never measured"
 CHIP_POOLS, CHIP_SPREAD = f"{CHIP}, {POOLS}", f"{CHIP}, {SPREAD}"
+ENGINE = "engine never fitted"
+ENGINE_POOLS, ENGINE_SPREAD = f"{ENGINE}, {POOLS}", f"{ENGINE}, {SPREAD}"
+LOCAL, LOCAL_KIND = "local engine", "local engine, kind of chip never measured"
 #: Classes whose interval reaches as far as that of any of these.
-_WIDEST = {SPREAD: (POOLS,), CHIP_POOLS: (CHIP, POOLS), CHIP_SPREAD: (CHIP, POOLS)}
+_WIDEST = {
+    SPREAD: (POOLS,),
+    CHIP_POOLS: (CHIP, POOLS),
+    CHIP_SPREAD: (CHIP, POOLS),
+    ENGINE_POOLS: (ENGINE, POOLS),
+    ENGINE_SPREAD: (ENGINE, POOLS),
+}
 
 _SENTENCES = {
     KNOWN: "measurements of this architecture in this format on this system with this engine were fitted",
@@ -35,6 +45,16 @@ _SENTENCES = {
     "measured",
     POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
     SPREAD: "over several scale-up domains only separate pools were measured: a step is as uncertain as theirs",
+    ENGINE: "no measurement of this engine was fitted: the mean of the fitted engines stands for it, and the interval "
+    "is that of engines left out",
+    ENGINE_POOLS: "no measurement of this engine was fitted, and queues and hand-over of separate pools are less "
+    "certain than a step",
+    ENGINE_SPREAD: "no measurement of this engine was fitted, and over several scale-up domains only separate pools "
+    "were measured",
+    LOCAL: "this engine was measured on chips of this kind, one request at a time and without sampling and streaming: "
+    "more at once are extrapolated",
+    LOCAL_KIND: "this engine was not measured on chips of this kind: all kinds together stand for it, and the interval "
+    "is that of kinds left out",
     INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
 }
 
@@ -171,7 +191,13 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
     'new pair or model'
     >>> interval_class(load_model("llama-3.1-8b"), "bf16", load_system("tpu-v6e-pod"), "vllm")
     'chip never measured'
+    >>> interval_class(load_model("llama-3.1-8b"), "bf16", b200, "tgi")
+    'engine never fitted'
     """
+    if backend in local_engines():
+        return LOCAL if is_measured_kind(backend, system.accelerator) else LOCAL_KIND
+    if backend not in calibrated_engines():
+        return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
     if kind != "aggregated":
@@ -199,10 +225,10 @@ def interval_of(name: str) -> Interval:
     >>> new.tpot.high > known.tpot.high > 1
     True
     """
-    fitted = load_calibration().intervals
+    fitted = {**load_calibration().intervals, **load_local().intervals}
     parts = {"tpot": _WIDEST.get(name, (name,)), "ttft": _WIDEST.get(name, (name,))}
     # no queue and no hand-over stands between the steps of one pool and the first token
-    parts["ttft"] = {SPREAD: (NEW,), CHIP_SPREAD: (CHIP,)}.get(name, parts["ttft"])
+    parts["ttft"] = {SPREAD: (NEW,), CHIP_SPREAD: (CHIP,), ENGINE_SPREAD: (ENGINE,)}.get(name, parts["ttft"])
     entries = {quantity: [fitted[one] for one in names] for quantity, names in parts.items()}
     tpot, ttft = (_widest([one[quantity] for one in found]) for quantity, found in entries.items())
     between, within = (

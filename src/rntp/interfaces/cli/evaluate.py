@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.options import json_option, print_json
+from computeledger.interfaces.options import Count, json_option, print_json
 
 
 @click.command()
@@ -12,12 +12,12 @@ from computeledger.interfaces.options import json_option, print_json
 @click.option("--recipe", metavar="FILE", help="Recipe with corpus, places and thoughts; the run's when left out.")
 @click.option("--base", metavar="FOLDER", help="The model before RL; the run's when left out.")
 @click.option("--judge", metavar="FOLDER", help="A model trained apart, with the same tokenizer.")
-@click.option("--places", default=64, show_default=True, type=click.IntRange(1), help="Held-out places, and tasks.")
-@click.option("--thoughts", default=8, show_default=True, type=click.IntRange(1), help="Samples at each.")
+@click.option("--places", default=64, show_default=True, type=Count(1), help="Held-out places, and tasks.")
+@click.option("--thoughts", default=8, show_default=True, type=Count(1), help="Samples at each.")
 @click.option("--controls", multiple=True, metavar="NAME",
               help="Train a rival on as much: ntp-equal-tokens, ntp-equal-time, mixed-sft, or all.")  # fmt: skip
 @click.option("--html", metavar="FILE", help="Write a page with samples to read.")
-@click.option("--samples", default=20, show_default=True, type=click.IntRange(0), help="Places shown on the page.")
+@click.option("--samples", default=20, show_default=True, type=Count(0), help="Places shown on the page.")
 @json_option
 def evaluate(
     target: str,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.options import json_option, print_json
+from computeledger.interfaces.options import Count, json_option, print_json
 
 
 @click.command()
 @click.argument("config", metavar="CONFIG.toml")
 @click.option("--fresh", is_flag=True, help="Begin anew; else an experiment that was ended is gone on with.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change the recipe, such as seed=1.")
-@click.option("--places", default=384, show_default=True, type=click.IntRange(2), help="Held-out places.")
+@click.option("--places", default=384, show_default=True, type=Count(2), help="Held-out places.")
 @click.option("--kinds", metavar="KIND,KIND", default="", help="Kinds of documents measured; else those trained on.")
 @click.option("--judge", metavar="FOLDER", help="A model trained apart; else one is pretrained from the next seed.")
 @json_option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.options import json_option, print_json
+from computeledger.interfaces.options import Count, json_option, print_json
 
 
 @click.command()
@@ -13,8 +13,8 @@ from computeledger.interfaces.options import json_option, print_json
 @click.option("--method", default="linear", show_default=True, metavar="M", help="linear, or slerp of two.")
 @click.option("--weights", metavar="W,W,...", help="One per checkpoint; equal when left out.")
 @click.option("--search", metavar="RECIPE", help="Look for the weights on this recipe's held-out text or tasks.")
-@click.option("--trials", default=24, show_default=True, type=click.IntRange(1), help="Weights tried at most.")
-@click.option("--places", default=64, show_default=True, type=click.IntRange(2), help="Held-out places, and tasks.")
+@click.option("--trials", default=24, show_default=True, type=Count(1), help="Weights tried at most.")
+@click.option("--places", default=64, show_default=True, type=Count(2), help="Held-out places, and tasks.")
 @json_option
 def soup(
     checkpoints: tuple[str, ...],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from computeledger.interfaces.options import json_option, print_json
+from computeledger.interfaces.options import Count, json_option, print_json
 
 
 @click.command()
 @click.argument("study", metavar="STUDY.toml|RESULTS.json")
-@click.option("--jobs", type=click.IntRange(1), help="Parts carried out side by side; one per core when left out.")
+@click.option("--jobs", type=Count(1), help="Parts carried out side by side; one per core when left out.")
 @json_option
 def study(study: str, jobs: int | None, as_json: bool) -> None:
     """Carry out the variants that STUDY.toml names, at each of its seeds; of RESULTS.json, print the table."""

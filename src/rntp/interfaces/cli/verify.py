@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from computeledger.interfaces.options import help_alone
+from computeledger.interfaces.options import Count, help_alone
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one document per line.")
 
@@ -25,13 +25,13 @@ def verify(context: click.Context) -> None:
 @click.argument("tasks", metavar="TASKS.jsonl")
 @click.argument("completions", metavar="COMPLETIONS.jsonl")
 @click.option("--out", "results", metavar="FILE", help="Write verdicts here; an earlier run's are gone on with.")
-@click.option("--jobs", type=click.IntRange(1, 4096), metavar="N", help="Local worker processes; else one per core.")
+@click.option("--jobs", type=Count(1, 4096), metavar="N", help="Local worker processes; else one per core.")
 @click.option("--cluster", metavar="tcp://HOST:PORT", help="Address of a Dask scheduler whose workers check instead.")
 @click.option(
     "--isolation", default="fresh", show_default=True, metavar="I", help="Sandboxes of programs: fresh or warm."
 )
 @click.option("--as-completed", is_flag=True, help="Verdicts as they are made, not in the order of the completions.")
-@click.option("--in-hand", type=click.IntRange(1, 10**6), metavar="N", help="Checks in hand at most.")
+@click.option("--in-hand", type=Count(1, 10**6), metavar="N", help="Checks in hand at most.")
 @click.option("--rollouts-per-s", type=click.FloatRange(0), metavar="R", help="Rate of rollouts to give the cores for.")
 @click.option("--preload", multiple=True, metavar="MODULE", help="Imported by each local worker; may register scorers.")
 @json_option
@@ -91,7 +91,7 @@ def _until_interrupted(stop: Any) -> None:
 
 @verify.command()
 @click.argument("mixture", metavar="MIX.toml")
-@click.option("--count", default=100, show_default=True, type=click.IntRange(1), help="Tasks to draw.")
+@click.option("--count", default=100, show_default=True, type=Count(1), help="Tasks to draw.")
 @click.option("--seed", default=0, show_default=True, help="Of the draw.")
 def mix(mixture: str, count: int, seed: int) -> None:
     """Draw tasks from environments by their shares, one JSON document per line."""

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent, format_si
 from rntp.interfaces.tables.ledger import MISSING
 
 
 def print_costs(document: dict[str, Any]) -> None:
     """Print a run by phase, or several in one table: counted and measured, predicted, and how the two compare."""
-    console = Console()
+    console = Page()
     machine, runs = document["machine"], document["runs"]
     if len(runs) == 1:
         _print_run(console, runs[0], timed=machine is not None)
@@ -24,16 +23,14 @@ def print_costs(document: dict[str, Any]) -> None:
     said = "times: not predicted; --machine FOLDER of computeledger calibrate --write does"
     if machine is not None:
         said = f"times are predicted for {machine['name']}, best {format_si(machine['peak_flop_per_s'], 'FLOP/s')}"
-    console.print(said, markup=False)
+    console.print(said)
     console.print("FLOP are counted with attention, predicted without; ratio: predicted over those")
     if len(runs) == 1:
         console.print("pad: FLOP that were multiplied over those counted; times have it, beta does not")
 
 
-def _print_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(
-        title="beta, and shares of device-time", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+def _print_runs(console: Page, runs: Sequence[Mapping[str, Any]]) -> None:
+    table = FittingTable(title="beta, and shares of device-time", box=box.SIMPLE_HEAD)
     for name in (
         "run",
         "FLOP",
@@ -48,7 +45,7 @@ def _print_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
     ):
         table.add_column(name, justify="right", no_wrap=True)
     for number, one in enumerate(runs, 1):
-        console.print(f"{number}: {one['run']}", markup=False, soft_wrap=True)
+        console.print(f"{number}: {one['run']}", soft_wrap=True)
         reference, share = one["reference"] or {}, {name: part["fraction"] for name, part in one["phases"].items()}
         scores = share.pop("thought scoring", 0.0) + share.pop("baseline", 0.0)
         generation, update = share.pop("generation", 0.0), share.pop("update", 0.0)
@@ -62,14 +59,14 @@ def _print_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
     console.print("time: beta in GPU-time, 6 in next-token training; error: standard error of that")
 
 
-def _print_run(console: Console, one: Mapping[str, Any], *, timed: bool) -> None:
+def _print_run(console: Page, one: Mapping[str, Any], *, timed: bool) -> None:
     shapes = one["shapes"]
     title = (
         f"{one['run']}: {one['steps']} steps of {shapes['prompts_per_step']} x {shapes['group_size']} thoughts of "
         f"{shapes['thought_tokens']:.1f} tokens\nprompt {shapes['prompt_tokens']:.1f}, gold "
         f"{shapes['gold_tokens']:.1f}, {format_si(one['n_params_active'])} parameters, scorer {one['scorer']}"
     )
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = FittingTable(title=title, box=box.SIMPLE_HEAD)
     times = ("pre-\ndicted", "ratio") if timed else ()
     for name in ("phase", "share", "beta,\nFLOP", "pre-\ndicted", "ratio", "pad", "time\na step", *times):
         table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent
 from rntp.interfaces.tables.ledger import MISSING
 
@@ -22,7 +21,7 @@ def stages(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda _stage, _done, _total: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Page(stderr=True), transient=True) as progress:
         task = progress.add_task("loading", total=None)
         yield lambda stage, done, total: progress.update(task, description=stage, completed=done, total=total)
 
@@ -98,8 +97,8 @@ def seen_words(part: Mapping[str, Any]) -> str:
     return f" of {part['problems']} tasks {part['tasks']}" if "tasks" in part else ""
 
 
-def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def _print(console: Page, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = FittingTable(title=title, box=box.SIMPLE_HEAD)
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left")
     for row in rows:
@@ -109,8 +108,8 @@ def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Seq
 
 def print_evaluation(document: Mapping[str, Any]) -> None:
     """Print what was measured, and what explains it."""
-    console = Console()
-    console.print(document["checkpoint"], style="bold", markup=False)
+    console = Page()
+    console.print(document["checkpoint"], style="bold")
     if "settled" in document:
         _print_text(console, document)
     for name, part in document["environments"].items():
@@ -126,9 +125,9 @@ def print_evaluation(document: Mapping[str, Any]) -> None:
             console.print(f"{part['left_out']} problems left out: the machine failed on an answer")
 
 
-def _print_text(console: Console, document: Mapping[str, Any]) -> None:
+def _print_text(console: Page, document: Mapping[str, Any]) -> None:
     settled, thoughts = document["settled"], document["thoughts"]
-    console.print(headline(settled), markup=False)
+    console.print(headline(settled))
     console.print(
         f"{document['places']} places of {document['documents']} documents, "
         f"{document['thoughts_per_place']} thoughts each: "
@@ -148,4 +147,4 @@ def _print_text(console: Console, document: Mapping[str, Any]) -> None:
     )
     console.print(crossover_words(document["pass_at_k"]))
     for name, why in document["controls_not_measured"].items():
-        console.print(f"not measured: {name} ({why})", markup=False)
+        console.print(f"not measured: {name} ({why})")

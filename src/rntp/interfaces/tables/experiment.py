@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent, format_si
 
 #: What the fractions are called.
@@ -25,8 +24,8 @@ _SHARES = {
 }  # fmt: skip
 
 
-def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def _print(console: Page, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = FittingTable(title=title, box=box.SIMPLE_HEAD)
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left")
     for row in rows:
@@ -36,7 +35,7 @@ def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Seq
 
 def print_experiment(summary: Mapping[str, Any]) -> None:
     """Print what was learnt of what thinking can gain, and what else could explain it."""
-    console = Console()
+    console = Page()
     measured = summary["measured"]
     bars = [
         (_NAMES[name], format_percent(one["value"]), _bar(one["bar"]), "yes" if one["reached"] else "no")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import HOUR_S, format_percent, format_si
 
 MISSING = "–"
@@ -19,9 +18,9 @@ def _amount(value: float | None, unit: str) -> str:
 
 def print_ledger(document: dict[str, Any]) -> None:
     """Print the phases of a ledger, beta, and what was damaged."""
-    console = Console()
+    console = Page()
     title = f"{', '.join(document['runs'])}: {document['workload']}, {document['steps']} steps"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = FittingTable(title=title, box=box.SIMPLE_HEAD)
     metered = document["energy_j"] is not None
     for name in ("phase", "time", "share", "tokens", "FLOP", "of peak", *(("energy",) if metered else ())):
         table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
@@ -44,7 +43,7 @@ def print_ledger(document: dict[str, Any]) -> None:
     for name, hours in document["other_workloads_gpu_hours"].items():
         console.print(f"also in the ledger: {name}, {_time(hours)} (--workload {name})")
     for one in document["damaged_lines"]:
-        console.print(f"line {one['line']} is damaged: {one['reason']}", markup=False)
+        console.print(f"line {one['line']} is damaged: {one['reason']}")
 
 
 def _time(gpu_hours: float) -> str:
@@ -52,7 +51,7 @@ def _time(gpu_hours: float) -> str:
     return format_si(seconds, "s") if gpu_hours < 1 else format_si(gpu_hours, "GPU-hours")
 
 
-def _print_beta(console: Console, document: dict[str, Any]) -> None:
+def _print_beta(console: Page, document: dict[str, Any]) -> None:
     def number(value: float | None) -> str:
         """A coefficient, or that it is not known."""
         return "not measured" if value is None else f"{value:.3g}"

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+
+from computeledger.interfaces.fitting import FittingTable, Page
 
 
 def print_soup(document: Mapping[str, Any]) -> None:
     """Print the weights, and how the soup compares with each checkpoint where it was searched."""
-    console = Console()
+    console = Page()
     found = document["search"]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = FittingTable(box=box.SIMPLE_HEAD)
     table.add_column("checkpoint")
     table.add_column("weight", justify="right")
     if found:
@@ -30,5 +30,5 @@ def print_soup(document: Mapping[str, Any]) -> None:
         )
         least = min(range(len(found["held_out_alone"])), key=found["held_out_alone"].__getitem__)
         if found["held_out_alone"][least] <= found["held_out"]:
-            console.print(f"no better there than {document['checkpoints'][least]} alone", markup=False)
-    console.print(f"{document['method']} merge: {document['out']}", markup=False)
+            console.print(f"no better there than {document['checkpoints'][least]} alone")
+    console.print(f"{document['method']} merge: {document['out']}")

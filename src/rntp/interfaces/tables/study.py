@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent, format_si
 
 Row = Mapping[str, Any]
@@ -218,19 +218,19 @@ def grids(results: Mapping[str, Any]) -> Iterator[Grid]:
 
 def print_study(results: Mapping[str, Any]) -> None:
     """Print what each variant learnt, how it thinks, and what it took."""
-    console = Console()
+    console = Page()
     seeds = len({row["seed"] for row in results["rows"]})
     said = (
         f"{results['name']}: {results['places']} held-out places; means over up to {seeds} seeds, beneath their range"
     )
-    console.print(said, highlight=False)
+    console.print(said)
     for one in grids(results):
-        table = Table(title=one.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = FittingTable(title=one.title, box=box.SIMPLE_HEAD)
         for place, name in enumerate(["", *one.head]):
             table.add_column(name, justify="right" if place else "left", overflow="fold")
         for name, cells in one.rows:
             shown = [f"{text}\n{ends}" if ends else text for text, ends in cells]
-            table.add_row(name if cells else f"[bold]{name}[/]", *shown)
+            table.add_row(name if cells else Text(name, style="bold"), *shown)
         console.print(table)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import HOUR_S, format_percent, format_si
 
 #: Figures that a bar shows, as long as the step has them.
@@ -33,7 +33,7 @@ def bars(*, shown: bool) -> Iterator[Callable[[str, int, int, Mapping[str, float
         TimeRemainingColumn(), TextColumn("{task.fields[said]}"),
     )  # fmt: skip
     tasks: dict[str, Any] = {}
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Page(stderr=True)) as progress:
 
         def report(stage: str, step: int, steps: int, figures: Mapping[str, float]) -> None:
             if stage not in tasks:
@@ -46,8 +46,11 @@ def bars(*, shown: bool) -> Iterator[Callable[[str, int, int, Mapping[str, float
 
 def print_run(summary: Mapping[str, Any]) -> None:
     """Print what was learnt and what it took."""
-    console = Console()
-    learnt = Table(title=f"{summary['name']}: {summary['steps']} steps of RL in {format_si(summary['wall_s'], 's')}")
+    console = Page()
+    learnt = FittingTable(
+        box=box.SIMPLE_HEAD,
+        title=f"{summary['name']}: {summary['steps']} steps of RL in {format_si(summary['wall_s'], 's')}",
+    )
     learnt.add_column("")
     for name in ("first tenth", "last tenth"):
         learnt.add_column(name, justify="right")
@@ -55,7 +58,7 @@ def print_run(summary: Mapping[str, Any]) -> None:
         learnt.add_row(_name(name), *(_number(parts[part]) for part in ("first", "last")))
     console.print(learnt)
     _print_held_out(console, summary.get("held_out"))
-    took = Table(title="where the time went")
+    took = FittingTable(box=box.SIMPLE_HEAD, title="where the time went")
     for name in ("phase", "device-time", "share", "utilization"):
         took.add_column(name, justify="left" if name == "phase" else "right")
     for name, phase in summary["phases"].items():
@@ -72,11 +75,11 @@ def print_run(summary: Mapping[str, Any]) -> None:
     console.print(f"model: {summary['checkpoint']}")
 
 
-def _print_held_out(console: Console, held_out: Mapping[str, Any] | None) -> None:
+def _print_held_out(console: Page, held_out: Mapping[str, Any] | None) -> None:
     """What thinking gains on text that was never trained on, and whether it counts."""
     if held_out is None:
         return
-    table = Table(title=f"held-out loss at {held_out['places']} places [nat/token]")
+    table = FittingTable(box=box.SIMPLE_HEAD, title=f"held-out loss at {held_out['places']} places [nat/token]")
     for name in ("", "without thought", "with its thought"):
         table.add_column(name, justify="right" if name else "left")
     for role, name in (("base", "before RL"), ("policy", "after RL")):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
+from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent, format_si
 
 
@@ -23,7 +23,7 @@ def bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
         TextColumn("checked"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
         TextColumn("{task.speed} /s"),
     )  # fmt: skip
-    with Progress(*columns[:-1], console=Console(stderr=True)) as progress:
+    with Progress(*columns[:-1], console=Page(stderr=True)) as progress:
         task = progress.add_task("", total=total)
         yield lambda: progress.advance(task)
 
@@ -34,8 +34,8 @@ def _score(value: float | None) -> str:
 
 def print_summary(summary: dict[str, Any]) -> None:
     """Print the summary of a run."""
-    console = Console()
-    table = Table(title=f"{summary['n']} verdicts in {summary['wall_s']:.2f} s")
+    console = Page()
+    table = FittingTable(box=box.SIMPLE_HEAD, title=f"{summary['n']} verdicts in {summary['wall_s']:.2f} s")
     for name in ("environment", "share", "n", "score", "CPU per rollout", "p50", "p95"):
         table.add_column(name, justify="left" if name == "environment" else "right")
     for name, part in summary["environments"].items():
@@ -60,7 +60,7 @@ def _time(value: float) -> str:
 
 def print_machine(document: dict[str, Any]) -> None:
     """Print what the machine offers."""
-    table = Table(show_header=False)
+    table = FittingTable(box=None, show_header=False)
     for name, value in document.items():
         table.add_row(name.replace("_", " "), "missing" if value is None else str(value))
-    Console().print(table)
+    Page().print(table)

@@ -44,7 +44,7 @@ def _sites(data: str | None) -> Any:
     return None if data is None else read_timelines(Path(data))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class BacktestAnswer(Answer):
     """Forecasts from a cut-off beside what came."""
 
@@ -88,7 +88,7 @@ def answer_backtest(question: BacktestQuestion) -> BacktestAnswer:
     return BacktestAnswer(backtest_series(checked_day(question.cutoff, "--cutoff"), _sites(question.data)))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class GrowthAnswer(Answer):
     """Growth fitted on data, and scenarios."""
 
@@ -158,7 +158,7 @@ class Ahead:
     predicted: Predicted
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ForecastAnswer(Answer):
     """When a training run is possible, and what it takes."""
 

@@ -44,7 +44,7 @@ from computeledger.units import KILO, MONTH_S
 EXCHANGE_SHARE = 1 / 6
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SpreadAnswer(Answer):
     """A run over several sites: its links, what changes them, and its step by size of the scale-up domain."""
 
@@ -161,7 +161,7 @@ def _spread_domains(model: Model, run: Spread, question: SpreadQuestion, share: 
     return steps_by_domain(model, load_system(question.system), (question.gpus, share), run, EXCHANGE_SHARE)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FlopSheetAnswer(Answer):
     """A published model's training FLOP from several sides, and whether they agree."""
 
@@ -233,7 +233,7 @@ class Day:
     p95: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class ScheduleAnswer(Answer):
     """Ends of the steps on the way to a release."""
 
@@ -277,5 +277,5 @@ def schedule(question: ScheduleQuestion | None = None, /, **given: Given) -> Sch
 def answer_schedule(question: ScheduleQuestion) -> ScheduleAnswer:
     """Answer ``computeledger frontier schedule``."""
     lengths = Schedule(question.delivery, question.installation, question.pretraining, question.post_training)
-    ends = release_dates(checked_day(question.start, "START"), lengths)
+    ends = release_dates(checked_day(question.start, "start"), lengths)
     return ScheduleAnswer(question.start, {name: Day(*days) for name, days in ends.items()})

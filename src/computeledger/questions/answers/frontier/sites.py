@@ -32,7 +32,7 @@ from computeledger.questions.frontier import (
 from computeledger.questions.grounds import figure_document
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SitesAnswer(Answer):
     """Sites over time, with how many of them agree with what was published."""
 
@@ -49,7 +49,7 @@ class SitesAnswer(Answer):
         return found
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class LabAnswer(Answer):
     """Chips of a lab over time, at the sites that the data name."""
 
@@ -57,7 +57,7 @@ class LabAnswer(Answer):
     credit: str = CREDIT
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ClaimAnswer(Answer):
     """A claim about a site beside the data."""
 

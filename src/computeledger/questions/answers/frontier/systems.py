@@ -43,7 +43,7 @@ from computeledger.workloads.result import quantity
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SystemsAnswer(Answer):
     """What a system has, costs, trains, does RL with, and serves."""
 

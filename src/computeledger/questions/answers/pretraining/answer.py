@@ -54,7 +54,7 @@ class GrowingBatch:
     n_scale_up_larger: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PretrainAnswer(Answer):
     """A pretraining question answered at one configuration."""
 

@@ -20,6 +20,7 @@ from computeledger.workloads.pretraining.estimate import PretrainingResult
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.pipeline import passes
+from computeledger.workloads.pretraining.reading import context_words
 from computeledger.workloads.pretraining.run import EffectiveRun
 from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scaled
 from computeledger.workloads.pretraining.search import PretrainingOption
@@ -51,6 +52,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
         "recipe": batch.stack.recipe,
         "precision": scenario.precision.name,
         "sequence_tokens": median(batch.sequence_tokens),
+        "beyond_context": context_words(scenario.model, median(batch.sequence_tokens)),
         "global_batch_tokens": median(scenario.global_batch_tokens),
         "tokens": quantity(scenario.tokens, "tokens"),
         **_quantities(run),

@@ -36,7 +36,7 @@ FEW_SAMPLES = 200
 _RATIO_TRIED = 4.0
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class InvertAnswer(Answer):
     """What a price sheet reveals."""
 

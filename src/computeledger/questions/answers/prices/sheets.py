@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ _INPUTS_PER_OUTPUT = 3.0
 _SAMPLES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class PriceListAnswer(Answer):
     """Models that have a price sheet."""
 
@@ -53,7 +54,7 @@ def answer_price_list(question: PriceListQuestion) -> PriceListAnswer:
     return PriceListAnswer(price_source.edition(), names)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PriceSheetAnswer(Answer):
     """A price sheet, and from how many reads a write to its cache pays."""
 
@@ -97,9 +98,14 @@ def answer_price_sheet(question: PriceSheetQuestion) -> PriceSheetAnswer:
     return PriceSheetAnswer(_sheet_named(question.name))
 
 
-def _sheet_named(name: str) -> PriceSheet:
-    """A sheet from a TOML file or from the snapshot."""
-    return read_sheet(name) if name.endswith(".toml") else price_source.load_sheet(name)
+def _sheet_named(name: str, hour: str | None = None) -> PriceSheet:
+    """A sheet from a TOML file, or from the snapshot at an hour of today."""
+    if name.endswith(".toml"):
+        return read_sheet(name)
+    if hour is None:
+        return price_source.load_sheet(name)
+    hours, minutes = map(int, hour.split(":"))
+    return price_source.load_sheet(name, datetime.now(tz=UTC).replace(hour=hours, minute=minutes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +116,10 @@ class Bill:
     usd: float
     origin: str
     parts: Mapping[str, float]
+    notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class BillAnswer(Answer):
     """One request at one or more price sheets, the cheapest first."""
 
@@ -157,9 +164,9 @@ def answer_bill(question: BillQuestion) -> BillAnswer:
     usage = Usage(new + cached, output, cached, *written)  # a sheet's tiers go by the whole prompt
     bills = []
     for name in question.names:
-        sheet = _sheet_named(name)
+        sheet = _sheet_named(name, question.at)
         parts = {kind: float(value) for kind, value in price_request(sheet, usage, question.mode).items()}
-        bills.append(Bill(sheet.name, parts.pop("total"), sheet.origin, parts))
+        bills.append(Bill(sheet.name, parts.pop("total"), sheet.origin, parts, sheet.notes))
     return BillAnswer(question, tuple(sorted(bills, key=lambda one: one.usd)), question.mode)
 
 
@@ -172,7 +179,7 @@ class DatedPrices:
     ratio_to_previous: Mapping[str, float] | None = field(default=None, metadata=WHERE_KNOWN)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class PriceHistoryAnswer(Answer):
     """Prices of a model through time, where the source has them."""
 
@@ -234,7 +241,7 @@ class Seller:
     surely_below_cost: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False, slots=True)
 class PriceFloorAnswer(Answer):
     """Cost of an open model's tokens on given hardware beside its market prices."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib import metadata
+from itertools import pairwise
 from typing import Any
 
 from computeledger.economics.prices.sheets import KINDS, PriceSheet, PriceTier, Rate
@@ -50,27 +52,86 @@ def find_model(name: str) -> tuple[str, Any]:
     return f"{provider_id}/{found.id}", found
 
 
+@dataclass(frozen=True, slots=True)
+class HoursOfDay:
+    """Hours of the day, in UTC, at which one set of prices holds."""
+
+    spans: list[tuple[datetime, datetime]]
+    prices: Any
+
+    @property
+    def length(self) -> timedelta:
+        """How long the prices hold each day."""
+        return sum((end - start for start, end in self.spans), start=timedelta(0))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{start:%H:%M} to {end:%H:%M}" for start, end in self.spans)
+
+
+def hours_of_day(model: Any, day: datetime) -> list[HoursOfDay]:
+    """Every set of prices of a day with its hours; the one that holds for most of the day first."""
+    dated = model.prices if isinstance(model.prices, list) else []
+    timed = [one.constraint for one in dated if hasattr(one.constraint, "start_time")]
+    midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+    end_of_day = midnight + timedelta(days=1)
+    edges = {midnight.replace(hour=one.hour, minute=one.minute) for c in timed for one in (c.start_time, c.end_time)}
+    found: list[HoursOfDay] = []
+    for start, end in pairwise((*sorted({midnight, *edges}), end_of_day)):
+        prices = model.get_prices(start)
+        same = next((one for one in found if one.prices == prices), None)
+        if same is None:
+            found.append(HoursOfDay([(start, end)], prices))
+        elif same.spans[-1][1] == start:
+            same.spans[-1] = (same.spans[-1][0], end)
+        else:
+            same.spans.append((start, end))
+    for one in found:
+        if len(one.spans) > 1 and one.spans[0][0] == midnight and one.spans[-1][1] == end_of_day:
+            one.spans[-1] = (one.spans[-1][0], one.spans.pop(0)[1] + timedelta(days=1))
+    return sorted(found, key=lambda one: one.length, reverse=True)
+
+
 def load_sheet(name: str, at: datetime | None = None) -> PriceSheet:
-    """The price sheet of ``provider/model`` on a day; today's when left out."""
+    """The price sheet of ``provider/model`` at a time; left out, today's prices, those that hold most of the day."""
     full, model = find_model(name)
     when = at or datetime.now(tz=UTC)
-    rates, request, left_out = _rates(model.get_prices(when))
+    standard, *others = hours_of_day(model, when)
+    prices = model.get_prices(when) if at else standard.prices
+    taken = next(one for one in (standard, *others) if one.prices == prices)
+    rates, request, left_out = _rates(prices)
     if "input" not in rates and "output" not in rates:
         raise InputError(f"{full} is not sold by the token: {', '.join(left_out) or 'no price'}")
     modes: dict[str, dict[str, Rate]] = {}
     for variant in model.price_variants or ():
         if variant.constraint is None or variant.constraint.active(when):
             modes.setdefault(",".join(variant.when.values()), _rates(variant.prices)[0])
-    notes = (f"not billed here: {', '.join(left_out)}",) if left_out else ()
-    return PriceSheet(full, rates, request, modes, edition(), notes)
+    notes = [f"not billed here: {', '.join(left_out)}"] if left_out else []
+    if others:
+        why = "" if at else ", which hold for most of the day"
+        rest = [_beside(one, rates) for one in (standard, *others) if one is not taken]
+        notes.append(f"prices of {taken} UTC{why}; {'; '.join(rest)}")
+    return PriceSheet(full, rates, request, modes, edition(), tuple(notes))
+
+
+def _beside(hours: HoursOfDay, rates: dict[str, Rate]) -> str:
+    """What prices are at other hours, beside those taken."""
+    other, _, _ = _rates(hours.prices)
+    ratios = {
+        f"{float(other[kind].base / rate.base):.3g}" for kind, rate in rates.items() if kind in other and rate.base
+    }
+    low, *more = sorted(ratios, key=float)
+    return f"x{low}{f' to x{more[-1]}' if more else ''} from {hours}"
 
 
 def history(name: str) -> Iterator[tuple[str, dict[str, float]]]:
     """Every set of prices that the source has for a model, each with the day or hour from which it holds."""
     _, model = find_model(name)
     dated = model.prices if isinstance(model.prices, list) else [model]
+    is_dated = any(hasattr(getattr(one, "constraint", None), "start_date") for one in dated)
     for one in dated:
         since = _since(getattr(one, "constraint", None))
+        if len(dated) > 1 and since == "always":
+            since = "at first" if is_dated else "at other hours"
         rates, _, _ = _rates(one.prices)
         yield since, {kind: float(rate.base) for kind, rate in rates.items()}
 

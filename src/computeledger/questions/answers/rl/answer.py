@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import median
+from computeledger.errors import InputError
 from computeledger.facts.catalog import compared_systems
 from computeledger.facts.load import load_model, load_system
-from computeledger.fields import Given
+from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
@@ -20,6 +21,7 @@ from computeledger.questions.answer import Answer, Quantity, from_python, remark
 from computeledger.questions.answers.rl import document as documents
 from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_setting
 from computeledger.questions.grounds import working_document
+from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl.generation import decode_bound
@@ -47,7 +49,7 @@ class DomainAnswer:
     largest_model: str
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RLAnswer(Answer):
     """An RL question answered."""
 
@@ -198,6 +200,8 @@ def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
     >>> 1.2 < twice.step_s.p50 / answer.step_s.p50 < 2.1
     True
     """
+    if elsewhere := sorted(given.keys() & (fields_of(RLReturnsQuestion).keys() - fields_of(RLQuestion).keys())):
+        raise InputError(f"{', '.join(elsewhere)}: a question to rl_returns, not to rl")
     return from_python(RLQuestion, answer_rl, question, given)
 
 

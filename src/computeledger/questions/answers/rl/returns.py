@@ -23,7 +23,7 @@ _QUARTILES = {"min": 0.0, "p25": 0.25, "p50": 0.5, "p75": 0.75, "max": 1.0}
 _CONVENTION = "tokens of prompt and rollout, as the rows count them; against 40 % of 6 N on the same chip"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PublishedAnswer(Answer):
     """Beta of published runs, by phase."""
 
@@ -60,7 +60,7 @@ def _run_document(one: PublishedBeta) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RewardAnswer(Answer):
     """Laws of reward against compute, and their forecast."""
 
@@ -91,7 +91,7 @@ def _interval(points: Sequence[float] | np.ndarray) -> dict[str, float]:
     return {name: float(one) for name, one in zip(("p05", "p50", "p95"), points, strict=True)}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class CoverageAnswer(Answer):
     """A law of coverage against samples, and pass@k of the points."""
 

@@ -17,7 +17,7 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
-from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
+from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, precision_of
@@ -47,6 +47,7 @@ from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import draw_machine, multiplied_in, price_of
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
@@ -76,7 +77,7 @@ from computeledger.workloads.serving.search import (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ServeAnswer(ServingAnswer):
     """A serving question answered at one layout and batch."""
 
@@ -122,7 +123,7 @@ class ServeAnswer(ServingAnswer):
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
-        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": engine}
+        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
         document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
         document["assumptions"] = documents.serving_assumptions()
         if question.is_searched:
@@ -151,7 +152,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["margins"] = _margins(answer)
     if working:
         found = break_down_serving(setting.at_median, setting.typical)
-        out["breakdown"] = breakdown_document(found, question.engine)
+        out["breakdown"] = breakdown_document(found, setting.constants)
     if (apart := _two_pools(answer)) is not None:
         out["two_pools"] = apart
     if question.kv_tiers:
@@ -314,11 +315,13 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
 def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
     """The interval of the question's class; the physical limit has none."""
     engine, kind, stated = question.engine, question.mode, question.layout
-    load_factors(engine)
+    constants = constants_of(engine, system.accelerator)
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
     weights = precision_of(model, question.precision, question.kv_precision).name
-    return None if engine not in calibrated_engines() else interval_for(model, weights, system, engine, kind)
+    if constants in ("ideal", "assumed") or user_path(engine) is not None:
+        return None
+    return interval_for(model, weights, system, engine, kind)
 
 
 def _anchored(
@@ -328,7 +331,7 @@ def _anchored(
     given = [read_anchor(text) for text in question.anchor]
     if interval is None:
         if given:
-            raise InputError("--anchor: the physical limit is no engine; an anchor needs trtllm, vllm or sglang")
+            raise InputError("--anchor: the physical limit is no engine; an anchor needs one, such as vllm")
         return {}, {}
     ranges = {"tpot": interval.tpot, "ttft": interval.ttft}
     document: dict[str, Any] = {}
@@ -340,7 +343,8 @@ def _anchored(
         asked = ServingScenario(
             model, layout, precision_of(model, question.precision, question.kv_precision), 1.0, 1.0, 1.0
         )
-        ratios = anchor_ratios(given, asked, Machine(system, efficiency(question.engine, central)))
+        constants = constants_of(question.engine, system.accelerator)
+        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central)))
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
         document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
     return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document

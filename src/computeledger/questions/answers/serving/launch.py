@@ -78,12 +78,14 @@ def _check_is_checkpoint(engine: str, document: Mapping[str, Any]) -> None:
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
     layout, precision = parse_layout(pool["layout"]), document["precision"]
-    tokens = sum(document[f"{name}_tokens"] for name in ("cached", "input", "output")) * LONGEST_RATIO
+    tokens = sum(point(document[f"{name}_tokens"]) for name in ("cached", "input", "output")) * LONGEST_RATIO
     stated = document.get("assumptions", {}).get("context_tokens")
     most = stated or load_model(document["model"]).max_context_tokens or math.inf
     longest = int(min(math.ceil(tokens / _CONTEXT_STEP) * _CONTEXT_STEP, most))
-    if precision["kv"] not in ("bf16", "fp8"):
-        raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use bf16 or fp8")
+    caches = engines()[engine].caches
+    if precision["kv"] not in caches:
+        allowed = " or ".join(caches)
+        raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use {allowed}")
     held = _held(document, pool)
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
     cache = CACHE_FRACTION * (capacity - beside)
@@ -92,13 +94,15 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         layout=layout,
         batch=int(pool["batch"]),
         context_tokens=longest,
-        cached=document["cached_tokens"] > 0,
+        cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
         online_fp8=_online_fp8(engine, document),
         role=role,
         whole_fraction=_share((beside + cache) / capacity),
         static_fraction=_share((held["weights"] + cache) / capacity),
         cache_fraction=CACHE_FRACTION,
+        chunk_tokens=int(CHUNK_TOKENS),
+        weights=precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),
         is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
     )
@@ -126,6 +130,8 @@ def _share(fraction: float) -> float:
 
 def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
     """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
+    if engines()[engine].own_files:
+        return False
     model, asked = load_model(document["model"]), document["precision"]
     kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
     pairs = {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items()}

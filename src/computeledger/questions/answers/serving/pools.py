@@ -33,7 +33,7 @@ from computeledger.workloads.serving.search import (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PoolsAnswer(ServingAnswer):
     """A serving question answered by two pools of workers."""
 
@@ -82,7 +82,7 @@ class PoolsAnswer(ServingAnswer):
         engine = question.engine
         return document | {
             "backend": engine,
-            "efficiency_profile": engine,
+            "efficiency_profile": setting.constants,
             "interval": interval_document(setting.interval, engine),
         }
 

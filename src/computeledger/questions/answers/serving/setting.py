@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.arrays import Num
+from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, Quantity
 from computeledger.units import format_si
-from computeledger.workloads.engines import engines
+from computeledger.workloads.engines import constants_of, engines
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.intervals import Interval
@@ -40,8 +42,13 @@ class Setting:
         """Of the machine."""
         return self.machine.system
 
+    @property
+    def constants(self) -> str:
+        """Profile whose factors hold for the engine on this chip."""
+        return constants_of(self.question.engine, self.system.accelerator)
 
-@dataclass(frozen=True, eq=False, slots=True)
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ServingAnswer(Answer):
     """What both answers to a serving question hold: of one pool of replicas, and of prefill and decode apart."""
 
@@ -86,9 +93,14 @@ class ServingAnswer(Answer):
 
 
 def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
-    """Layouts that the engine can run, where a launch command is asked for."""
-    engine = question.emit
-    return layouts if engine is None else [one for one in layouts if engines()[engine].problem(one) is None]
+    """Layouts that the engine can run, where a launch command is asked for or the engine is a local one."""
+    engine = question.emit or (question.engine if question.engine in local_engines() else None)
+    if engine is None:
+        return layouts
+    able = [one for one in layouts if engines()[engine].problem(one) is None]
+    if not able:
+        raise InputError(f"{engine}: {engines()[engine].problem(layouts[0])}")
+    return able
 
 
 def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Combination:
     output_tokens: float
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SweepAnswer(Answer):
     """The best option of every combination."""
 

@@ -29,7 +29,7 @@ class Lagged:
     result: RLClockResult
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SimulateRLAnswer(Answer):
     """A simulated RL run."""
 

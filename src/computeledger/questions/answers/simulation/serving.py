@@ -28,6 +28,7 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
@@ -48,7 +49,7 @@ class Fleet:
     machine: Machine
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SimulateServeAnswer(Answer):
     """A simulated fleet."""
 
@@ -138,7 +139,7 @@ def simulate_serve(question: SimulateServeQuestion | None = None, /, **given: Gi
 def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = False) -> SimulateServeAnswer:
     """Answer ``computeledger simulate serve``; a report gets a sweep over loads of its own where that is quick."""
     model, system = load_model(question.model), load_system(question.system)
-    machine = Machine(system, efficiency(question.backend))
+    machine = Machine(system, efficiency(constants_of(question.backend, system.accelerator)))
     load, sample = _load(model, question)
     price, ground = price_of(system, question.price)
     fleet = _fleet(model, machine, sample, question)

@@ -1,0 +1,44 @@
+"""llama.cpp on a GPU, on Apple silicon or on a CPU.
+
+Arguments as ``tools/server/README.md`` lists them (commit 00dc805, 2026): ``--ctx-size`` is shared by the slots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from computeledger.workloads.engines.engine import Engine, Launch, shell
+
+if TYPE_CHECKING:
+    from computeledger.physics.parallelism import Layout
+
+
+def _refusal(layout: Layout) -> str | None:
+    if layout.dp > 1 or layout.ep > 1:
+        return "it spreads neither requests (dp) nor experts (ep) over GPUs"
+    if layout.tp > 1 and layout.pp > 1:
+        return "it splits layers (pp) or tensors (tp) over GPUs, not both"
+    return None
+
+
+def _commands(one: Launch) -> list[str]:
+    layout = one.layout
+    options = ['-m "$GGUF"', "--n-gpu-layers all", f"--ctx-size {one.context_tokens * one.batch}"]
+    options.append(f"--parallel {one.batch}")
+    if layout.n_gpus > 1:
+        options.append(f"--split-mode {'tensor' if layout.tp > 1 else 'layer'}")
+    cache = ENGINE.caches[one.kv]
+    options += [f"--cache-type-k {cache}", f"--cache-type-v {cache}"] if cache else []
+    return [f"# set GGUF to the file of {one.model} in {one.weights}", *shell("llama-server", options)]
+
+
+ENGINE = Engine(
+    "llama.cpp",
+    names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
+    own_files="a GGUF file",
+    memory_share="--n-gpu-layers and --ctx-size: layers and cache that stay on the GPU",
+    quantises_on_loading=False,
+    caches={"bf16": "", "int8": "q8_0", "int4": "q4_0", "q8_0": "q8_0", "q4_0": "q4_0"},
+    refusal=_refusal,
+    commands=_commands,
+)

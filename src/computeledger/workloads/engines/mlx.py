@@ -1,0 +1,35 @@
+"""MLX on Apple silicon.
+
+Arguments as ``mlx_lm/server.py`` defines them (commit d78bf58, August 2026).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from computeledger.workloads.engines.engine import Engine, Launch, shell
+
+if TYPE_CHECKING:
+    from computeledger.physics.parallelism import Layout
+
+
+def _refusal(layout: Layout) -> str | None:
+    return None if layout.n_gpus == 1 else "its server runs on one device; mlx.launch joins several"
+
+
+def _commands(one: Launch) -> list[str]:
+    options = ['--model "$MLX_MODEL"', f"--decode-concurrency {one.batch}"]
+    note = f"# set MLX_MODEL to {one.model} in {one.weights}, as mlx_lm.convert writes it"
+    return [note, *shell("mlx_lm.server", options)]
+
+
+ENGINE = Engine(
+    "mlx",
+    names=("mlx",),
+    own_files="an MLX checkpoint",
+    memory_share="memory is shared with the CPU: iogpu.wired_limit_mb of macOS bounds what the GPU may hold",
+    quantises_on_loading=False,
+    caches={"bf16": ""},
+    refusal=_refusal,
+    commands=_commands,
+)
