@@ -165,7 +165,8 @@ def test_a_number_that_no_search_ends_with_is_refused_before_it(arguments: tuple
 
 def commands(group: click.Group) -> Iterator[click.Command]:
     """Every command, those of its groups included."""
-    for one in group.commands.values():
+    context = click.Context(group)
+    for one in filter(None, (group.get_command(context, name) for name in group.list_commands(context))):
         yield from commands(one) if isinstance(one, click.Group) else (one,)
 
 

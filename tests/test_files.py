@@ -27,7 +27,7 @@ NO_USERS_FILE = {
     ("computeledger/files.py", "open_user_file"): "the place",
     ("computeledger/facts/reading.py", "read_file"): "a shipped file; a user's goes through read_user_text",
     ("computeledger/actuals/run_ledger.py", "LedgerWriter"): "writes",
-    ("computeledger/actuals/kernels.py", "processor_name"): "a file of the system",
+    ("computeledger/actuals/machine/kernels.py", "processor_name"): "a file of the system",
     ("computeledger/stores/books/store.py", "_lock_handle"): "a lock, never read",
     ("computeledger/interfaces/options.py", "run_group"): "the null device, written",
     ("computeledger/interfaces/page.py", "assets"): "shipped",

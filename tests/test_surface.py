@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import computeledger as cl
+from computeledger.interfaces.cli import COMMANDS
 from computeledger.questions import answers
 from computeledger.questions.answer import Answer
+from rntp.interfaces.cli import COMMANDS as RNTP_COMMANDS
 
 HEAVY = ("nicegui", "pandas", "playwright", "scipy", "starlette", "torch")
 
@@ -81,7 +83,15 @@ def test_help_is_light() -> None:
     )
     loaded = loaded_by(code)
     assert "click" in loaded
-    assert loaded.isdisjoint({*HEAVY, "plotly", "numpy", "rich"})
+    assert loaded.isdisjoint({*HEAVY, "plotly", "numpy", "rich", "computeledger.fields", "computeledger.questions"})
+
+
+@pytest.mark.parametrize("homes", [COMMANDS, RNTP_COMMANDS], ids=["computeledger", "rntp"])
+def test_the_list_of_commands_names_each_and_fits_a_narrow_terminal(homes) -> None:
+    for name, (home, words) in homes.items():
+        module, attribute = home.split(":")
+        assert getattr(importlib.import_module(module), attribute).name == name
+        assert len(words) <= 65, words
 
 
 def test_the_installed_command_is_the_package(installed_command) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from computeledger.actuals.kernels import Layer, LayerShape
-from computeledger.actuals.kernels_numpy import numpy_kernels
-from computeledger.actuals.machine_files import About, machine_files
-from computeledger.actuals.machine_fit import MachineFit, _layer_bytes, fit_machine
-from computeledger.actuals.microbenchmarks import (
+from computeledger.actuals.machine.files import About, machine_files
+from computeledger.actuals.machine.fit import MachineFit, _layer_bytes, fit_machine
+from computeledger.actuals.machine.kernels import Layer, LayerShape
+from computeledger.actuals.machine.microbenchmarks import (
     CPU_SCALE,
     Measurement,
     Scale,
@@ -27,7 +26,8 @@ from computeledger.actuals.microbenchmarks import (
     measure,
     memory_cases,
 )
-from computeledger.actuals.reductions import measure_all_reduce
+from computeledger.actuals.machine.on_numpy import numpy_kernels
+from computeledger.actuals.machine.reductions import measure_all_reduce
 from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system

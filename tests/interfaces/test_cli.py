@@ -238,6 +238,30 @@ def test_a_report_replaces_nothing_but_a_report(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "pipe", "plan.toml"]
 
 
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("route FILE", "money/route-support.toml"),
+        ("invert FILE --samples 1000", "money/price-sheet.toml"),
+        ("prices show FILE", "money/price-sheet.toml"),
+        ("simulate rl FILE --steps 1", "small-team-rl.toml"),
+        ("cost --system FILE --samples 16", "systems/h100-nvl4.toml"),
+    ],
+)
+def test_no_command_writes_over_a_file_that_it_read(
+    command: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / Path(file).name
+    own.write_bytes((EXAMPLES / file).read_bytes())
+    other = tmp_path / "same.html"
+    other.symlink_to(own)
+    for target in (own, other):
+        code, out, err = run(capsys, *command.replace("FILE", str(own)).split(), "--html", str(target))
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert "is a file that was read" in err
+    assert own.read_bytes() == (EXAMPLES / file).read_bytes()
+
+
 def test_a_report_replaces_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "report.html"
     report.write_text("old", "utf-8")

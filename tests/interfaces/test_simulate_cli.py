@@ -80,7 +80,7 @@ def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str],
     assert cl.simulate_rl(run.question, steps=3).result.scenario.n_steps == 3
     copy = tmp_path / "plan.toml"
     copy.write_text(plan.read_text())
-    with pytest.raises(InputError, match="is the file that was read"):
+    with pytest.raises(InputError, match="is a file that was read"):
         cl.simulate_rl(copy, steps=1).to_html(copy)
 
 

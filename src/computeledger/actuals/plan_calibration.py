@@ -6,7 +6,6 @@ GPU-hours of a calibrated phase are ``FLOP / (utilisation x dense bf16 peak x 36
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.load import load_model
 from computeledger.files import read_toml
+from computeledger.writing import toml_row, toml_text
 
 SCHEMA = "plan-calibration/1"
 #: Keys of a section that say what a calibration says.
@@ -69,7 +69,7 @@ def calibration_text(calibration: PlanCalibration) -> str:
     """Write a calibration as TOML."""
     lines = [
         "# What reconciled runs reached; computeledger plan PLAN.toml --calibration FILE uses it",
-        f"schema = {_text(SCHEMA)}",
+        f"schema = {toml_text(SCHEMA)}",
         f"date = {calibration.date}",
     ]
     for name, one in calibration.phases.items():
@@ -78,19 +78,14 @@ def calibration_text(calibration: PlanCalibration) -> str:
             "",
             f"[{name}]",
             "# FLOP of 6 N a trained and 2 N a forward token over the dense bf16 peak and all GPU-time held; not MFU",
-            f"utilization = {{ value = {value:.6g}, low = {span.low:.6g}, high = {span.high:.6g} }}",
-            f"model = {_text(one.model)}",
-            f"accelerator = {_text(one.accelerator)}",
+            toml_row("utilization", {"value": f"{value:.6g}", "low": f"{span.low:.6g}", "high": f"{span.high:.6g}"}),
+            f"model = {toml_text(one.model)}",
+            f"accelerator = {toml_text(one.accelerator)}",
             f"gpu_hours = {float(one.gpu_hours):.6}",
             f"unplanned_fraction = {float(one.unplanned_fraction):.6}",
-            f"data = [{', '.join(_text(file) for file in one.data)}]",
+            f"data = [{', '.join(toml_text(file) for file in one.data)}]",
         ]
     return "\n".join(lines) + "\n"
-
-
-def _text(value: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, but for the deletion character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_calibration(path: str | Path) -> PlanCalibration:

@@ -9,6 +9,7 @@ import click
 
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from, said_default
 from computeledger.interfaces.options import online_option, print_json
+from computeledger.writing import check_unread
 
 if TYPE_CHECKING:
     from computeledger.questions.answer import Answer
@@ -72,6 +73,9 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
     working = bool(options.get("working"))
     report = options.get("html")
     if report is not None:
+        given = [one for name, one in options.items() if name != "html"]
+        parts = [part for one in given for part in (one if isinstance(one, tuple) else (one,))]
+        check_unread(report, [part for part in parts if isinstance(part, str)])
         answer.to_html(report)
     if options["as_json"]:
         print_json(answer.to_dict(working=working or (report is not None and answer.has_working)))

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.errors import ComputeLedgerError, InputError, UnknownIdError, nearest, shown
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -60,6 +61,31 @@ def _fail(name: str, message: str, code: int) -> None:
     message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
     click.echo(f"{name}: {message}", err=True)
     sys.exit(code)
+
+
+class Commands(click.Group):
+    """A group whose commands are read when they are called: a table says where each lives, and what it does."""
+
+    def __init__(self, *given: Any, homes: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.homes = homes
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
+        """Names in the order of the alphabet."""
+        return sorted(self.homes)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:  # noqa: ARG002 (click's)
+        """Read the module of a command."""
+        if cmd_name not in self.homes:
+            raise UnknownIdError(f"unknown command {shown(cmd_name)}: {nearest(cmd_name, self.homes)}")
+        module, name = self.homes[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without reading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.homes[name][1]) for name in self.list_commands(ctx)])
 
 
 def help_alone(context: click.Context) -> None:

@@ -94,9 +94,12 @@ class Answer(Displayed):
         return True
 
     @property
-    def read_from(self) -> str | None:
-        """The file that the question was read from, over which no report is written."""
-        return None
+    def read_from(self) -> tuple[str, ...]:
+        """Texts of the question: where one names a file, no report is written over it."""
+        question = getattr(self, "question", None)
+        given = [] if question is None else [getattr(question, name) for name in fields_of(question.__class__)]
+        parts = [part for value in given for part in (value if isinstance(value, tuple) else (value,))]
+        return tuple(part for part in parts if isinstance(part, str))
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -9,25 +9,36 @@ from collections.abc import Sequence
 
 import click
 
-from computeledger.interfaces.cli.books import books
-from computeledger.interfaces.cli.calibrate import calibrate
-from computeledger.interfaces.cli.facts import cite, cost, facts
-from computeledger.interfaces.cli.fit import fit
-from computeledger.interfaces.cli.frontier import frontier
-from computeledger.interfaces.cli.money import allocate, invert, prices, route
-from computeledger.interfaces.cli.plan import plan
-from computeledger.interfaces.cli.reconcile import reconcile
-from computeledger.interfaces.cli.rl import rl
-from computeledger.interfaces.cli.serving import serve
-from computeledger.interfaces.cli.simulate import simulate
-from computeledger.interfaces.cli.sweep import sweep
-from computeledger.interfaces.cli.training import pretrain
-from computeledger.interfaces.cli.validate import claims, validate
-from computeledger.interfaces.cli.web import web
-from computeledger.interfaces.options import CONTEXT, help_alone, run_group
+from computeledger.interfaces.options import CONTEXT, Commands, help_alone, run_group
+
+_HOME = "computeledger.interfaces.cli"
+#: Where each command is, and what it answers in one line of 64 characters.
+COMMANDS = {
+    "plan": (f"{_HOME}.plan:plan", "A model's life: training, RL and inference in FLOP and GPU-hours"),
+    "serve": (f"{_HOME}.serving:serve", "Serve a model: TTFT, TPOT, memory, cost, the best layout"),
+    "sweep": (f"{_HOME}.sweep:sweep", "Serving over lists of models, systems, formats and layouts"),
+    "pretrain": (f"{_HOME}.training:pretrain", "Pretrain: step time, MFU, memory, the best layout"),
+    "rl": (f"{_HOME}.rl:rl", "An RL run: generation, training, weight sync, beta"),
+    "simulate": (f"{_HOME}.simulate:simulate", "Serving and RL through time: queues, tails, idle GPUs"),
+    "facts": (f"{_HOME}.facts:facts", "Look facts up, with source, date and locator"),
+    "cost": (f"{_HOME}.facts:cost", "A GPU-hour rented, reserved and owned, by component"),
+    "cite": (f"{_HOME}.facts:cite", "BibTeX of the sources that an answer rests on"),
+    "claims": (f"{_HOME}.validate:claims", "The claims of the source documents, recomputed"),
+    "allocate": (f"{_HOME}.money:allocate", "Split a budget over size, pretraining, RL and inference"),
+    "prices": (f"{_HOME}.money:prices", "Price sheets of tokens: list, bill, history, floor"),
+    "invert": (f"{_HOME}.money:invert", "What a price sheet reveals about the model behind it"),
+    "route": (f"{_HOME}.money:route", "Cost, time and success of a finished task"),
+    "frontier": (f"{_HOME}.frontier:frontier", "What power and money can train, and when"),
+    "validate": (f"{_HOME}.validate:validate", "Predicted against measured: errors and coverage"),
+    "fit": (f"{_HOME}.fit:fit", "Derive a shipped calibration again from measured tables"),
+    "reconcile": (f"{_HOME}.reconcile:reconcile", "Budget against actuals of a run, by phase"),
+    "calibrate": (f"{_HOME}.calibrate:calibrate", "Measure this machine and fit its efficiency profile"),
+    "books": (f"{_HOME}.books:books", "Keep plans and runs over time in an embedded store"),
+    "web": (f"{_HOME}.web:web", "The app in the browser"),
+}
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=Commands, homes=COMMANDS, context_settings=CONTEXT, invoke_without_command=True)
 @click.version_option(package_name="computeledger", message="%(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
@@ -37,32 +48,6 @@ def cli(context: click.Context) -> None:
     with its source and an interval. A quantity may be a range: "10M..100M" is a 90 % interval.
     """
     help_alone(context)
-
-
-for _command in (
-    plan,
-    serve,
-    sweep,
-    pretrain,
-    rl,
-    simulate,
-    facts,
-    cost,
-    cite,
-    claims,
-    allocate,
-    prices,
-    invert,
-    route,
-    frontier,
-    validate,
-    fit,
-    reconcile,
-    calibrate,
-    books,
-    web,
-):
-    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -63,7 +63,8 @@ def _finish(answer: Any, options: Mapping[str, Any]) -> None:
     if options["records"] is not None:
         from computeledger.stores.records import record_bytes
 
-        write_bytes(options["records"], record_bytes(options["records"], answer.records()), "--records")
+        records = record_bytes(options["records"], answer.records())
+        write_bytes(options["records"], records, "--records", answer.read_from)
     show_answer(answer, options)
     if options["records"] is not None and not options["as_json"]:
         click.echo(f"records: {options['records']}")

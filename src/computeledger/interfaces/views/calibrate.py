@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from computeledger.actuals.machine_files import factors_document
+from computeledger.actuals.machine.files import factors_document
 from computeledger.interfaces.view import Table, Tile, View
 from computeledger.questions.answers.calibrate import CalibrateAnswer
 from computeledger.units import format_count, format_percent, format_si

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from computeledger.actuals.kernels import Kernels
-from computeledger.actuals.machine_files import About, factors_document, machine_files
-from computeledger.actuals.machine_fit import MachineFit, fit_machine
-from computeledger.actuals.microbenchmarks import (
+from computeledger.actuals.machine.files import About, factors_document, machine_files
+from computeledger.actuals.machine.fit import MachineFit, fit_machine
+from computeledger.actuals.machine.kernels import Kernels
+from computeledger.actuals.machine.microbenchmarks import (
     BUSY_FRACTION,
     CPU_SCALE,
     GPU_SCALE,
@@ -21,7 +21,7 @@ from computeledger.actuals.microbenchmarks import (
     measure,
     spread_fraction,
 )
-from computeledger.actuals.reductions import measure_all_reduce
+from computeledger.actuals.machine.reductions import measure_all_reduce
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
 from computeledger.fields import Given

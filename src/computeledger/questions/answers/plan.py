@@ -45,11 +45,6 @@ class PlanAnswer(Answer):
         """FLOP of all phases [FLOP]."""
         return Quantity.of(self.ledger.total("flop"), "FLOP")
 
-    @property
-    def read_from(self) -> str | None:
-        """The plan file, over which no report is written."""
-        return self.question.plan if isinstance(self.question.plan, str) else None
-
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
         return remarked(plan_document(self.ledger, working=working), self.remarks)

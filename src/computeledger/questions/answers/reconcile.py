@@ -57,11 +57,6 @@ class ReconcileAnswer(Answer):
         plan = self.result.ledger.plan
         return plan.top.text("title") or plan.name
 
-    @property
-    def read_from(self) -> str | None:
-        """The plan file, over which nothing is written."""
-        return self.question.plan if isinstance(self.question.plan, str) else None
-
     def total(self, side: str, quantity: str) -> float:
         """Sum over the phases; ``side`` is ``budget`` or ``actual``, or of the variance ``usd`` or ``gpu_hours``."""
         return sum(float(getattr(getattr(one, side), quantity)) for one in self.phases.values())
@@ -70,7 +65,8 @@ class ReconcileAnswer(Answer):
         """Write the calibration that ``plan`` takes, where there is one."""
         if self.calibration.phases:
             text = calibration_text(self.calibration)
-            write_bytes(self.question.calibration, text.encode(), "--calibration", self.read_from)
+            read = [one for one in (self.question.plan, *self.question.actuals) if isinstance(one, str)]
+            write_bytes(self.question.calibration, text.encode(), "--calibration", read)
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger reconcile --json`` prints it."""

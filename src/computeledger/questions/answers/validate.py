@@ -36,11 +36,6 @@ class ValidateAnswer(Answer):
     question: ValidateQuestion
     comparison: Comparison
 
-    @property
-    def read_from(self) -> str | None:
-        """The measurements, over which no report is written."""
-        return self.question.data
-
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger validate --json`` prints it; the farthest rows come along where they are asked for."""
         del working

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from computeledger.validation.measured_table import read_rows
 from computeledger.validation.rl.points import predict_runs
 from computeledger.validation.rl.rows import RLRun, rl_runs
 from computeledger.workloads.rl.confidence import deployment_of
+from computeledger.writing import toml_row, toml_text
 
 #: Table of measured RL runs in a data folder.
 TABLE = Path("measured") / "rl.csv"
@@ -152,7 +152,7 @@ def calibration_text(found: RLFit) -> str:
         half = max(high, 1 / low)
         grounds = {"why": stated[name]["why"], **about, "residual": f"split conformal, {why}"}
         grounds["identifiability"] = "a width, not a value"
-        lines.append(_entry(name, json.dumps(f"{1 / half:.4g}..{half:.4g}"), grounds))
+        lines.append(_entry(name, toml_text(f"{1 / half:.4g}..{half:.4g}"), grounds))
     known_deployments = sorted({deployment_of(run.scenario.engine.model, run.system.accelerator) for run in found.runs})
     means = [float(run.scenario.taken_tokens) for run in found.runs]
     reach = f"mean_tokens = [{min(means):.0f}, {max(means):.0f}]"
@@ -161,7 +161,7 @@ def calibration_text(found: RLFit) -> str:
         "[deployments]",
         reach,
         "fitted = [",
-        *(f"  {json.dumps(one)}," for one in known_deployments),
+        *(f"  {toml_text(one)}," for one in known_deployments),
         "]",
         "",
     ]
@@ -169,6 +169,4 @@ def calibration_text(found: RLFit) -> str:
 
 
 def _entry(name: str, value: str, grounds: Mapping[str, str]) -> str:
-    return (
-        f"{name} = {{ value = {value}, {', '.join(f'{key} = {json.dumps(text)}' for key, text in grounds.items())} }}"
-    )
+    return toml_row(name, {"value": value, **{key: toml_text(text) for key, text in grounds.items()}})

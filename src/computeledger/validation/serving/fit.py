@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -25,6 +24,7 @@ from computeledger.validation.serving import open_points
 from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads.serving import intervals
+from computeledger.writing import toml_row, toml_text
 
 #: Constants of an engine's own software; all others are shared by the engines.
 OF_AN_ENGINE = (
@@ -240,8 +240,8 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     count = Counter(intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated)
     known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
     chips = sorted(chips_of(found.points))
-    lines += ["", "[deployments]", f"chips = {json.dumps(chips)}"]
-    lines += ["fitted = [", *(f"  {json.dumps(one)}," for one in known), "]", ""]
+    lines += ["", "[deployments]", f"chips = [{', '.join(toml_text(one) for one in chips)}]"]
+    lines += ["fitted = [", *(f"  {toml_text(one)}," for one in known), "]", ""]
     return "\n".join(lines)
 
 
@@ -278,5 +278,5 @@ def _constant_line(name: Name, fitted: Fitted, place: int) -> str:
     value = prior * np.exp(fitted.change[place])
     if "fraction" in name.constant:
         value = min(value, 1.0)
-    parts = f"value = {value:.4g}, prior = {prior:.4g}, sd = {fitted.sd[place]:.3f}"
-    return f"{name.constant} = {{ {parts}, prior_sd = {prior_sd(name.constant):.3f} }}"
+    known = {"sd": f"{fitted.sd[place]:.3f}", "prior_sd": f"{prior_sd(name.constant):.3f}"}
+    return toml_row(name.constant, {"value": f"{value:.4g}", "prior": f"{prior:.4g}", **known})

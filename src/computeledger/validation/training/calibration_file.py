@@ -10,6 +10,7 @@ from computeledger.physics.calibration.training import TrainingEfficiency, load_
 from computeledger.units import KILO
 from computeledger.validation.training.constants import CONSTANTS
 from computeledger.validation.training.fit import FittedConstant, TrainingFit
+from computeledger.writing import toml_row, toml_text
 
 _HEAD = """\
 # Factors between the datasheet and a training step. An entry with data, residual, date and identifiability was
@@ -68,11 +69,12 @@ def _assumption(factor: Factor) -> str:
     value = factor.value
     ends = (value.low, value.high) if isinstance(value, Range) else (value,)
     text = "..".join(_number(end * scale) for end in ends)
-    return f'{factor.name} = {{ value = "{text}", unit = "{unit}", why = "{factor.why}", source = "{factor.source}" }}'
+    entries = {"value": text, "unit": unit, "why": factor.why, "source": factor.source}
+    return toml_row(factor.name, {key: toml_text(one) for key, one in entries.items()})
 
 
 def _entry(name: str, lines: dict[str, str], date: str) -> str:
-    body = "\n".join(f'{key} = "{text}"' for key, text in {**lines, "date": date}.items())
+    body = "\n".join(f"{key} = {toml_text(text)}" for key, text in {**lines, "date": date}.items())
     return f'[{name}]\n{body}\nsource = "training-measurements"\n'
 
 

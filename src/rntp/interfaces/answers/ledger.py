@@ -28,7 +28,7 @@ def ledger_answer(path: Path, workload: str | None, run: str | None, parquet: st
         raise InputError(f"--run {shown(run)}: {nearest(run, runs)}")
     entries = [entry for entry in reading.entries if run in (None, entry.run)]
     if parquet is not None:
-        write_bytes(parquet, parquet_bytes(entries), "--parquet", str(path))
+        write_bytes(parquet, parquet_bytes(entries), "--parquet", [str(path)])
     damaged = [dataclasses.asdict(one) for one in reading.damaged]
     return {**summary(entries, workload), "entries": len(entries), "damaged_lines": damaged}
 

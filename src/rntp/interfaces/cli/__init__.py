@@ -6,26 +6,29 @@ from collections.abc import Sequence
 
 import click
 
-from computeledger.interfaces.options import CONTEXT, help_alone, run_group
-from rntp.interfaces.cli.evaluate import evaluate
-from rntp.interfaces.cli.experiment import experiment
-from rntp.interfaces.cli.ledger import ledger
-from rntp.interfaces.cli.soup import soup
-from rntp.interfaces.cli.study import study
-from rntp.interfaces.cli.train import train
-from rntp.interfaces.cli.verify import verify
+from computeledger.interfaces.options import CONTEXT, Commands, help_alone, run_group
+
+#: Where each command is, and what it does in one line of 64 characters.
+COMMANDS = {
+    "evaluate": ("rntp.interfaces.cli.evaluate:evaluate", "Held-out loss with and without thought, and pass@k"),
+    "experiment": (
+        "rntp.interfaces.cli.experiment:experiment",
+        "Train by a recipe beside a judge, and say what was learnt",
+    ),
+    "ledger": ("rntp.interfaces.cli.ledger:ledger", "GPU-time by phase, utilisation, energy and RL's beta"),
+    "soup": ("rntp.interfaces.cli.soup:soup", "Merge checkpoints that began as one model"),
+    "study": ("rntp.interfaces.cli.study:study", "Train the variants of a study at several seeds"),
+    "train": ("rntp.interfaces.cli.train:train", "Train by a recipe: pretraining where it is due, then RL"),
+    "verify": ("rntp.interfaces.cli.verify:verify", "Check answers, and run code where it can harm nothing"),
+}
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=Commands, homes=COMMANDS, context_settings=CONTEXT, invoke_without_command=True)
 @click.version_option(package_name="computeledger", message="%(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Reasoning with next-token prediction: train on ordinary text, verify answers, keep the ledger of both."""
     help_alone(context)
-
-
-for command in (evaluate, experiment, ledger, soup, study, train, verify):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

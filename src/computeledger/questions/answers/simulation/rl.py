@@ -49,11 +49,6 @@ class SimulateRLAnswer(Answer):
         """Mean time of a step once the pipeline is full [s]."""
         return self.result.steady_step_s
 
-    @property
-    def read_from(self) -> str | None:
-        """The plan file, over which no report is written."""
-        return self.question.plan if isinstance(self.question.plan, str) else None
-
     def records(self) -> Mapping[str, Any]:
         """Every rollout, as columns."""
         return self.result.records()

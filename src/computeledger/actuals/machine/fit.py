@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.actuals.kernels import VALUE_BYTES
-from computeledger.actuals.microbenchmarks import Measurement
+from computeledger.actuals.machine.kernels import VALUE_BYTES
+from computeledger.actuals.machine.microbenchmarks import Measurement
 from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.schema import PRECISION_BYTES

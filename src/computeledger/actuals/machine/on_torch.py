@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.actuals.kernels import Array, Kernels, host_memory_bytes, processor_name
+from computeledger.actuals.machine.kernels import Array, Kernels, host_memory_bytes, processor_name
 
 #: First compute capability with 8-bit floating-point products in PyTorch.
 _FP8_CAPABILITY = (8, 9)

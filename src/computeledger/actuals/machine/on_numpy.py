@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from computeledger.actuals.kernels import Array, Kernels, host_memory_bytes, processor_name
+from computeledger.actuals.machine.kernels import Array, Kernels, host_memory_bytes, processor_name
 
 #: Values that are drawn; a longer array repeats them, because drawing takes longer than what is measured.
 _DRAWN = 65_521

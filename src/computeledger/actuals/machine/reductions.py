@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.actuals.kernels import Kernels
-from computeledger.actuals.microbenchmarks import Measurement, load_torch
+from computeledger.actuals.machine.kernels import Kernels
+from computeledger.actuals.machine.microbenchmarks import Measurement, load_torch
 from computeledger.errors import InputError
 
 #: Values of a message (fp32), repeats of each, seconds after which a process counts as lost.

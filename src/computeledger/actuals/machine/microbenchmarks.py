@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from computeledger.actuals.kernels import VALUE_BYTES, Kernels, Layer, LayerShape, default_threads
-from computeledger.actuals.kernels_numpy import numpy_kernels
-from computeledger.actuals.kernels_torch import torch_kernels
+from computeledger.actuals.machine.kernels import VALUE_BYTES, Kernels, Layer, LayerShape, default_threads
+from computeledger.actuals.machine.on_numpy import numpy_kernels
+from computeledger.actuals.machine.on_torch import torch_kernels
 from computeledger.errors import InputError
 from computeledger.facts.schema import PRECISION_BYTES
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from computeledger.actuals.machine_fit import MachineFit
+from computeledger.actuals.machine.fit import MachineFit
 from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import factor_dimension
 from computeledger.units import format_percent
+from computeledger.writing import toml_row, toml_text
 
 #: Constant -> kind of measurement whose residual says how well it is known.
 _KIND = {
@@ -44,10 +45,6 @@ def machine_files(fit: MachineFit, about: About) -> dict[str, str]:
     }
 
 
-def _text(text: str) -> str:
-    return '"' + "".join(" " if one in '"\\' or not one.isprintable() else one for one in text) + '"'
-
-
 def _residual(name: str, fit: MachineFit) -> str:
     kind = (
         next((kind for kind in fit.residuals if kind.startswith("gemm")), "") if name in _PRODUCTS else _KIND.get(name)
@@ -62,17 +59,18 @@ def _profile(fit: MachineFit, about: About) -> str:
     lines = [
         f"# Efficiency of {about.device_name}, measured by computeledger calibrate.",
         f"# What no micro-benchmark measures is as in the profile {about.like}.",
-        f"name = {_text(about.name)}",
-        f"like = {_text(about.like)}",
-        f"date = {_text(about.date)}",
-        f"data = {_text(about.data)}",
+        f"name = {toml_text(about.name)}",
+        f"like = {toml_text(about.like)}",
+        f"date = {toml_text(about.date)}",
+        f"data = {toml_text(about.data)}",
         f"residual_median = {fit.residual_median:.4f}",
         "",
         "[factors]",
     ]
     for name, value in fit.constants.items():
         unit = "s" if factor_dimension(name) == "s" else ""
-        lines.append(f'{name} = {{ value = {value:.6g}, unit = "{unit}", residual = {_text(_residual(name, fit))} }}')
+        entries = {"value": f"{value:.6g}", "unit": toml_text(unit), "residual": toml_text(_residual(name, fit))}
+        lines.append(toml_row(name, entries))
     lines += ["", "[residuals]"]
     for kind, one in fit.residuals.items():
         numbers = {
@@ -81,28 +79,27 @@ def _profile(fit: MachineFit, about: About) -> str:
             "p90_abs_error": one.p90_abs_error,
             "bias": one.bias,
         }
-        lines.append(f'"{kind}" = {{ {", ".join(f"{key} = {number:.4g}" for key, number in numbers.items())} }}')
+        lines.append(toml_row(toml_text(kind), {key: f"{number:.4g}" for key, number in numbers.items()}))
     return "\n".join([*lines, ""])
 
 
 def _fact(name: str, value: float, unit: str, about: About, note: str) -> str:
-    return (
-        f'{name} = {{ value = {value:.6g}, unit = "{unit}", date = {_text(about.date)}, '
-        f"locator = {_text(about.data)}, note = {_text(note)} }}"
-    )
+    texts = {"unit": unit, "date": about.date, "locator": about.data, "note": note}
+    return toml_row(name, {"value": f"{value:.6g}", **{key: toml_text(text) for key, text in texts.items()}})
 
 
 def _accelerator(fit: MachineFit, about: About) -> str:
     if about.accelerator:
-        return f"like = {_text(about.accelerator)}\nid = {_text(about.name)}\nname = {_text(about.device_name)}\n"
+        entries = {"like": about.accelerator, "id": about.name, "name": about.device_name}
+        return "".join(f"{key} = {toml_text(text)}\n" for key, text in entries.items())
     power = (
         "as its owner gave it" if about.power_w is not None else "not known: energy counts as 0; write the power here"
     )
     lines = [
-        f"id = {_text(about.name)}",
-        f"name = {_text(about.device_name)}",
-        f"vendor = {_text(about.device_name.split()[0])}",
-        f"scope = {_text(about.data)}",
+        f"id = {toml_text(about.name)}",
+        f"name = {toml_text(about.device_name)}",
+        f"vendor = {toml_text(about.device_name.split()[0])}",
+        f"scope = {toml_text(about.data)}",
         _fact("hbm_bytes", about.memory_bytes, "B", about, "memory that the system reports"),
         _fact("hbm_bytes_per_s", fit.hbm_bytes_per_s, "B/s", about, "best rate of copying or reading"),
         _fact("chip_tdp_w", about.power_w or 0.0, "W", about, power),
@@ -138,9 +135,8 @@ def _system(fit: MachineFit, about: About) -> str:
         "facility_w_per_chip": (power, "W", "as the accelerator's"),
     }
     facts = [_fact(name, value, unit, about, note) for name, (value, unit, note) in figures.items()]
-    return "\n".join(
-        [f"id = {_text(about.name)}", f"name = {_text(about.name)}", 'accelerator = "accelerator.toml"', *facts, ""]
-    )
+    name = toml_text(about.name)
+    return "\n".join([f"id = {name}", f"name = {name}", 'accelerator = "accelerator.toml"', *facts, ""])
 
 
 def factors_document(fit: MachineFit) -> dict[str, dict[str, float | str]]:
